@@ -70,9 +70,9 @@ def test_a_configuration_whose_fields_all_count_has_no_note() -> None:
             "no profile has a plugin NodeResourceFit; did you mean NodeResourcesFit?",
         ),
         (
-            profile(plugins={"multiPoint": {"disabled": [{"name": "VolumeBinding"}]}}),
+            profile(plugins={"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}),
             "profiles[0].plugins.multiPoint.disabled[0]",
-            "VolumeBinding of kube-scheduler does not exist here",
+            "DynamicResources of kube-scheduler does not exist here",
         ),
         (
             profile(plugins={"filter": {"disabled": [{"name": "ImageLocality"}]}}),

@@ -118,7 +118,8 @@ class TestAllAtOnce:
         ({"leaderElection": {"retryPeriod": "-1s"}}, "leaderElection.retryPeriod: must be greater than zero"),
         ({"leaderElection": {"leaseDuration": 15}}, "leaderElection.leaseDuration: is no duration, such as 15s"),
         ({"leaderElection": {"resourceLock": "endpoints"}}, "leaderElection.resourceLock: must be leases"),
-        ({"extenders": [{"urlPrefix": "http://x"}]}, "extenders: extenders are not supported"),
+        ({"extenders": "http://x"}, "extenders: Input should be a list"),
+        ({"extenders": [{"url": "http://x"}]}, "extenders[0].url: unknown field"),
         (
             profile({"placementScore": {"enabled": [{"name": "NodeResourcesFit"}]}}),
             "profiles[0].plugins.placementScore: placement of pod groups is not supported",
@@ -131,8 +132,16 @@ class TestAllAtOnce:
             "profiles[0].plugins.multiPoint.enabled[0].name: plugin CinderLimits was removed",
         ),
         (
-            profile({"multiPoint": {"enabled": [{"name": "VolumeBinding"}]}}),
-            "profiles[0].plugins.multiPoint.enabled[0].name: plugin VolumeBinding of kube-scheduler does not exist",
+            profile({"multiPoint": {"enabled": [{"name": "DynamicResources"}]}}),
+            "profiles[0].plugins.multiPoint.enabled[0].name: plugin DynamicResources of kube-scheduler does not exist",
+        ),
+        (
+            with_args("VolumeBinding", {"shape": [{"utilization": 0, "score": 10}]}),
+            "profiles[0].pluginConfig[0].args.shape: unexpected field",
+        ),
+        (
+            with_args("VolumeBinding", {"bindTimeoutSeconds": -1}),
+            "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: ",
         ),
         (with_args("DynamicResources", {}), "profiles[0].pluginConfig[0].name: plugin DynamicResources of kube"),
         (

@@ -31,13 +31,13 @@ def test_stateful_set_pods_are_numbered_and_existing_ones_are_left_out() -> None
     assert names(workload("StatefulSet", "db", replicas=2, ordinals={"start": 5})) == ["db-5", "db-6"]
 
 
-def test_stateful_set_claims_are_reported_as_unsupported() -> None:
+def test_stateful_set_claims_that_nobody_made_are_reported() -> None:
     claims = [{"metadata": {"name": "data"}, "spec": {}}]
 
     [outcome] = ask(BIG, workload("StatefulSet", "db", volumeClaimTemplates=claims)).pods
 
     assert outcome.node is None
-    assert "volume" in outcome.message
+    assert 'persistentvolumeclaim "data-db-0" not found' in outcome.message
 
 
 def test_a_job_counts_as_the_pods_that_run_at_a_time() -> None:

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 from wharfinger.config.arguments import completed_arguments
 from wharfinger.config.errors import Problem
+from wharfinger.config.extender_fields import ExtenderConfiguration, of_decisions
+from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.kube_scheduler import why_unknown
 from wharfinger.config.profile_fields import (
     DEFAULT_SCHEDULER_NAME,
@@ -52,6 +54,8 @@ class CompletedProfile:
     """Of every enabled plugin."""
     args: Mapping[str, BaseModel]
     """Of every enabled plugin that has any."""
+    extenders: tuple[ExtenderConfiguration, ...] = ()
+    """Of the whole configuration: its decisions depend on them."""
 
     @property
     def path(self) -> str:
@@ -79,8 +83,17 @@ class CompletedProfile:
         return {"schedulerName": self.scheduler_name, **sampling, "plugins": plugins, "pluginConfig": args}
 
     def canonical(self) -> bytes:
-        """A configuration that holds this profile alone, as JSON: the same bytes wherever it is made."""
-        document = {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [self.fields()]}
+        """A configuration that holds this profile alone, as JSON: the same bytes wherever it is made.
+
+        Of extenders it holds what decisions depend on, so no keys: it is stored for all to read.
+        """
+        extenders = {"extenders": [of_decisions(extender) for extender in self.extenders]} if self.extenders else {}
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "KubeSchedulerConfiguration",
+            **extenders,
+            "profiles": [self.fields()],
+        }
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     def digest(self) -> str:
@@ -93,11 +106,15 @@ class CompletedProfile:
 
 
 def complete(
-    profile: ProfileConfiguration, catalog: Catalog, number: int, percentage: int | None, problems: list[Problem]
+    profile: ProfileConfiguration,
+    catalog: Catalog,
+    number: int,
+    settings: SchedulerConfiguration,
+    problems: list[Problem],
 ) -> CompletedProfile:
     """The completed profile, or what can be told of it; what is wrong is added to `problems`.
 
-    `percentage` is the whole configuration's percentageOfNodesToScore.
+    `settings`: the whole configuration, for what its profiles share.
     """
     path = f"profiles[{number}]"
     problems += _unknown_plugins(profile.plugins, catalog, f"{path}.plugins")
@@ -112,12 +129,13 @@ def complete(
     return CompletedProfile(
         number=number,
         scheduler_name=profile.scheduler_name or DEFAULT_SCHEDULER_NAME,
-        percentage=percentage if own is None else own,
+        percentage=settings.percentage_of_nodes_to_score if own is None else own,
         multi_point=order,
         given_up=tuple(entry.name for entry in catalog if entry.essential and entry.name not in order),
         points=points,
         weights={name: weights[name] for name in enabled},
         args=completed_arguments(profile.plugin_config, enabled, catalog, path, problems),
+        extenders=settings.extenders,
     )
 
 

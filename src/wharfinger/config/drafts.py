@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from wharfinger.config.completion import CompletedProfile
 from wharfinger.config.errors import Problem, refuse
 from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
+from wharfinger.config.extender_fields import made
 from wharfinger.config.load import Configuration
 from wharfinger.errors import ConfigurationError
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.profile import Enabled, Profile, points_of
+from wharfinger.model.extenders import in_calling_order
 
 
 def drafted(
@@ -40,6 +42,7 @@ class ProfileDraft:
     def __init__(self, completed: CompletedProfile, catalog: Catalog, kept: Mapping[str, Plugin] | None = None) -> None:
         """`kept`: plugins that need not be made anew."""
         self.completed = completed
+        self._extenders = in_calling_order(made(completed.extenders))
         self.problems: list[Problem] = []
         self.plugins: dict[str, Plugin] = {}
         for name in completed.names:
@@ -54,10 +57,11 @@ class ProfileDraft:
         self.problems += unusable(completed, self.at, serves)
 
     def _leave_out_managed(self, catalog: Catalog, kept: Mapping[str, Plugin]) -> None:
-        """Make plugins anew that leave resources to others. Those that are kept were made so."""
+        """Make plugins anew that leave resources to others: to plugins and to extenders. The kept ones were made so."""
         entries = {name: entry for name in self.plugins if (entry := catalog.get(name)) is not None}
         filters = (entries[name] for name in self.at.get("filter", ()) if name in entries)
-        managed = frozenset(resource for entry in filters for resource in entry.manages)
+        by_plugins = (resource for entry in filters for resource in entry.manages)
+        managed = frozenset(by_plugins).union(*(extender.ignored for extender in self._extenders))
         for name, entry in entries.items() if managed else ():
             if entry.leave_out is not None and name not in kept:
                 self._make(name, catalog, managed)
@@ -81,6 +85,7 @@ class ProfileDraft:
                 digest=self.completed.digest(),
                 configuration=self.completed.canonical(),
                 percentage=self.completed.percentage,
+                extenders=self._extenders,
             )
         except ConfigurationError as error:
             raise refuse([(self.completed.path, str(error))]) from error

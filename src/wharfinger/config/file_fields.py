@@ -3,8 +3,7 @@
 Every field of version 1 is known and checked by kube-scheduler's rules, so that a file made for kube-scheduler can be
 taken as it is. Some say nothing to us, and are kept only to be shown again: `parallelism`, `leaderElection`,
 `clientConnection`, `enableProfiling`, `enableContentionProfiling`, `delayCacheUntilActive` (workers share their work
-out through leases in etcd, and decide on all nodes at once). What would change decisions and is not built
-(`extenders`) is refused.
+out through leases in etcd, and decide on all nodes at once). `config.extender_fields` has the extenders.
 
 A rule between two fields stands at the later one: pydantic names the field whose validator speaks.
 """
@@ -17,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from wharfinger.config.durations import Duration
+from wharfinger.config.extender_fields import ExtenderConfiguration
 from wharfinger.config.profile_fields import Percentage, ProfileConfiguration
 from wharfinger.framework.args import API_VERSION, Boolean, ConfigPart, Integer
 
@@ -121,8 +121,8 @@ class SchedulerConfiguration(ConfigPart):
     """Means nothing here: a worker offers no profiles of itself."""
     enable_profiling: Boolean = True
     """Means nothing here, as enableContentionProfiling."""
-    extenders: Any = Field(default=None, exclude=True)
-    """Refused when there are any: filter and score in a plugin instead."""
+    extenders: tuple[ExtenderConfiguration, ...] = ()
+    """Processes that are asked by HTTP to filter and score nodes, for the pods of all profiles."""
     leader_election: LeaderElection = Field(default_factory=lambda: LeaderElection.model_validate({}))
     """How instances of kube-scheduler agree on one of them. Means nothing here: all workers are active."""
     parallelism: Integer = Field(default=16, gt=0, le=2**31 - 1)
@@ -144,12 +144,6 @@ class SchedulerConfiguration(ConfigPart):
         if isinstance(fields, Mapping) and fields.get("podMaxBackoffSeconds") is None:
             return {**fields, "podMaxBackoffSeconds": 10}
         return fields
-
-    @field_validator("extenders")
-    @classmethod
-    def _none_is_asked(cls, extenders: Any) -> None:
-        if extenders or not isinstance(extenders, list | tuple):
-            raise ValueError("extenders are not supported: filter and score in a plugin instead")
 
     @field_validator("pod_max_backoff_seconds")
     @classmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from wharfinger.config import kube_scheduler
 from wharfinger.config.errors import Problem
 from wharfinger.config.expansion import Served
+from wharfinger.config.extender_fields import ExtenderConfiguration
 from wharfinger.config.load import Configuration
 from wharfinger.config.origins import package
 from wharfinger.config.profile_fields import MULTI_POINT, PluginRef, PluginSet, ProfileConfiguration
@@ -42,6 +43,7 @@ def _all(configuration: Configuration, catalog: Catalog, serves: Mapping[str, Se
     own = [profile.percentage_of_nodes_to_score is not None for profile in settings.profiles]
     if settings.percentage_of_nodes_to_score is not None and all(own):
         yield "percentageOfNodesToScore", "has no effect: every profile has its own"
+    yield from _extenders(settings.extenders)
     somewhere = {name for profile in configuration.profiles for name in profile.names}
     somewhere.update(entry.name for entry in catalog)
     for written, completed in zip(settings.profiles, configuration.profiles, strict=True):
@@ -53,6 +55,20 @@ def _all(configuration: Configuration, catalog: Catalog, serves: Mapping[str, Se
                 yield path, f"has no effect: the profile does not enable {config.name}"
             elif config.name == "NodeResourcesFit":
                 yield from _strategy(config.args, f"{path}.args.scoringStrategy")
+
+
+def _extenders(extenders: Iterable[ExtenderConfiguration]) -> Iterator[Problem]:
+    for number, extender in enumerate(extenders):
+        path = f"extenders[{number}]"
+        if not extender.verbs:
+            yield path, "has no effect: it has no verb"
+        if extender.weight and not extender.prioritize_verb:
+            yield f"{path}.weight", "has no effect: there is no prioritizeVerb"
+        if extender.url_prefix.startswith("http:"):
+            if extender.enable_https:
+                yield f"{path}.enableHTTPS", "has no effect: the scheme of urlPrefix counts, and it is http"
+            if extender.tls_config is not None:
+                yield f"{path}.tlsConfig", "has no effect: the scheme of urlPrefix is http"
 
 
 def _plugins(

@@ -76,7 +76,10 @@ class ColumnFilterStep:
         return verdicts
 
     def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
-        """See FilterStep."""
+        """See FilterStep; by the plugin's node form where it has one, which must say the same."""
+        if isinstance(self.plugin, NodeFilter):
+            status = ask(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
+            return status if status.ok else refusal(self.name, status)
         verdicts = self.verdicts(state, pod, snapshot, None)
         return SUCCESS if verdicts is None else call(self.name, "Filter", verdicts.at, row).by(self.name)
 

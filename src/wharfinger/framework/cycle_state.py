@@ -12,6 +12,7 @@ from typing import Any
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.timing import UNMEASURED, Lap
 
 CARRIED_LIMIT = 1024
 """Bytes of JSON a plugin may carry to the binding side."""
@@ -20,11 +21,13 @@ CARRIED_LIMIT = 1024
 class CycleState:
     """Values by key (by custom the plugin's name), and what is carried to the binding side."""
 
-    __slots__ = ("_carried", "_values", "skipped_filters", "skipped_scores", "snapshot")
+    __slots__ = ("_carried", "_values", "lap", "skipped_filters", "skipped_scores", "snapshot")
 
     def __init__(self, carried: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
         self._carried: dict[str, Any] = dict(carried or {})
+        self.lap: Lap = UNMEASURED
+        """Measures the extension points of a live decision."""
         self.skipped_filters: set[str] = set()
         """Plugins whose PreFilter answered Skip."""
         self.skipped_scores: set[str] = set()

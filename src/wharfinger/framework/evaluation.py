@@ -13,11 +13,13 @@ from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.extender_verdicts import CandidateVictims, ExtenderVerdicts
 from wharfinger.framework.local_table import DEAD
 from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
 from wharfinger.framework.search import Search, outside
 from wharfinger.framework.status import Status
 from wharfinger.model.decision import Decision, Ranked
+from wharfinger.model.extenders import EXTENDER
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
 
@@ -49,6 +51,8 @@ class Evaluation:
         """Where PostFilter made, or would make, room."""
         self.victims: tuple[Pod, ...] = ()
         """Who would have to leave for it, most important first."""
+        self.candidates: tuple[CandidateVictims, ...] = ()
+        """Where PostFilter might make room, if extenders are to be asked about it first."""
         self.next_start = search.next_start
         """Where the next attempt of a sampling profile begins."""
         self.feasible_count = search.count
@@ -93,13 +97,21 @@ class Evaluation:
         return self._search.examined
 
     @property
+    def extender_verdicts(self) -> ExtenderVerdicts | None:
+        """What extenders were recorded to say of the nodes; None = none was asked."""
+        return self._search.extended.verdicts if self._search.extended is not None else None
+
+    @property
     def refused_before_filtering(self) -> str:
         """The plugin that refused the pod altogether in PreFilter: no filter was asked then; empty for none."""
         return self._search.rejection.plugin if self._search.rejection is not None else ""
 
     @cached_property
     def rejectors(self) -> tuple[str, ...]:
-        """Plugins that refused first on some node, or in PreFilter, sorted; empty when placed."""
+        """Plugins that refused first on some node, or in PreFilter, sorted; empty when placed.
+
+        `Extender` stands for all extenders, as in kube-scheduler.
+        """
         if self.node is not None:
             return ()
         refused = set(self._search.restricting)
@@ -107,6 +119,8 @@ class Evaluation:
             refused.add(self._search.rejection.plugin)
         else:
             refused.update(status.plugin for status in self._counts)
+        if self._search.extended is not None and not refused.isdisjoint(self._search.extended.refusers):
+            refused = refused.difference(self._search.extended.refusers) | {EXTENDER}
         return tuple(sorted(refused))
 
     @cached_property
@@ -125,7 +139,8 @@ class Evaluation:
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + number
         # Sorted, so that a decision computed again elsewhere is written with the same bytes.
-        order = [*self._search.restricting, *(step.name for step in self._filters), GANG_SCHEDULING]
+        refusers = self._search.extended.refusers if self._search.extended is not None else ()
+        order = [*self._search.restricting, *(step.name for step in self._filters), GANG_SCHEDULING, *refusers]
         return {plugin: dict(sorted(counts[plugin].items())) for plugin in dict.fromkeys(order) if plugin in counts}
 
     @cached_property
@@ -252,6 +267,9 @@ class Evaluation:
                 refused.setdefault(step.name, status)
         if row in search.pressed:
             refused.setdefault(search.pressed[row].plugin, search.pressed[row])
+        for one in search.extended.said if search.extended is not None else ():
+            if one.verdicts.codes[row]:
+                refused.setdefault(one.plugin, one.verdicts.at(row))
         return refused
 
     def verdicts(self) -> Mapping[str, Mapping[str, Status]]:
@@ -281,6 +299,8 @@ class Evaluation:
                 _collect(refused, names, step.name, verdicts.codes, verdicts.at)
         for row, status in search.pressed.items():
             refused[names[row]].setdefault(status.plugin, status)
+        for one in search.extended.said if search.extended is not None else ():
+            _collect(refused, names, one.plugin, one.verdicts.codes, one.verdicts.at)
         return refused
 
 

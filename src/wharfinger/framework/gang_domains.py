@@ -37,6 +37,7 @@ class Engine:
     wanted: Wanted
     snapshot: Snapshot
     preference: Preference | None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,12 +84,13 @@ def place(
     start: int = 0,
     preempt: bool = True,
     preference: Preference | None = None,
+    timed: bool = False,
 ) -> GangPlacement:
     """Place enough of the members, or none. Raises PluginError.
 
     `snapshot` counts none of them but those bound; the other arguments are those of `Profile.evaluate`.
     """
-    engine = Engine(profile, wanted, snapshot, preference)
+    engine = Engine(profile, wanted, snapshot, preference, timed)
     where = domains_for(engine) if wanted.topology_keys else Where([None], [None])
     tries: list[_Try] = []
     for one in where.roomy:
@@ -108,6 +109,7 @@ class _Try:
         """`evictor`: the priority below which pods are evicted; None = no pod is."""
         self._profile, self._wanted = engine.profile, engine.wanted
         self._preference = engine.preference if evictor is None else None
+        self._timed = engine.timed
         self.snapshot = engine.snapshot
         self.domain = where
         self.start = start
@@ -138,6 +140,7 @@ class _Try:
             preempt=self._evictor is not None,
             preference=self._preference,
             domain=self.domain,
+            timed=self._timed,
         )
         self.start = evaluation.next_start
         node = evaluation.node or evaluation.nominated_node
@@ -150,10 +153,10 @@ class _Try:
 
 
 def seated(snapshot: Snapshot, pod: Pod, node: str, victims: Iterable[Pod] = ()) -> Snapshot:
-    """With the pod on the node, and its nomination spent; without the victims there."""
+    """With the pod on the node, its volumes kept for it and its nomination spent; without the victims there."""
     row = snapshot.index[node]
     info = snapshot.rows[row].without_pods(victim.identity for victim in victims)
-    after = snapshot.with_pods_changed({row: info.with_pod(pod)})
+    after = snapshot.with_pods_changed({row: info.with_pod(pod)}).with_volumes_of(pod, node)
     promised = snapshot.nominated.get(pod.nominated_node_name, ())
     if pod.key not in {other.key for other in promised}:
         return after

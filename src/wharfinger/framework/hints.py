@@ -74,7 +74,7 @@ class HintTable:
         )
 
     def _unknown(self, rejectors: Sequence[str]) -> str | None:
-        # Refused by a plugin of an earlier configuration: what helps is unknown, so everything may.
+        # Refused by an extender, or by a plugin of an earlier configuration: what helps is unknown, so everything may.
         return next((name for name in rejectors if name not in self._hints), None)
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.extender_verdicts import CandidateVictims, PreemptionVerdicts
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status
@@ -88,6 +89,18 @@ class PreFilter(Protocol):
 
 
 @runtime_checkable
+class Selective(Protocol):
+    """A plugin with a PreFilter that would answer Skip for most pods; those are not even passed to it."""
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the plugin may have anything to say about the pod; reads nothing but the pod, and is cheap.
+
+        Plugins that share one function have it called once a decision.
+        """
+        ...
+
+
+@runtime_checkable
 class Filter(Protocol):
     """Which nodes can take the pod, all at once."""
 
@@ -103,6 +116,20 @@ class NodeFilter(Protocol):
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """Success or a refusal."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionTurn:
+    """Where a decision stands with the extenders that have a word in preemption."""
+
+    answer: PreemptionVerdicts | None = None
+    """What they left of the candidates; None = they were not asked."""
+    to_be_asked: bool = False
+    """Whether they are asked next: the plugin then names its candidates, and chooses none."""
+
+
+NOT_ASKED = PreemptionTurn()
+"""No extender has a word in preemption, or they are taken to allow everything."""
 
 
 class Trial(Protocol):
@@ -129,6 +156,11 @@ class Trial(Protocol):
         ...
 
     @property
+    def turn(self) -> PreemptionTurn:
+        """What extenders were asked about, and are to be."""
+        ...
+
+    @property
     def alike(self) -> Hashable | None:
         """The same for all pods that get the same answers of `fits`: what was found out of a node can be kept for it.
 
@@ -147,6 +179,8 @@ class PostFilterResult:
     """Where the pod will fit once the victims are gone."""
     victims: tuple[Pod, ...] = ()
     """The pods to evict, most important first."""
+    candidates: tuple[CandidateVictims, ...] = ()
+    """What extenders are to be asked about before a node is chosen; empty where they are not."""
 
 
 @runtime_checkable

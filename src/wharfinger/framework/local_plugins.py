@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wharfinger.errors import PluginError
@@ -43,11 +43,15 @@ class Pressed(NamedTuple):
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 
-    __slots__ = ("pre_filtered", "pressed", "table")
+    __slots__ = ("pre_filtered", "pressed", "silent", "table")
 
-    def __init__(self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable) -> None:
+    def __init__(
+        self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable, silent: frozenset[str] = frozenset()
+    ) -> None:
         self.pre_filtered = pre_filtered
         """Plugin -> its PreFilter's answer."""
+        self.silent = silent
+        """Selective plugins that such pods do not concern: they are not asked."""
         self.table = table
         self.pressed: dict[str, Pressed] = {}
         """Of the nodes that had nominated pods at the last decision that looked at one node at a time."""
@@ -64,14 +68,20 @@ class LocalPlugins:
         scores: Sequence[LocalScore],
         pre_filters: Sequence[str],
         pre_scores: Sequence[str],
+        selective: Sequence[tuple[str, Callable[[Pod], bool]]] = (),
     ) -> None:
-        """`plugins`: the Local ones; `pre_filters`, `pre_scores`: names of those that take part there."""
+        """`plugins`: the Local ones; `pre_filters`, `pre_scores`: names of those that take part there.
+
+        `selective`: names of Selective plugins with a PreFilter, and whom each concerns.
+        """
         self.names = frozenset(plugin.name for plugin in plugins)
         """Of the Local plugins."""
         self._plugins: list[tuple[str, Any]] = [(plugin.name, plugin) for plugin in plugins]
         self.last_filter = max((each.position for each in filters), default=-1)
         """The place of the last Local filter among all filters."""
         self._signing = [(name, plugin.signature) for name, plugin in self._plugins if isinstance(plugin, Local)]
+        self._selective = selective
+        self._concerning = [(next(n for n, other in selective if other is one), one) for one in _distinct(selective)]
         self._filters = filters
         self._scores = scores
         self._preparing = [
@@ -112,17 +122,20 @@ class LocalPlugins:
         return known
 
     def _signature(self, pod: Pod) -> Hashable:
-        name = ""
+        name, point = "", "signature"
         parts: list[Hashable] = []
         try:
             for name, signature in self._signing:  # noqa: B007 - read when one raises
                 parts.append(signature(pod))
+            point = "concerns"
+            for name, concerns in self._concerning:  # noqa: B007 - likewise
+                parts.append(concerns(pod))
             key = tuple(parts)
             hash(key)
         except Exception as error:
             for (culprit, _), part in zip(self._signing, parts, strict=False):
                 call(culprit, "signature", hash, part)  # all were given, so one of them cannot be hashed
-            raise PluginError(name, "signature", f"{type(error).__name__}: {error}") from error
+            raise PluginError(name, point, f"{type(error).__name__}: {error}") from error
         return key
 
     def _make(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
@@ -136,6 +149,7 @@ class LocalPlugins:
                 name, ask(name, "PreScore", pre_score.pre_score, state, pod, snapshot, slice(None))
             ):
                 unscored.add(name)
+        silent = frozenset(name for name, concerns in self._selective if not concerns(pod))
         skipped = {name for name, answer in answers.items() if answer.status.code is Code.SKIP}
         return LocalClass(
             answers,
@@ -145,7 +159,12 @@ class LocalPlugins:
                 [each for each in self._filters if each.step.name not in skipped],
                 [each for each in self._scores if each.step.name not in unscored],
             ),
+            silent,
         )
+
+
+def _distinct(selective: Sequence[tuple[str, Callable[[Pod], bool]]]) -> list[Callable[[Pod], bool]]:
+    return list(dict.fromkeys(concerns for _, concerns in selective))
 
 
 def local_by_form(plugin: Plugin) -> bool:

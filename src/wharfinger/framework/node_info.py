@@ -32,6 +32,8 @@ class NodeInfo:
     host_ports: frozenset[HostPort] = NO_PORTS
     pods_with_terms: tuple[Pod, ...] = field(default=(), compare=False)
     """Those of the pods that have affinity or anti-affinity terms of any kind about other pods."""
+    pods_with_volumes: tuple[Pod, ...] = field(default=(), compare=False)
+    """Those of the pods that use claims, or disks that they name themselves."""
     stamp: int = field(default_factory=_stamps.__next__, compare=False)
     """Another number for every other state, within one process: what was derived from an equal stamp still holds."""
 
@@ -51,7 +53,9 @@ class NodeInfo:
         if held:
             requested[PODS] = len(held)
         with_terms = tuple(pod for pod in held.values() if _has_terms(pod))
-        return cls(node, held, requested, cpu, memory, frozenset(ports) if ports else NO_PORTS, with_terms)
+        with_volumes = tuple(pod for pod in held.values() if pod.claims or pod.in_line_volumes)
+        taken = frozenset(ports) if ports else NO_PORTS
+        return cls(node, held, requested, cpu, memory, taken, with_terms, with_volumes)
 
     def with_pod(self, pod: Pod) -> NodeInfo:
         """With this pod too; in the place of the same pod's older state, if that is here."""
@@ -61,9 +65,11 @@ class NodeInfo:
             pods = {**self.pods, identity: pod}
             if not _same_use(older, pod):
                 return NodeInfo.of(self.node, pods.values())
-            with_terms = self.pods_with_terms
+            with_terms, with_volumes = self.pods_with_terms, self.pods_with_volumes
             if _has_terms(older) or _has_terms(pod):
                 with_terms = tuple(each for each in pods.values() if _has_terms(each))
+            if pod.claims or pod.in_line_volumes:
+                with_volumes = tuple(pod if each is older else each for each in with_volumes)
             return NodeInfo(
                 self.node,
                 pods,
@@ -72,6 +78,7 @@ class NodeInfo:
                 self.scoring_memory,
                 self.host_ports,
                 with_terms,
+                with_volumes,
             )
         requested = dict(self.requested)
         for resource, amount in pod.requests.items():
@@ -85,6 +92,7 @@ class NodeInfo:
             self.scoring_memory + pod.scoring_memory,
             self.host_ports.union(pod.host_ports) if pod.host_ports else self.host_ports,
             (*self.pods_with_terms, pod) if _has_terms(pod) else self.pods_with_terms,
+            (*self.pods_with_volumes, pod) if pod.claims or pod.in_line_volumes else self.pods_with_volumes,
         )
 
     def without_pods(self, identities: Iterable[PodIdentity]) -> NodeInfo:
@@ -119,4 +127,6 @@ def _same_use(one: Pod, other: Pod) -> bool:
         and one.scoring_cpu == other.scoring_cpu
         and one.scoring_memory == other.scoring_memory
         and one.host_ports == other.host_ports
+        and one.claims == other.claims
+        and one.in_line_volumes == other.in_line_volumes
     )

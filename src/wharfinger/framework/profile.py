@@ -17,16 +17,21 @@ from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
+from wharfinger.framework.extending import add_scores
 from wharfinger.framework.hints import HintTable
-from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
+from wharfinger.framework.interface import NOT_ASKED, Permission, Plugin, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
 from wharfinger.framework.local_table import LocalFilter, LocalScore
 from wharfinger.framework.scoring import Preference, Scorer
+from wharfinger.framework.search import Search
 from wharfinger.framework.searcher import Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, ask, call, unresolvable, unschedulable
+from wharfinger.framework.timing import Lap, PointTimes, measured
 from wharfinger.framework.trial import FailedSearch
 from wharfinger.model.events import ClusterEvent
+from wharfinger.model.extenders import Extender
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PRIORITY_CLASS, missing
 
@@ -102,9 +107,11 @@ class Profile:
         digest: str = "",
         configuration: bytes = b"",
         percentage: int | None = None,
+        extenders: tuple[Extender, ...] = (),
     ) -> None:
         """`percentage`: of the nodes to look for, as kube-scheduler samples (0 = adaptive); None = look at all.
 
+        `extenders`: in the order in which they are called. Only `consulting` has decisions wait for them.
         ConfigurationError unless there are exactly one QueueSort and at least one Bind plugin.
         """
         self.name = name
@@ -114,6 +121,9 @@ class Profile:
         self.configuration = configuration
         """The completed configuration as canonical JSON."""
         self.plugins = enabled.plugins
+        self.extenders = extenders
+        self.times: PointTimes | None = None
+        """Keeps how long live decisions take at each extension point; None = nothing is measured."""
         self._by_name = {plugin.name: plugin for plugin in enabled.plugins}
         self.at = enabled.at
         """Extension point -> names of the plugins that run there, in order."""
@@ -137,7 +147,7 @@ class Profile:
             pre_filters=self._steps("preFilter", lambda plugin: plugin),
             others=[(place, step) for place, step in enumerate(self._filters) if step.name not in local.names],
             percentage=percentage,
-            scored=bool(scores),
+            scored=bool(scores) or any(one.prioritize_verb or one.filter_verb for one in extenders),
         )
         self._reserve = self._steps("reserve", lambda plugin: plugin)
         self._permit = self._steps("permit", lambda plugin: plugin.permit)
@@ -145,6 +155,10 @@ class Profile:
         self._bind = self._steps("bind", lambda plugin: plugin.bind)
         self._post_bind = self._steps("postBind", lambda plugin: plugin.post_bind)
         self._hints = HintTable(enabled.plugins)
+
+    def extenders_of(self, pod: Pod) -> tuple[Extender, ...]:
+        """The extenders that the pod concerns, in the order of the calls; most often none."""
+        return tuple(one for one in self.extenders if one.interested(pod)) if self.extenders else ()
 
     def _local_plugins(self, scores: Sequence[ScoreStep]) -> LocalPlugins:
         plugins = {plugin.name: plugin for plugin in self.plugins if local_by_form(plugin)}
@@ -158,6 +172,13 @@ class Profile:
             scores=[LocalScore(step, plugins[step.name]) for step in scores if step.name in plugins],
             pre_filters=self.at.get("preFilter", ()),
             pre_scores=self.at.get("preScore", ()),
+            selective=[
+                (plugin.name, plugin.concerns)
+                for plugin in self.plugins
+                if isinstance(plugin, interface.Selective)
+                and plugin.name not in plugins
+                and plugin.name in self.at.get("preFilter", ())
+            ],
         )
 
     def _steps(self, point: str, method: Callable[[Any], T]) -> list[tuple[str, T]]:
@@ -165,6 +186,7 @@ class Profile:
 
     # --- before and around the queue ----------------------------------------------------------
 
+    @measured("PreEnqueue", "preEnqueue")
     def gate(self, pod: Pod) -> Status:
         """Whether the pod's class exists, then PreEnqueue of all plugins: the first refusal, or success.
 
@@ -208,21 +230,67 @@ class Profile:
         preempt: bool = True,
         preference: Preference | None = None,
         domain: Domain | None = None,
+        verdicts: ExtenderVerdicts | None = None,
+        preemption: PreemptionVerdicts | None = None,
+        timed: bool = False,
     ) -> Evaluation:
         """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError.
 
         `start`: of a sampling profile, where to begin: the `next_start` of the decision before. `preempt`: whether
         PostFilter is asked at all; it costs far more than the rest. `preference`: nodes that go before slightly better
-        ones; None = the best node is chosen. `domain`: only its nodes may be chosen; None = any.
+        ones; None = the best node is chosen. `domain`: only its nodes may be chosen; None = any. `verdicts` and
+        `preemption`: what extenders were recorded to say; without them they are taken to allow everything.
+        `timed`: whether it counts for how long extension points take.
         """
+        state, search = self.search(pod, snapshot, start=start, domain=domain, verdicts=verdicts, timed=timed)
+        turn = PreemptionTurn(preemption)
+        return self.decide(state, pod, search, preempt=preempt, preference=preference, turn=turn)
+
+    def search(
+        self,
+        pod: Pod,
+        snapshot: Snapshot,
+        *,
+        start: int = 0,
+        domain: Domain | None = None,
+        verdicts: ExtenderVerdicts | None = None,
+        timed: bool = False,
+    ) -> tuple[CycleState, Search]:
+        """The first half of a decision: which nodes are feasible, and what plugins noted. Raises PluginError."""
         state = CycleState()
         state.snapshot = snapshot
-        search = self._searcher.search(state, pod, snapshot, start, domain)
+        if timed:
+            state.lap = Lap(self.times, self.name)
+        try:
+            return state, self._searcher.search(state, pod, snapshot, start=start, domain=domain, verdicts=verdicts)
+        except PluginError as error:
+            state.lap.done(error.point, Code.ERROR)
+            raise
+
+    def decide(
+        self,
+        state: CycleState,
+        pod: Pod,
+        search: Search,
+        *,
+        preempt: bool = True,
+        preference: Preference | None = None,
+        turn: PreemptionTurn = NOT_ASKED,
+    ) -> Evaluation:
+        """The second half: Score where several nodes are feasible, PostFilter where none is. Raises PluginError."""
         count = search.count
-        scores = self._scorer.score(state, pod, search) if count > 1 else None
+        state.lap.begin()
+        try:
+            scores = self._scorer.score(state, pod, search) if count > 1 else None
+        except PluginError as error:
+            state.lap.done(error.point, Code.ERROR)
+            raise
+        if scores is not None and search.extended is not None:
+            add_scores(scores, search.extended)
         evaluation = Evaluation(pod, state, search, scores, self._filters, preference=preference)
-        if count == 0 and preempt and self._post_filters and len(snapshot):
-            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, state, search, self._searcher))
+        if count == 0 and preempt and self._post_filters and len(search.snapshot):
+            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, state, search, self._searcher, turn))
+            state.lap.done("PostFilter", Code.SUCCESS if evaluation.nominated_node else Code.UNSCHEDULABLE)
         return evaluation
 
     def verify(self, pod: Pod, snapshot: Snapshot, node_name: str) -> Status:
@@ -238,6 +306,9 @@ class Profile:
             answer = call(name, "PostFilter", post_filter, state, pod, trial)
             if not isinstance(answer, PostFilterResult):
                 raise PluginError(name, "PostFilter", f"answered {answer!r}, not a PostFilterResult")
+            if answer.candidates and trial.turn.to_be_asked:
+                evaluation.candidates = answer.candidates
+                break
             messages.extend(answer.status.reasons)
             if answer.status.ok:
                 evaluation.nominated_node, evaluation.victims = answer.nominated_node, answer.victims
@@ -246,6 +317,7 @@ class Profile:
 
     # --- placing and binding ------------------------------------------------------------------
 
+    @measured("Reserve", "reserve")
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Reserve of all plugins: the first status that is no success, undone already, or success. Raises PluginError.
 
@@ -264,6 +336,7 @@ class Profile:
                 return unschedulable(NO_ANSWER_TO_RESERVE.format(plugin=name, code=status.code.name)).by(name)
         return SUCCESS
 
+    @measured("Unreserve", "reserve")
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Unreserve of all plugins in reverse order, also of those whose Reserve never ran.
 
@@ -276,6 +349,7 @@ class Profile:
             except PluginError as error:
                 log.warning("plugin_failed error=%r", str(error))
 
+    @measured("Permit", "permit")
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
         """Permit of all plugins: a refusal, the longest wait (at most 15 minutes), or success. Raises PluginError."""
         waiting: Permission | None = None
@@ -290,6 +364,7 @@ class Profile:
                 return Permission(answer.status.by(name))
         return waiting if waiting is not None else Permission()
 
+    @measured("PreBind", "preBind")
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """PreBind of all plugins: the first refusal, or success. Raises PluginError."""
         for name, pre_bind in self._pre_bind:
@@ -298,6 +373,7 @@ class Profile:
                 return status
         return SUCCESS
 
+    @measured("Bind", "bind")
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Bind plugins until one does not answer Skip. Success = the transaction may go out. Raises PluginError."""
         for name, bind in self._bind:
@@ -306,6 +382,7 @@ class Profile:
                 return status
         return Status(Code.ERROR, ("every bind plugin skipped the pod",))
 
+    @measured("PostBind", "postBind")
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Call all PostBind plugins. Raises PluginError."""
         for name, post_bind in self._post_bind:
@@ -319,8 +396,11 @@ class InForce(Mapping[str, Profile]):
     between two decisions, because a decision awaits nothing. A holder that took a profile out before goes on with it.
     """
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
-        self._profiles = profiles
+    def __init__(self, profiles: Mapping[str, Profile], times: PointTimes | None = None) -> None:
+        """`times`: keeps how long the extension points of these profiles take; None = they are not measured."""
+        self._times = times
+        self._profiles: Mapping[str, Profile] = {}
+        self._set(profiles)
 
     def __getitem__(self, name: str) -> Profile:
         return self._profiles[name]
@@ -335,4 +415,9 @@ class InForce(Mapping[str, Profile]):
         """Decide by these from now on. ValueError unless they have the same names."""
         if profiles.keys() != self._profiles.keys():
             raise ValueError("other scheduler names than before: pods would change their scheduler unnoticed")
+        self._set(profiles)
+
+    def _set(self, profiles: Mapping[str, Profile]) -> None:
+        for profile in profiles.values():
+            profile.times = self._times
         self._profiles = profiles

@@ -103,6 +103,7 @@ class Scorer:
         for name, pre_score in self._pre_scores:
             if skips_score(name, ask(name, "PreScore", pre_score, state, pod, snapshot, rows)):
                 state.skipped_scores.add(name)
+        state.lap.done("PreScore")
         others = [step for step in self._others if step.name not in state.skipped_scores]
         if search.alive is table.alive and not others and all(map(table.same_everywhere, table.normalized)):
             scores = Scores(ALL_ROWS, table.ranked, self._order)  # no other plugin scores; refused nodes are marked
@@ -113,6 +114,7 @@ class Scorer:
         for step in others:
             scores.made[step.name] = column = step.scores(state, pod, snapshot, rows)
             scores.sums += column
+        state.lap.done("Score")
         return scores
 
 

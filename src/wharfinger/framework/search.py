@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from wharfinger.framework.local_plugins import LocalClass
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, call, unresolvable
 from wharfinger.framework.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from wharfinger.framework.extending import Extended
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Search:
     """Nodes that were looked at; None = all."""
     next_start: int = 0
     """Where the next sampling search begins."""
+    extended: Extended | None = None
+    """What extenders were recorded to say; None = none was asked. Their refusals are among `said`."""
 
     @property
     def within(self) -> BoolColumn | None:

@@ -18,6 +18,8 @@ from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
+from wharfinger.framework.extender_verdicts import ExtenderVerdicts
+from wharfinger.framework.extending import extend, refuses
 from wharfinger.framework.interface import PreFilter
 from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
@@ -57,29 +59,46 @@ class Searcher:
             pre_filters: Of all plugins, in order.
             others: Filters that are not Local, with their place among all filters, in order.
             percentage: Of nodes to look for, see `sampling`; None = look at every node.
-            scored: Whether the profile scores at all; if not, one feasible node will do for a sampling search.
+            scored: Whether anything scores, or an extender filters; if not, one feasible node will do for a sampling
+                search.
         """
         self._local = local
         self._pre_filters = pre_filters
         self._others = others
         self._percentage = percentage
         self._scored = scored
+        self._last = max([local.last_filter, *(place for place, _ in others)])
+        """The place of the last filter; extenders come behind it."""
 
     def search(
-        self, state: CycleState, pod: Pod, snapshot: Snapshot, start: int = 0, domain: Domain | None = None
+        self,
+        state: CycleState,
+        pod: Pod,
+        snapshot: Snapshot,
+        *,
+        start: int = 0,
+        domain: Domain | None = None,
+        verdicts: ExtenderVerdicts | None = None,
     ) -> Search:
-        """Run PreFilter and Filter plugins over the snapshot, for nodes of the domain alone. Raises PluginError."""
+        """Run PreFilter and Filter plugins over the snapshot, for nodes of the domain alone. Raises PluginError.
+
+        `verdicts`: what extenders were recorded to say; None = none was asked.
+        """
         search = self._begin(state, pod, snapshot)
         if domain is not None:
             search.domain = domain
             search.alive = domain.rows if search.alive is None else search.alive & domain.rows
         search.next_start = start
+        state.lap.done("PreFilter", search.rejection.code if search.rejection is not None else Code.SUCCESS)
         if search.rejection is not None:
             return search
         self._filter(search, state, pod)
         if snapshot.nominated:
             self._press(search, state, pod)
-        self._choose_from(search, pod, start)
+        self._choose_from(search, pod, start, verdicts)
+        state.lap.done("Filter")
+        if verdicts is not None:
+            search.extended = extend(search, verdicts, self._last + 1)
         return search
 
     def verify(
@@ -131,7 +150,12 @@ class Searcher:
         rejection: Status | None = None
         possible: frozenset[str] | None = None
         restricting: tuple[str, ...] = ()
+        silent = local.silent
+        if silent:
+            state.skipped_filters |= silent
         for name, plugin in self._pre_filters:
+            if name in silent:
+                continue
             answer = local.pre_filtered.get(name)
             if answer is None:
                 answer = pre_filtered(name, plugin, state, pod, snapshot)
@@ -194,11 +218,12 @@ class Searcher:
             alive[list(search.pressed)] = False
             search.alive = alive
 
-    def _choose_from(self, search: Search, pod: Pod, start: int) -> None:
+    def _choose_from(self, search: Search, pod: Pod, start: int, verdicts: ExtenderVerdicts | None) -> None:
         """The node nominated for the pod alone, if it does; else a sample, if the profile wants one; else all."""
         snapshot = search.snapshot
         own = snapshot.index.get(pod.nominated_node_name) if pod.nominated_node_name else None
-        if own is not None and (search.alive is None or search.alive[own]):
+        declined = own is not None and verdicts is not None and refuses(verdicts, pod.nominated_node_name)
+        if own is not None and not declined and (search.alive is None or search.alive[own]):
             search.alive = np.zeros(len(snapshot), dtype=np.bool_)
             search.alive[own] = True
             search.examined = search.alive

@@ -19,6 +19,7 @@ from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.pod import HostPort, Pod
 from wharfinger.model.selectors import Taint
 from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
+from wharfinger.model.volume_matching import storage_with
 
 Nominations: TypeAlias = "Mapping[str, tuple[Pod, ...]]"
 _ALWAYS = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
@@ -213,9 +214,16 @@ class Snapshot:
         )
 
     def place(self, pod: Pod, node_name: str) -> Snapshot:
-        """As if the pod were on this node too; KeyError when there is no such node."""
+        """As if the pod were on this node too, with the volumes it gets there; KeyError when there is no such node."""
         row = self.index[node_name]
-        return self.with_pods_changed({row: self.rows[row].with_pod(pod)})
+        return self.with_pods_changed({row: self.rows[row].with_pod(pod)}).with_volumes_of(pod, node_name)
+
+    def with_volumes_of(self, pod: Pod, node_name: str) -> Snapshot:
+        """As if the volumes that the pod gets on this node were kept for its claims; itself for one without claims."""
+        if not pod.claims:
+            return self
+        storage = storage_with(pod, self.rows[self.index[node_name]].node, self.surroundings.storage)
+        return self.at(self.revision, surroundings=self.surroundings.with_storage(storage))
 
     def only(self, node_name: str) -> Snapshot:
         """That one node alone; empty when there is none of this name."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from wharfinger.framework.columns import RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import NOT_ASKED, PreemptionTurn
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.search import Search
 from wharfinger.framework.searcher import Searcher, verify_alone
@@ -18,9 +19,13 @@ from wharfinger.model.pod import Pod
 class FailedSearch:
     """A search that found nothing; see `interface.Trial`."""
 
-    def __init__(self, pod: Pod, state: CycleState, search: Search, searcher: Searcher) -> None:
+    def __init__(
+        self, pod: Pod, state: CycleState, search: Search, searcher: Searcher, turn: PreemptionTurn = NOT_ASKED
+    ) -> None:
         self.snapshot = search.snapshot
         """What was searched."""
+        self.turn = turn
+        """See `interface.Trial`."""
         self._pod = pod
         self._search = search
         self._searcher = searcher

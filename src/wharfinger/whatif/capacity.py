@@ -106,7 +106,7 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
         refusals=refusals,
         before=scene.before,
         after=use_of(simulator.snapshot()),
-        notes=tuple(scene.notes),
+        notes=(*scene.notes, *simulator.extenders.notes),
     )
 
 

@@ -187,7 +187,7 @@ def compare(
         if one is not None:
             found.append(one)
         progress(done, len(pods))
-    return Comparison(tuple(found), replay.notes)
+    return Comparison(tuple(found), (*replay.notes, *simulator.extenders.notes))
 
 
 def _judged(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPod:

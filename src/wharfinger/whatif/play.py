@@ -39,7 +39,7 @@ def simulate(
         evictions=tuple(game.evictions),
         before=scene.before,
         after=use_of(scene.simulator.snapshot()),
-        notes=(*scene.notes, *game.notes),
+        notes=(*scene.notes, *game.notes, *scene.simulator.extenders.notes),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from wharfinger.cli.understand.supposed import Supposed
     from wharfinger.whatif.changes import NodeChanges
     from wharfinger.whatif.outcome import Answer
+    from wharfinger.whatif.scene import Scene
 
 NOT_PLACED = 1
 """Exit code when some pods are not placed."""
@@ -60,6 +62,10 @@ def simulate(
         typer.Option(min=1, help="Suppose so many more nodes, like the --like next to it.", metavar="N"),
     ] = None,
     like: Annotated[list[str] | None, typer.Option(help="The node that new ones resemble.", metavar="NODE")] = None,
+    extenders: Annotated[
+        bool,
+        typer.Option("--extenders", help="Ask the extenders of the configuration; else they are taken to accept pods."),
+    ] = False,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
     validate: ValidateOption = Validation.STRICT,
@@ -98,9 +104,9 @@ def simulate(
         raise UsageError("--compare takes the state as it is: leave out --pending, --drain, --cordon and --add-nodes")
     found = supposed(files or (), namespace, connection, live=live, validate=validate)
     if compare:
-        _compare(found, config, plugins, output, every=every)
+        _compare(found, config, plugins, output, every=every, extenders=extenders)
         return
-    answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending)
+    answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending, extenders=extenders)
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell
 
@@ -113,13 +119,21 @@ def simulate(
         raise typer.Exit(NOT_PLACED)
 
 
-def _compare(found: Supposed, config: Path | None, plugins: PluginPackages, output: Output, *, every: bool) -> None:
+def _compare(
+    found: Supposed,
+    config: Path | None,
+    plugins: PluginPackages,
+    output: Output,
+    *,
+    every: bool,
+    extenders: bool,
+) -> None:
     from wharfinger.cli.understand import compared
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif.comparison import compare
 
     scene = scene_of(found, config, plugins)
-    with progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
+    with _asked(scene, extenders=extenders), progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
         answer = compare(
             found.inventory, scene.simulator, created=found.created, stand_ins=found.stand_ins, progress=advance
         )
@@ -128,6 +142,18 @@ def _compare(found: Supposed, config: Path | None, plugins: PluginPackages, outp
         typer.echo(compared.tell(answer, found.revision, every=every))
     else:
         show(compared.values(answer, found.revision), output)
+
+
+@contextmanager
+def _asked(scene: Scene, *, extenders: bool) -> Iterator[None]:
+    """Have extenders asked during the block, if they are to be."""
+    if not extenders:
+        yield
+        return
+    from wharfinger.cli.understand.extender_asking import asking
+
+    with asking(scene):
+        yield
 
 
 def _changes(
@@ -141,7 +167,13 @@ def _changes(
 
 
 def _answer(
-    found: Supposed, changes: NodeChanges, *, config: Path | None, plugins: PluginPackages, waiting: bool
+    found: Supposed,
+    changes: NodeChanges,
+    *,
+    config: Path | None,
+    plugins: PluginPackages,
+    waiting: bool,
+    extenders: bool,
 ) -> Answer:
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import play
@@ -151,7 +183,7 @@ def _answer(
     try:
         with progress("loading", pods) as advance:
             scene.load(advance)
-        with progress("deciding", pods) as advance:
+        with _asked(scene, extenders=extenders), progress("deciding", pods) as advance:
             return play.simulate(scene, changes, waiting=waiting, progress=advance)
     except InvalidObject as error:
         raise UsageError(str(error)) from error

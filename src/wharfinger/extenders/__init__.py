@@ -1,0 +1,9 @@
+"""Calls to HTTP extenders: what is sent and answered, TLS, and the order of the calls that one decision takes.
+
+::
+
+    framework.consulting ─question─► asking ─► calls ─► (HTTP) ─► extender      one question, several calls
+                       ◄─verdicts──    └────► wire                              what the bytes mean
+
+What extenders are is `model.extenders`; decisions are `framework.consulting`.
+"""
