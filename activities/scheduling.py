@@ -1,7 +1,8 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
-`placing_lone` decides, `binding` commits, `recording` records, `eviction` makes room; `eligibility` has whether the pod
-still is to be placed. All effects of attempts on the world go through here. `engine.failures` maps their errors.
+`placing_lone` decides, `asking` asks extenders, `binding` commits, `recording` records, `eviction` makes room;
+`eligibility` has whether the pod still is to be placed. All effects of attempts on the world go through here.
+`engine.failures` maps their errors.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from temporalio import activity
 from wharfinger.activities.cohorts import CohortActivities
 from wharfinger.contracts.eviction import EvictInput
 from wharfinger.contracts.scheduling import (
+    AskInput,
+    AskOutcome,
     BindInput,
     BindOutcome,
     EvictOutcome,
@@ -23,6 +26,7 @@ from wharfinger.contracts.scheduling import (
     Scheduling,
 )
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.pods.asking import ExtenderQuestions
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
@@ -31,11 +35,13 @@ from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.engine.upstream.writers import UpstreamWriters
+from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.settings import BindSettings
 
 
 class SchedulingActivities(Scheduling):
-    """Register `place`, `bind`, `record_refusal` and `evict` of one instance with a Temporal worker."""
+    """Register the activities of one instance with a Temporal worker."""
 
     def __init__(
         self,
@@ -46,13 +52,20 @@ class SchedulingActivities(Scheduling):
         *,
         eviction: str = GRACEFUL,
         limits: Limits = STOCK,
+        upstream: UpstreamWriters | None = None,
+        calls: ExtenderCalls | None = None,
     ) -> None:
-        """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions."""
-        core = Core.of(process, pool, identity, settings, limits)
+        """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions; `upstream`: what
+        writes to the Kubernetes API, where one is the store; `calls`: calls extenders, and is closed with these
+        activities; None = made here.
+        """
+        core = Core.of(process, pool, identity, settings, limits, upstream=upstream)
         self._in_doubt = core.in_doubt
         finder = Finder(core)
         decider = Decider(core, finder)
         self._placements = LonePlacements(core, finder, decider)
+        self._calls = calls if calls is not None else ExtenderCalls(clock=process.clock)
+        self._questions = ExtenderQuestions(core, self._calls)
         self._bindings = Bindings(core)
         self._recorder = Recorder(core)
         self._evictions = Evictions(core, mode=eviction)
@@ -62,12 +75,17 @@ class SchedulingActivities(Scheduling):
     @property
     def all(self) -> list[Callable[..., object]]:
         """The activities, for `temporalio.worker.Worker(activities=...)`."""
-        return [self.place, self.bind, self.record_refusal, self.evict, *self.cohorts.all]
+        return [self.place, self.ask_extenders, self.bind, self.record_refusal, self.evict, *self.cohorts.all]
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """See `Scheduling.place`."""
         return await self._placements.place(request)
+
+    @activity.defn(name="ask_extenders")
+    async def ask_extenders(self, request: AskInput) -> AskOutcome:
+        """See `Scheduling.ask_extenders`."""
+        return await self._questions.ask(request)
 
     @activity.defn(name="bind")
     async def bind(self, request: BindInput) -> BindOutcome:
@@ -87,3 +105,4 @@ class SchedulingActivities(Scheduling):
     async def close(self) -> None:
         """End what runs in the background."""
         await self._in_doubt.close()
+        await self._calls.close()

@@ -118,7 +118,7 @@ class AttemptRun(ABC):
             await self._failed(error)
 
     async def _commit(self, activity: Callable[[A, P], Awaitable[R]], request: P, **options: Any) -> R:
-        """Execute an activity that writes to etcd, until etcd answers; fail with its failure."""
+        """Execute an activity that needs etcd, until etcd answers; fail with its failure."""
         try:
             return await workflow.execute_activity_method(activity, request, retry_policy=COMMIT_RETRY, **options)
         except FailureError as error:

@@ -4,8 +4,10 @@
 
     start ── no policy of ours ──► continue as new with it
       │
-    place ── Gone ───────────────────────────────────────────► completes: gone, or bound by another attempt
-      │ │ └─ Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
+    place ── AskExtenders ──► ask_extenders ──► place again    with all answers so far
+      │ │                           └─ ExtendersFailed ──────► fails: SchedulerError
+      │ ├─── Gone ───────────────────────────────────────────► completes: gone, or bound by another attempt
+      │ ├─── Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
       │ ├─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
       │ └─── Refused, with victims ──► record_refusal, which nominates ──► evict ──► parked, as above
     bind ─── Bound ──────────────────────────────────────────► completes: bound
@@ -19,7 +21,9 @@ starts the next attempt. Any exception fails the run and so leads to the next at
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import timedelta
+from itertools import chain, repeat
 from typing import Any
 
 from temporalio import workflow
@@ -37,16 +41,21 @@ with workflow.unsafe.imports_passed_through():
         parsed,
     )
     from wharfinger.contracts.eviction import Evicted
+    from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
     from wharfinger.contracts.lone import evict_input, refusal_input, rejection, victims_listed
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.contracts.scheduling import (
+        ASK_LIMIT,
         COMMIT_RETRY,
         PLACE_RETRY,
+        AskInput,
         BindInput,
+        BindOutcome,
         Bound,
         Gone,
         Placed,
         PlaceInput,
+        PlaceOutcome,
         Recorded,
         RefusalInput,
         RefusalOutcome,
@@ -79,6 +88,7 @@ class ScheduleAttempt(AttemptRun):
         self._pod: AttemptInput
         self._node: str | None = None
         self._permission: PermitDecision | None = None
+        self._answers = NO_ANSWERS
 
     @workflow.signal
     def permit(self, signal: PermitDecision = PermitDecision()) -> None:  # noqa: B008 - frozen
@@ -102,21 +112,13 @@ class ScheduleAttempt(AttemptRun):
         return await self._published(self._attempt())
 
     async def _attempt(self) -> AttemptResult:
-        pod, info = self._pod, workflow.info()
-        placed = await self._decide(
-            Scheduling.place,
-            PlaceInput(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                revision=max(pod.revision, required_revision()),
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-            ),
-            start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
-            retry_policy=PLACE_RETRY,
-            summary=title(pod),
-        )
+        placed = await self._place()
+        while isinstance(placed, AskExtenders):  # `place` bounds how often it asks
+            answered = await self._ask(placed)
+            if isinstance(answered, Gone):
+                return self._gone(answered)
+            self._answers = self._answers.with_one(placed, answered)
+            placed = await self._place()
         match placed:
             case Gone():
                 return self._gone(placed)
@@ -127,23 +129,46 @@ class ScheduleAttempt(AttemptRun):
             return await self._refuse(rejection(placed, rejected), placed)
         return await self._bind(placed)
 
-    async def _bind(self, placed: Placed) -> AttemptResult:
+    async def _place(self) -> PlaceOutcome:
         pod, info = self._pod, workflow.info()
-        outcome = await self._commit(
-            Scheduling.bind,
-            BindInput(
+        return await self._decide(
+            Scheduling.place,
+            PlaceInput(
                 namespace=pod.namespace,
                 name=pod.name,
-                placed=placed.to_commit(),
+                uid=pod.uid,
+                revision=max(pod.revision, required_revision()),
                 workflow_id=info.workflow_id,
                 run_id=info.run_id,
-                attempt=info.attempt,
+                answers=self._answers,
             ),
-            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
-            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"{title(pod)} → {placed.node}",
+            start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
+            retry_policy=PLACE_RETRY,
+            summary=title(pod),
         )
+
+    async def _ask(self, ask: AskExtenders) -> ExtendersAnswered | Gone:
+        """Have the extenders asked; fail as an error of the scheduler where one fails that may not be ignored."""
+        pod = self._pod
+        outcome = await self._commit(
+            Scheduling.ask_extenders,
+            AskInput(namespace=pod.namespace, name=pod.name, ask=ask),
+            start_to_close_timeout=timedelta(seconds=ask.seconds + ASK_LIMIT),
+            summary=shortened(f"{title(pod)}: {ask.count} {ask.about} → {', '.join(ask.extenders)}", SUMMARY_LIMIT),
+        )
+        if isinstance(outcome, ExtendersFailed):
+            await self._record_failure(FailureType.SCHEDULER_ERROR, outcome.message)
+            raise failure(FailureType.SCHEDULER_ERROR, outcome.message)
+        return outcome
+
+    async def _bind(self, placed: Placed) -> AttemptResult:
+        info = workflow.info()
+        outcome = await self._send(placed)
+        for pause in pauses():
+            if not (isinstance(outcome, Bound) and outcome.preparing):
+                break
+            await workflow.sleep(pause)  # the bind itself says when its volumes are late
+            outcome = await self._send(placed)
         match outcome:
             case Bound():
                 self._outcome, self._node = "bound", outcome.node
@@ -155,6 +180,25 @@ class ScheduleAttempt(AttemptRun):
         if isinstance(outcome, Rejected):
             return await self._refuse(rejection(placed, outcome))
         raise self._contended(outcome.message)
+
+    async def _send(self, placed: Placed) -> BindOutcome:
+        """Bind the pod, or go on with a bind that waits for the pod's volumes."""
+        pod, info = self._pod, workflow.info()
+        return await self._commit(
+            Scheduling.bind,
+            BindInput(
+                namespace=pod.namespace,
+                name=pod.name,
+                placed=placed.to_commit(),
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+                attempt=info.attempt,
+            ),
+            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + placed.bind_seconds),
+            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"{title(pod)} → {placed.node}",
+        )
 
     async def _held(self, placed: Placed) -> Rejected | None:
         """Wait for permission where a Permit plugin requires it; the rejection when it is not given."""
@@ -183,7 +227,15 @@ class ScheduleAttempt(AttemptRun):
             raise failure(FailureType.UNSCHEDULABLE, refused.message, ONLY_ASSUMED)
         pod, info = self._pod, workflow.info()
         recorded = await self._record(
-            refusal_input(pod, refused, held, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
+            refusal_input(
+                pod,
+                refused,
+                held,
+                attempt=info.attempt,
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+                answers=self._answers,
+            )
         )
         refused_at = workflow.time()
         room = await self._make_room(refused, recorded) if isinstance(recorded, Recorded) else recorded
@@ -256,6 +308,11 @@ class ScheduleAttempt(AttemptRun):
         if workflow.info().typed_search_attributes.get(POD_KEY) is None:
             updates.append(POD_KEY.value_set(pod_attribute(self._pod.namespace, self._pod.name)))
         return updates
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks at volumes that are being prepared, without end: soon at first, then every ten."""
+    return chain((0.5, 1.0, 2.0, 5.0), repeat(10.0))
 
 
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:

@@ -135,6 +135,11 @@ def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
     return draft.profile()
 
 
+def written_in(config: Source) -> Mapping[str, Any]:
+    """What a file says, or a mapping itself; empty for None. Raises `InvalidConfiguration`."""
+    return _mapping(config) if config is not None else {}
+
+
 def _mapping(config: Mapping[str, Any] | Path | str) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
         return config

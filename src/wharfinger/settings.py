@@ -139,6 +139,52 @@ class NodeEvictionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """The Lease of the Kubernetes API that says which scheduler binds; as a LeaderElectionConfiguration has it."""
+
+    enabled: bool = True
+    """False: this installation binds whenever it runs, whoever else does."""
+    name: str = ""
+    """Empty = `kube-scheduler` where a profile is `default-scheduler`, else the cluster's name."""
+    namespace: str = "kube-system"
+    lease_duration: float = 15.0
+    """Seconds after which another scheduler takes over when the holder's record has not changed."""
+    renew_deadline: float = 10.0
+    """Seconds after which a holder that could not renew it gives up."""
+    retry_period: float = 2.0
+    """Seconds between two tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """The Kubernetes API that is the store of the cluster."""
+
+    kubeconfig: Path | None = None
+    """None = of the environment, else of the pod that the process runs in."""
+    context: str = ""
+    """Empty = the file's current one."""
+    master: str = ""
+    """URL in the place of the kubeconfig's; empty = the file's."""
+    allow_insecure: bool = False
+    """Whether the file may switch off the verification of the server's certificate."""
+    qps: float = 50.0
+    """Requests a second, but for watches and the Lease; negative = without limit."""
+    burst: int = 100
+    """Requests that may go at once."""
+    election: ElectionSettings = field(default_factory=ElectionSettings)
+    events: Literal["all", "failures", "none"] = "all"
+    """Which events are told to the API."""
+    torn_gangs: Literal["Keep", "Evict"] = "Keep"
+    """What happens to the bound members of a gang of which others went while it was being bound."""
+    importer_ttl: float = 8.0
+    """Seconds from the importer's death until another worker is it."""
+    behind_after: float = 10.0
+    """Seconds without a sign of the importer after which nothing is placed."""
+    sweep_after: float = 15.0
+    """Seconds after which a promise is sent again by the owner of its pod."""
+
+
+@dataclass(frozen=True, slots=True)
 class GrantSettings:
     """Under which grant a worker lives, where an agent started it."""
 
@@ -187,6 +233,8 @@ class AgentSettings:
     """Whether plugins of installed packages take part that no configuration names."""
     worker_options: tuple[str, ...] = ()
     """More options for every instance (`--cohorts=off`), as the agent was told them."""
+    upstream: UpstreamSettings | None = None
+    """The Kubernetes API whose pods the instances schedule; its options are in `worker_options`, too."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     host_lost: float = HOST_LOST
     """Seconds without an agent's record after which its host may be lost; its queue is asked, and may be silent for
@@ -245,6 +293,8 @@ class WorkerSettings:
     """Everything a worker process needs."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    upstream: UpstreamSettings | None = None
+    """The Kubernetes API whose pods are scheduled; None = the cluster's objects are in etcd itself."""
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"
     """Begins every task queue and workflow id; fixed at an installation's first start."""

@@ -1,16 +1,11 @@
-"""The worker process: puts everything together, and holds no policy.
+"""One worker on a given store and Temporal client: puts everything together, and holds no policy.
 
-`Worker` is one worker on a given store and Temporal client; `run_worker` is the process around it:
-connections, health endpoints, signals.
+`worker_process` is the process around it: connections, pages, signals.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import random
-import time
 from collections.abc import Mapping
 
 from temporalio.client import Client
@@ -18,46 +13,41 @@ from temporalio.client import Client
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.config.errors import refuse
+from wharfinger.config.extender_fields import binding
 from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.load import Configuration
-from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.extender_binding import ExtenderBinders
+from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
-from wharfinger.observe.health import HealthServer
-from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.connecting import identity, release
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, worker_factory
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.upstream import ConnectedUpstream
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.worker_loops.completing import Completing, RunEnds
 from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.membership import Membership, place_of, registered_while
 from wharfinger.worker_loops.node_workflows import TemporalNodes
 from wharfinger.worker_loops.signals import TemporalSide
+from wharfinger.worker_loops.upstream_parts import UpstreamParts
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
-
-log = logging.getLogger(__name__)
-
-FENCED_OFF = 3
-"""Exit code of a worker whose grant is gone."""
 
 
 class Worker:
@@ -72,17 +62,18 @@ class Worker:
         configured: Configured | None = None,
         health_url: str = "",
         grant: OwnGrant | None = None,
+        upstream: ConnectedUpstream | None = None,
     ) -> None:
         """`configured`: what `settings.config` comes to, when it was read already; `grant`: the one that the settings
-        name.
+        name; `upstream`: the Kubernetes API whose pods are scheduled.
         """
         self.grant = grant if grant is not None else own_grant(settings, process.store)
         self._cluster = cluster = check_cluster(settings.cluster)
         self._process = process
         self._client = client
-        configured = configured if configured is not None else _configured(settings)
+        configured = configured if configured is not None else configuration_of(settings)
         self._started = configured
-        self._profiles = InForce(configured.profiles)
+        self._profiles = InForce(configured.profiles, process.metrics.point_durations)
         self.metrics = process.metrics
         self.cache = Cache(clock=process.clock, assume_expiry=settings.binding.assume_expiry)
         pool = Pool(
@@ -91,6 +82,16 @@ class Worker:
             Ownership(frozenset(self._profiles), check_tenant(settings.tenant), settings.tenant_label),
             PreferredNodes(settings.binding.own_node_margin),
         )
+        calls = ExtenderCalls(clock=process.clock)
+        parts = None
+        if upstream is not None:
+            binders, whole = (
+                ExtenderBinders(self.cache, self._profiles, calls),
+                bool(configured.configuration.extenders),
+            )
+            parts = UpstreamParts(process, upstream, settings, binders=binders, whole=whole)
+        self._upstream_uid = upstream.uid if upstream is not None else ""
+        self.cache.upstream = parts.side if parts is not None else None
         revision = str(settings.grant.revision) if settings.grant is not None else ""
         self._activities = SchedulingActivities(
             process,
@@ -99,6 +100,8 @@ class Worker:
             settings.binding,
             eviction=settings.eviction,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
+            upstream=parts.writers if parts is not None else None,
+            calls=calls,
         )
         node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
         completing, build_id = Completing(process.clock), release()
@@ -129,6 +132,7 @@ class Worker:
             ),
             health_url=health_url,
             grant=self.grant,
+            upstream=parts.loops_of(self.cache, frozenset(self._profiles)) if parts is not None else None,
         )
         self._follow(attempts)
 
@@ -181,6 +185,7 @@ class Worker:
             self._profiles.values(),
             cluster=self._cluster,
             rng=self._process.rng,
+            upstream=self._upstream_uid,
         )
         await unless_stopped(stop, while_granted(self.grant, preparing))
         try:
@@ -190,70 +195,13 @@ class Worker:
             await self._activities.close()
 
 
-async def run_worker(settings: WorkerSettings) -> int:
-    """Run a worker process until a signal stops it; returns its exit code.
-
-    The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
-    Raises `InvalidConfiguration` before anything is opened.
-    """
-    configured = _configured(settings)
-    _log_not_enabled(configured)
-    tune_garbage_collection()
-    stop = stop_on_signals()
-    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
-    configuration = temporal_configuration(settings.temporal)
-    sdk = sdk_metrics()
-    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
-    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
-    if settings.health_port >= 0:
-        await health.start(settings.bind_address, settings.health_port)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
-        if store is None:
-            return 0
-        stack.push_async_callback(store.close)
-        connected["etcd"] = "ok"
-        grant = own_grant(settings, store)
-        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
-        if grant is not None:
-            waiting = f"temporal: {connected['temporal']}"
-            place = place_of(settings, health.url, configured.profiles)
-            early = Membership(store, place, settings.lease, clock=time.monotonic, rng=rng, grant=grant)
-            connecting = registered_while(early, waiting, connecting)
-        client = await unless_stopped(stop, while_granted(grant, connecting))
-        if client is None:
-            return _code(grant)
-        worker = Worker(
-            settings,
-            ProcessParts(store, metrics, rng=rng),
-            client,
-            configured=configured,
-            health_url=health.url,
-            grant=grant,
-        )
-        health.checks, health.refresh = worker.checks, worker.refresh_metrics
-        await worker.run(stop)
-    return _code(grant)
-
-
-def _configured(settings: WorkerSettings) -> Configured:
-    return load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
-
-
-def _log_not_enabled(configured: Configured) -> None:
-    """Log each installed plugin that takes no part, with the line of a configuration that enables it."""
-    for plugin in configured.not_enabled:
-        log.warning(
-            "plugin_not_enabled plugin=%s package=%r enable=%r",
-            plugin.name,
-            package(plugin.origin, plugin.version),
-            enabling(plugin, next(iter(configured.profiles))),
-        )
-
-
-def _code(grant: OwnGrant | None) -> int:
-    return FENCED_OFF if grant is not None and grant.gone.is_set() else 0
+def configuration_of(settings: WorkerSettings) -> Configured:
+    """What `settings.config` comes to. Raises `InvalidConfiguration`."""
+    configured = load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
+    binders = [] if settings.upstream is not None else list(binding(configured.configuration.settings.extenders))
+    if binders:
+        raise refuse(binders)
+    return configured
 
 
 def own_grant(settings: WorkerSettings, store: Store) -> OwnGrant | None:

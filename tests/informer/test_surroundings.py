@@ -10,6 +10,7 @@ import pytest
 from tests.worker_loops.stage import Stage
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import kind_of
+from wharfinger.model.storage_index import NO_STORAGE
 from wharfinger.model.surroundings import DisruptionBudget, PodCollection
 from wharfinger.registry import keys
 
@@ -74,12 +75,16 @@ async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> Non
     whole: dict[str, Any] = {"spec": {"selector": {"matchLabels": LABELS}}}
     if prefix in (keys.SERVICES, keys.REPLICATION_CONTROLLERS):
         whole = {"spec": {"selector": LABELS}}
+    elif prefix in keys.STORAGE:
+        whole = {}
     async with Stage() as stage:
 
         def known() -> bool:
             around = stage.cache.surroundings
             classes = around.priority_classes.by_name
-            return bool(around.namespaces or around.collections or around.budgets or around.pod_groups or classes)
+            stored = around.storage != NO_STORAGE
+            others = around.namespaces or around.collections or around.budgets or around.pod_groups
+            return bool(others or classes or stored)
 
         await put(stage, prefix, "web", **whole)
         await stage.caught_up()

@@ -67,10 +67,15 @@ POD: dict[str, Any] = {
             {"name": "a", "image": {"reference": "data:1"}},
             {"name": "b", "persistentVolumeClaim": {"claimName": "c"}},
             {"name": "c", "ephemeral": {}},
-            {"name": "d", "gcePersistentDisk": {}},
-            {"name": "e", "awsElasticBlockStore": {}},
-            {"name": "f", "rbd": {}},
-            {"name": "g", "iscsi": {}},
+            {"name": "d", "gcePersistentDisk": {"pdName": "d", "readOnly": True}},
+            {"name": "e", "awsElasticBlockStore": {"volumeID": "vol-1", "readOnly": True}},
+            {"name": "f", "rbd": {"monitors": ["m"], "pool": "p", "image": "i", "readOnly": True}},
+            {"name": "g", "iscsi": {"iqn": "q", "readOnly": True}},
+            {"name": "h", "azureDisk": {"diskURI": "u", "kind": "Dedicated"}},
+            {"name": "i", "azureFile": {"shareName": "s"}},
+            {"name": "j", "cinder": {"volumeID": "v"}},
+            {"name": "k", "portworxVolume": {"volumeID": "v"}},
+            {"name": "l", "vsphereVolume": {"volumePath": "p"}},
         ],
         "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute", "tolerationSeconds": 3}],
         "topologySpreadConstraints": [
@@ -121,6 +126,81 @@ def _object(version: str, kind: str, **parts: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **parts}
 
 
+def _stored(version: str, kind: str, *, namespace: str = "", **parts: Any) -> dict[str, Any]:
+    space = {"namespace": namespace} if namespace else {}
+    owner = {"kind": "Pod", "name": "web", "uid": "u-4", "controller": True}
+    metadata = {"name": "web", "uid": "u-5", "ownerReferences": [owner], **space}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **parts}
+
+
+_VOLUME: dict[str, Any] = {
+    "capacity": {"storage": "1Gi"},
+    "claimRef": {"namespace": "shop", "name": "data", "uid": "u-3"},
+    "accessModes": ["ReadWriteOnce"],
+    "storageClassName": "fast",
+    "volumeMode": "Block",
+    "volumeAttributesClassName": "gold",
+    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [EXPRESSION]}]}},
+}
+STORAGE = (
+    _stored(
+        "v1",
+        "PersistentVolume",
+        spec={**_VOLUME, "csi": {"driver": "d", "volumeHandle": "h"}},
+        status={"phase": "Bound"},
+    ),
+    *(
+        _stored("v1", "PersistentVolume", spec={**_VOLUME, source: fields})
+        for source, fields in (
+            ("awsElasticBlockStore", {"volumeID": "vol-1"}),
+            ("azureDisk", {"diskURI": "u", "kind": "Dedicated"}),
+            ("azureFile", {"shareName": "s"}),
+            ("cinder", {"volumeID": "v"}),
+            ("gcePersistentDisk", {"pdName": "d"}),
+            ("portworxVolume", {"volumeID": "v"}),
+            ("vsphereVolume", {"volumePath": "p"}),
+        )
+    ),
+    _stored(
+        "v1",
+        "PersistentVolumeClaim",
+        namespace="shop",
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "selector": SELECTOR,
+            "storageClassName": "fast",
+            "volumeMode": "Block",
+            "volumeAttributesClassName": "gold",
+            "volumeName": "v",
+        },
+        status={"phase": "Bound"},
+    ),
+    _stored(
+        "storage.k8s.io/v1",
+        "StorageClass",
+        provisioner="d",
+        volumeBindingMode="WaitForFirstConsumer",
+        allowedTopologies=[{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}],
+    ),
+    _stored("storage.k8s.io/v1", "CSINode", spec={"drivers": [{"name": "d", "allocatable": {"count": 3}}]}),
+    _stored("storage.k8s.io/v1", "CSIDriver", spec={"storageCapacity": True}),
+    _stored(
+        "storage.k8s.io/v1",
+        "CSIStorageCapacity",
+        namespace="shop",
+        storageClassName="fast",
+        nodeTopology=SELECTOR,
+        capacity="5Gi",
+        maximumVolumeSize="1Gi",
+    ),
+    _stored("storage.k8s.io/v1", "CSIStorageCapacity", namespace="shop", storageClassName="fast", capacity="5Gi"),
+    _stored(
+        "storage.k8s.io/v1",
+        "VolumeAttachment",
+        spec={"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "v"}},
+    ),
+)
 SURROUNDINGS = (
     _object("v1", "Namespace"),
     _object("v1", "Service", spec={"selector": {"app": "web"}}),
@@ -148,5 +228,6 @@ SURROUNDINGS = (
         "preemptionPolicy": "Never",
     },
     _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", spec={"minMember": 3}),
+    *STORAGE,
 )
 EVERYTHING = (POD, NODE, *SURROUNDINGS)

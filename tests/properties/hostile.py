@@ -59,13 +59,23 @@ COMPLETE = {
         "revision": 1, "host": "h", "want": "run", "identity": 1, "settle": 0.5, "token": "t",
     },
     keys.CONFIG: {"weights": {"NodeResourcesFit": 2}, "level": "info", "cohort_from": 24},
-    keys.INSTALLATION: {"cluster": "c", "temporal_namespace": "n", "format": "kubernetes"},
-    **{key: {"a": {"b": [1]}} for key in (keys.BINDINGS, keys.BOUND, keys.TERMS, keys.TENANTS, keys.PROFILES)},
+    keys.INSTALLATION: {"cluster": "c", "temporal_namespace": "n", "format": "kubernetes", "upstream": "u", "id": "i"},
+    keys.PROMISES: {
+        "uid": "u", "revision": 7, "node": "n", "attempt": "w@r", "since": "2026-03-01T12:00:00Z", "ready": False,
+        "volumes": [["claim", "volume"]], "patience": 600.0, "asked": True, "withdrawn": "w", "told": "t",
+    },
+    keys.IMPORTED: {"revisions": {"pods": 7}, "generation": 1, "time": "2026-03-01T12:00:00Z"},
+    keys.ACTIVE: {"holder": "h", "time": "2026-03-01T12:00:00Z"},
+    **{
+        key: {"a": {"b": [1]}}
+        for key in (keys.BINDINGS, keys.BOUND, keys.TERMS, keys.VOLUMES, keys.TENANTS, keys.PROFILES)
+    },
 }  # fmt: skip
 """A complete object by the prefix it lies under."""
 PARTS = {
     keys.PODS: 2, keys.NODES: 1, keys.ATTEMPTS: 2, keys.INSTANCES: 3, keys.BINDINGS: 1, keys.BOUND: 1, keys.TERMS: 1,
-    keys.BOUND_BY: 2, keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3,
+    keys.BOUND_BY: 2, keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3, keys.PROMISES: 2, keys.VOLUMES: 1,
+    keys.IMPORTED: 0, keys.ACTIVE: 0,
     keys.TENANTS: 1, keys.PROFILES: 1, keys.INSTALLATION: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in keys.SURROUNDINGS},
 }  # fmt: skip

@@ -27,6 +27,7 @@ from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.promises import UpstreamSide
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
@@ -40,6 +41,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.cache = Cache(clock=Clock())
+        self.cache.upstream = UpstreamSide()
         self.view = View(self.cache, Metrics())
         self.revision = 0
 

@@ -29,7 +29,17 @@ from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
 from tests.replay.rollout_scenes import ROLLOUT_SCENES
 from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
-from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
+from tests.workflows.conftest import (
+    QUICK,
+    ScriptedScheduling,
+    Stage,
+    asking,
+    gone,
+    placed,
+    preempting,
+    refused,
+    worker_for,
+)
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
 from tests.workflows.placement_stage import placement_stage
@@ -37,6 +47,7 @@ from tests.workflows.rollout_stage import rollout_stage
 from tests.workflows.update_run_stage import update_run_stage
 from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.eviction import Evicted
+from wharfinger.contracts.extenders import ExtendersFailed
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -234,6 +245,40 @@ async def wrong_id(stage: Stage) -> tuple[str, int]:
     return await ended(await stage.start())
 
 
+async def asked_and_bound(stage: Stage) -> tuple[str, int]:
+    """An extender is asked twice about nodes, as all that it had left changed meanwhile."""
+    stage.activities.places = [asking(), asking(question="which now?"), placed()]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def asked_and_preempted(stage: Stage) -> tuple[str, int]:
+    """Extenders leave no node and then name the victims."""
+    stage.activities.places = [asking(), asking("victims"), preempting(), placed(revision=20)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", WAKE)
+    await handle.result()
+    return handle.id, 0
+
+
+async def extender_failed(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [asking(), placed()]
+    failed = ExtendersFailed(extender="http://extender", verb="filter", message="no answer within 5 s")
+    stage.activities.answers = [failed]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def gone_while_asking(stage: Stage) -> tuple[str, int]:
+    stage.activities.places, stage.activities.answers = [asking()], [gone("deleted")]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
 async def invalid_input(stage: Stage) -> tuple[str, int]:
     return await ended(
         await stage.client.start_workflow(
@@ -279,6 +324,10 @@ SCENES: dict[str, Scene] = {
         error_recorded,
         behind,
         wrong_id,
+        asked_and_bound,
+        asked_and_preempted,
+        extender_failed,
+        gone_while_asking,
         invalid_input,
         continued_with_policy,
     )

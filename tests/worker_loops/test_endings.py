@@ -141,4 +141,5 @@ async def test_the_time_from_seen_to_bound_is_measured() -> None:
         await stage.until(lambda: stage.part("p") is None)
 
         assert stage.metrics.sli_duration.labels("1")._sum.get() == 3
+        assert stage.metrics.pod_scheduling_attempts._sum.get() == 1
         assert PodKey("default", "p") in stage.cache.pods

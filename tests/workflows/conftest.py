@@ -40,8 +40,11 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
 from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.contracts.extenders import AskExtenders, ExtendersAnswered
 from wharfinger.contracts.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
+    AskInput,
+    AskOutcome,
     BindInput,
     BindOutcome,
     Bound,
@@ -105,6 +108,20 @@ def preempting(*names: str, node: str = "node-1") -> Refused:
     return refused().model_copy(update={"nominated_node": node, "victims": victims})
 
 
+def asking(about: Literal["nodes", "victims"] = "nodes", question: str = "which?") -> AskExtenders:
+    """Not decided: an extender is to be asked first."""
+    return AskExtenders(
+        uid="uid-1",
+        create_revision=5,
+        pod_revision=5,
+        about=about,
+        question=question,
+        count=3,
+        extenders=("http://extender",),
+        seconds=5.0,
+    )
+
+
 @dataclass
 class Scripted:
     """Answers in turn what the test wrote down (the last answer for ever), and keeps what it was asked.
@@ -133,6 +150,7 @@ class ScriptedScheduling(Scripted, Scheduling):
     binds: list[BindOutcome | BaseException] = field(default_factory=lambda: [Bound(node="node-1", revision=11)])
     records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
     evictions: list[EvictOutcome | BaseException] = field(default_factory=lambda: [Evicted(evicted=("default/low",))])
+    answers: list[AskOutcome | BaseException] = field(default_factory=lambda: [ExtendersAnswered(answer="all")])
     on_place: Callable[[], Any] | None = None
     on_bind: Callable[[], Any] | None = None
 
@@ -141,6 +159,10 @@ class ScriptedScheduling(Scripted, Scheduling):
         if self.on_place is not None:
             await self.on_place()
         return self._next(request, self.places)
+
+    @activity.defn(name="ask_extenders")
+    async def ask_extenders(self, request: AskInput) -> AskOutcome:
+        return self._next(request, self.answers)
 
     @activity.defn(name="bind")
     async def bind(self, request: BindInput) -> BindOutcome:
@@ -220,7 +242,7 @@ def worker_for(stage: Stage) -> Worker:
         task_queue=stage.queue,
         workflows=[ScheduleAttempt, ScheduleCohort],
         activities=[
-            single.place, single.bind, single.record_refusal, single.evict,
+            single.place, single.ask_extenders, single.bind, single.record_refusal, single.evict,
             many.place_many, many.bind_many, many.record_many,
         ],
         workflow_runner=sandbox(),

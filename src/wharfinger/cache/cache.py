@@ -8,13 +8,15 @@ A pod counts on the node it is bound to; else on the node it is assumed on; else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 
 from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.cache.assumptions import Assumption, Assumptions, NominatedPods
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.gangs import GangMembers
+from wharfinger.cache.held_volumes import HeldVolumes
 from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
 from wharfinger.framework.node_info import NodeInfo
@@ -22,7 +24,11 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
+from wharfinger.model.promises import UpstreamSide, VolumeStep
+from wharfinger.model.storage import STORAGE_TYPES, ClaimKey, StorageObject
+from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
+from wharfinger.model.volume_matching import VolumePlan, plan_of
 
 
 class Cache:
@@ -40,6 +46,10 @@ class Cache:
         """By namespace: rewritten by every bind of a pod of it."""
         self.terms = Versions()
         """By namespace, or `*` for all: rewritten by every bind of a pod whose anti-affinity selects pods there."""
+        self.volumes = Versions()
+        """By volume, or by `<namespace>:<claim>`: rewritten by every bind that takes it."""
+        self.upstream: UpstreamSide | None = None
+        """What is known of the Kubernetes API's side; None = etcd itself is the store of the cluster."""
         self._clock = clock
         self._assume_expiry = assume_expiry
         self._nodes: dict[str, Node] = {}
@@ -48,8 +58,13 @@ class Cache:
         self._assumptions = Assumptions()
         self._booking = Booking()
         self._nominated = NominatedPods()
+        self._held = HeldVolumes()
+        self._promised: dict[PodKey, PodIdentity] = {}
+        """Pods that are bound in etcd and whose volumes are still to be prepared."""
         self.surroundings: Surroundings = NOTHING_AROUND
-        """Namespaces, pod collections, budgets, groups and priority classes; a value, replaced at every change."""
+        """Namespaces, pod collections, budgets, groups, priority classes and storage, as etcd has them; a value,
+        replaced at every change.
+        """
         self._resolved_by: PriorityClasses = NO_CLASSES
         """The classes by which every pod was resolved."""
         self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
@@ -58,6 +73,11 @@ class Cache:
         """Every pod of the cluster, pending ones too (a live view)."""
         self.gangs = GangMembers(self.pods)
         """The pods of each gang."""
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds, of the clock by which assumptions end."""
+        return self._clock()
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -88,6 +108,8 @@ class Cache:
             self._raw.discard(key)
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
+            if key not in self._promised:
+                self._held.release(pod.identity)
         if pod.group or (old is not None and old.group):
             self.gangs.moved(old, pod)
         self._recount(pod)
@@ -101,15 +123,20 @@ class Cache:
         if old is not None:
             self._end(old)
             self.gangs.moved(old, None)
+        self.promise_volumes(key, "", ())
         self._nominated.discard(key)
 
     def set_surrounding(self, thing: Surrounding) -> None:
-        """Etcd holds this namespace, pod collection, budget, group or class; of a class see also `reclassify`."""
-        self.surroundings = self.surroundings.with_object(thing)
+        """Etcd holds this object, which is no pod and no node; of a priority class see also `reclassify`."""
+        before, self.surroundings = self.surroundings, self.surroundings.with_object(thing)
+        if isinstance(thing, StorageObject):
+            self._held.change(before, self.surroundings, type(thing), *place_of(thing))
 
     def remove_surrounding(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> None:
         """Etcd does not hold it any more; `kind` distinguishes collections."""
-        self.surroundings = self.surroundings.without(what, namespace, name, kind)
+        before, self.surroundings = self.surroundings, self.surroundings.without(what, namespace, name, kind)
+        if what in STORAGE_TYPES:
+            self._held.change(before, self.surroundings, cast("type[StorageObject]", what), namespace, name)
 
     def resolved(self, pod: Pod) -> Pod:
         """The pod with the priority that it has by the classes as they are now."""
@@ -138,6 +165,25 @@ class Cache:
         """The pending pod's object as etcd holds it; None for other pods."""
         return self._raw.get(key)
 
+    def promise_volumes(self, key: PodKey, node_name: str, steps: Sequence[VolumeStep]) -> None:
+        """The pod is bound, and these volumes are being prepared for it; without steps they are not any more."""
+        earlier = self._promised.pop(key, None)
+        if earlier is not None:
+            self._held.release(earlier)
+        pod = self._pods.get(key)
+        if not steps or pod is None:
+            return
+        storage = self.surroundings.storage
+        claims = {step: storage.claims.get(ClaimKey(key.namespace, step.claim)) for step in steps}
+        static = [(claim, storage.volumes.get(step.volume)) for step, claim in claims.items() if step.volume]
+        plan = VolumePlan(
+            node_name,
+            tuple((claim, volume) for claim, volume in static if claim is not None and volume is not None),
+            tuple(claim for step, claim in claims.items() if claim is not None and not step.volume),
+        )
+        self._promised[key] = pod.identity
+        self._held.hold(pod.identity, plan)
+
     # --- assumptions --------------------------------------------------------------------------
 
     def assume(self, pod: Pod, node_name: str, *, held: float = 0.0) -> None:
@@ -148,6 +194,8 @@ class Cache:
         known = self._pods.get(pod.key)
         if known is not None and known.identity == pod.identity and (known.bound or known.finished):
             return
+        if pod.claims:
+            self._held.hold(pod.identity, self.volume_plan(pod, node_name))
         self._assumptions.put(pod, node_name, self._clock() + held)
         self._recount(pod)
         self._nominated.discard(pod.key)
@@ -236,9 +284,23 @@ class Cache:
             gone = (excluding,)
         if only is not None:
             single = self._booking.single(only, self.progress.revision, gone)
-            return single.at(single.revision, surroundings=self.surroundings, nominated=self._nominated.frozen())
-        snapshot = self._booking.snapshot(self.progress.revision, self.surroundings, self._nominated.frozen())
-        return self._booking.without(snapshot, gone) if gone else snapshot
+            around = self._held.without(self.surroundings, gone)
+            return single.at(single.revision, surroundings=around, nominated=self._nominated.frozen())
+        around = self._held.seen(self.surroundings)
+        snapshot = self._booking.snapshot(self.progress.revision, around, self._nominated.frozen())
+        if not gone:
+            return snapshot
+        snapshot, others = self._booking.without(snapshot, gone), self._held.without(self.surroundings, gone)
+        return snapshot if others is around else snapshot.at(snapshot.revision, surroundings=others)
+
+    def volume_plan(self, pod: Pod, node_name: str) -> VolumePlan | None:
+        """What has to be done for the pod's claims on the node, as if the pod itself were not assumed.
+
+        None where it cannot have them there now, or there is no such node.
+        """
+        node = self._nodes.get(node_name)
+        around = self._held.without(self.surroundings, (pod.identity,))
+        return None if node is None else plan_of(pod, node, around.storage)
 
     def nominated_on(self, node_name: str) -> tuple[Pod, ...]:
         """Pending pods that preemption made room for on the node, highest priority first."""
@@ -290,12 +352,14 @@ class Cache:
     def _end(self, pod: Pod) -> None:
         """This life of the pod is over."""
         self._assumptions.drop(pod.identity)
+        self._held.release(pod.identity)
         self._booking.count(pod, None)
 
     def _drop(self, identity: PodIdentity) -> None:
         assumed = self._assumptions.get(identity)
         if assumed is not None:
             self._assumptions.drop(identity)
+            self._held.release(identity)
             self._recount(assumed[0])
             self._renominate(assumed[0].key)
 

@@ -20,6 +20,7 @@ from wharfinger.contracts.cohort_scheduling import (
 )
 from wharfinger.contracts.computation import Assumed, Computation, ScoredNode
 from wharfinger.contracts.eviction import EvictInput
+from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import BindInput, Placed, RefusalInput, Refused, Rejected
 
 # --- decisions ------------------------------------------------------------------------------------
@@ -120,9 +121,19 @@ def bind_many_input(request: BindInput) -> BindManyInput:
 
 
 def refusal_input(
-    pod: AttemptInput, refused: Refused, held: Placed | None, *, attempt: int, workflow_id: str, run_id: str
+    pod: AttemptInput,
+    refused: Refused,
+    held: Placed | None,
+    *,
+    attempt: int,
+    workflow_id: str,
+    run_id: str,
+    answers: ExtenderAnswers = NO_ANSWERS,
 ) -> RefusalInput:
-    """What to record while the pod waits. `held`: the placement that a Permit plugin held and did not permit."""
+    """What to record while the pod waits.
+
+    `held`: the placement that a Permit plugin held and did not permit; `answers`: of extenders, by which was decided.
+    """
     return RefusalInput(
         namespace=pod.namespace,
         name=pod.name,
@@ -139,6 +150,7 @@ def refusal_input(
         victims_digest=refused.victims_digest,
         reserved_node=held.node if held is not None else "",
         plugin_data=held.plugin_data if held is not None else {},
+        answers=answers if refused.victims else NO_ANSWERS,
         workflow_id=workflow_id,
         run_id=run_id,
     )

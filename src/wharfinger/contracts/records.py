@@ -135,6 +135,12 @@ class InstallationRecord(Record):
     temporal_namespace: str
     format: ClusterFormat = ClusterFormat.KUBERNETES
     """Of its pods and nodes; a record without it means Kubernetes' objects."""
+    upstream: str = ""
+    """The uid of namespace `kube-system` in the Kubernetes API whose pods are scheduled; empty = the cluster's objects
+    are in etcd itself.
+    """
+    id: str = ""
+    """Of this etcd's contents alone; empty where no Kubernetes API is the store."""
 
 
 def served_names(instances: Iterable[InstanceRecord]) -> frozenset[str] | None:

@@ -20,6 +20,13 @@ from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.contracts.extenders import (
+    NO_ANSWERS,
+    AskExtenders,
+    ExtenderAnswers,
+    ExtendersAnswered,
+    ExtendersFailed,
+)
 
 # --- place ----------------------------------------------------------------------------------------
 
@@ -33,6 +40,8 @@ class PlaceInput(Contract):
     revision: int = 0
     workflow_id: str
     run_id: str
+    answers: ExtenderAnswers = NO_ANSWERS
+    """What extenders have answered in this attempt so far."""
 
 
 class PermitWait(Contract):
@@ -65,6 +74,8 @@ class Placed(Contract):
     """None = bind at once."""
     plugin_data: dict[str, Any] = Field(default_factory=dict)
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
+    bind_seconds: float = 0.0
+    """How long the extender that binds the pod may take; 0 = none does."""
 
     def to_commit(self) -> Placed:
         """The part that `bind` needs; the history has the reasons already, with `place`."""
@@ -144,7 +155,21 @@ _CAUSES: dict[str, str] = {
 """Where a worker of an earlier release gave no cause."""
 
 
-PlaceOutcome = Annotated[Placed | Refused | Gone, Field(discriminator="kind")]
+PlaceOutcome = Annotated[Placed | Refused | Gone | AskExtenders, Field(discriminator="kind")]
+
+
+# --- ask_extenders --------------------------------------------------------------------------------
+
+
+class AskInput(Contract):
+    """Input of `ask_extenders`: the question that `place` answered with."""
+
+    namespace: str
+    name: str
+    ask: AskExtenders
+
+
+AskOutcome = Annotated[ExtendersAnswered | ExtendersFailed | Gone, Field(discriminator="kind")]
 
 
 # --- bind and record_refusal ----------------------------------------------------------------------
@@ -172,6 +197,8 @@ class Bound(Contract):
     """Transactions sent, the last one included."""
     notes: tuple[str, ...] = ()
     """What happened on the way, for the explanation: `runner-up`, `node moved`, ..."""
+    preparing: str = ""
+    """What it waits for before the Kubernetes API is told, where one is the store: its volumes. Bind again, later."""
 
 
 class Contended(Contract):
@@ -218,6 +245,8 @@ class RefusalInput(Contract):
     """The node of a placement that is given up: its plugins still have to unreserve. Empty = none has to."""
     plugin_data: dict[str, Any] = Field(default_factory=dict)
     """The data of those plugins, as in `Placed`."""
+    answers: ExtenderAnswers = NO_ANSWERS
+    """Of extenders, by which a nomination was decided; without a nomination they are left out."""
     workflow_id: str
     run_id: str
 
@@ -249,8 +278,14 @@ class Scheduling(ABC):
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide on this worker's snapshot and assume the pod there (local activity).
 
+        Answers `AskExtenders` where extenders are to be asked first: then it is called again with their answers.
         Fails with the types `Behind`, `Unavailable`, `SchedulerError`, `WrongWorkflowId`.
         """
+
+    @activity.defn(name="ask_extenders")
+    @abstractmethod
+    async def ask_extenders(self, request: AskInput) -> AskOutcome:
+        """Ask the extenders about nodes or victims; assumes nothing and writes nothing. Safe to run again."""
 
     @activity.defn(name="bind")
     @abstractmethod
@@ -271,9 +306,12 @@ class Scheduling(ABC):
 PLACE_RETRY = RetryPolicy(maximum_attempts=1)
 """A failed decision fails the run: the chain's own retry shows it and places afresh."""
 
+ASK_LIMIT = 10.0
+"""Seconds that `ask_extenders` may take beside the calls, for reading objects and for a busy worker."""
+
 COMMIT_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=500),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=5),
 )
-"""Binding, recording and evicting are tried until etcd answers."""
+"""Binding, recording, evicting and asking extenders are tried until etcd answers."""

@@ -15,7 +15,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.fleets import FleetFailure
-from wharfinger.errors import PluginError, RequestTooLarge, StoreError, WharfingerError
+from wharfinger.errors import PluginError, RequestTooLarge, StoreError, UpstreamError, WharfingerError
 from wharfinger.model.texts import one_line
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class Failures(NamedTuple):
     """How the exceptions of one worker's activities become failures."""
 
     unavailable: str
-    """Type of the store's errors; always retried."""
+    """Type of the store's errors, and of the Kubernetes API's; always retried."""
     unexpected: str
     """Type of all others."""
     retried: bool
@@ -69,7 +69,8 @@ class _Mapped(ActivityInboundInterceptor):
 
 
 def _failure(error: Exception, failures: Failures) -> ApplicationError:
-    if isinstance(error, StoreError) and not isinstance(error, RequestTooLarge):  # that does not become smaller
+    unavailable = isinstance(error, StoreError | UpstreamError)
+    if unavailable and not isinstance(error, RequestTooLarge):  # that does not become smaller
         return ApplicationError(one_line(str(error), MESSAGE_LIMIT), type=failures.unavailable)
     speaks = isinstance(error, failures.speaking)
     text = one_line(str(error) if speaks else f"{type(error).__name__}: {error}", MESSAGE_LIMIT)

@@ -14,6 +14,7 @@ from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
+from wharfinger.model.storage import StorageObject
 from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 
@@ -31,6 +32,13 @@ class NodeChange(NamedTuple):
     name: str
     old: Node | None
     new: Node | None
+
+
+class StorageChange(NamedTuple):
+    """An object about storage before and after; None = there was, or is, none."""
+
+    old: StorageObject | None
+    new: StorageObject | None
 
 
 class RecordChange(NamedTuple):
@@ -79,6 +87,7 @@ class Changes:
     """Found by a list: what lies between the last known state and `revision`, in no order."""
     pods: list[PodChange] = field(default_factory=list)
     nodes: list[NodeChange] = field(default_factory=list)
+    storage: list[StorageChange] = field(default_factory=list)
     records: list[RecordChange] = field(default_factory=list)
     instances: list[InstanceChange] = field(default_factory=list)
     config: list[ConfigChange] = field(default_factory=list)
@@ -86,6 +95,10 @@ class Changes:
     """Whether the set of tenants changed."""
     grant: bool = False
     """Whether this worker's own grant changed; what it is now, the view says."""
+    promises: list[PodKey] = field(default_factory=list)
+    """Pods whose promise came, changed or went; what it is now, the cache says."""
+    upstream: bool = False
+    """Whether the right to bind, or how far the importer has come, changed."""
     reclassified: list[PodChange] = field(default_factory=list)
     """Pods of which only the class changed: they have another priority or preemption policy by it, or have or lack one.
     """

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from wharfinger.config.dynamic import is_target
+from wharfinger.contracts import upstream_records
 from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
@@ -22,12 +23,15 @@ from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
+from wharfinger.model.promises import Imported, Promise
 from wharfinger.model.refusal import Refusal
 from wharfinger.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
 log = logging.getLogger(__name__)
+
+U = TypeVar("U", Promise, Imported)
 
 SURROUNDING_KINDS = {
     keys.NAMESPACES: "Namespace",
@@ -38,6 +42,13 @@ SURROUNDING_KINDS = {
     keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
     keys.POD_GROUPS: "PodGroup",
     keys.PRIORITY_CLASSES: "PriorityClass",
+    keys.PERSISTENT_VOLUMES: "PersistentVolume",
+    keys.PERSISTENT_VOLUME_CLAIMS: "PersistentVolumeClaim",
+    keys.STORAGE_CLASSES: "StorageClass",
+    keys.CSI_NODES: "CSINode",
+    keys.CSI_DRIVERS: "CSIDriver",
+    keys.CSI_STORAGE_CAPACITIES: "CSIStorageCapacity",
+    keys.VOLUME_ATTACHMENTS: "VolumeAttachment",
 }
 _PARTS = {
     keys.PODS: 2,
@@ -50,6 +61,10 @@ _PARTS = {
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
     keys.REQUEUED: 3,
+    keys.VOLUMES: 1,
+    keys.PROMISES: 2,
+    keys.IMPORTED: 0,
+    keys.ACTIVE: 0,
     keys.GRANTS: 3,
     keys.CONFIG: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in SURROUNDING_KINDS},
@@ -66,7 +81,7 @@ class ObservedKey(NamedTuple):
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | None = None
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | Imported | None = None
     """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
     objects that mean nothing to any decision.
 
@@ -137,7 +152,7 @@ def incarnation_number(text: str) -> int | None:
 
 def _decode(
     kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses, format_: ObjectFormat
-) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | None:
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | Imported | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
@@ -161,6 +176,10 @@ def _decode(
             return _instance(kv, parts[2])
         case keys.GRANTS:
             return decode_grant(kv)
+        case keys.PROMISES:
+            return upstream_records.at(_upstream_record(Promise, kv), kv.mod_revision)
+        case keys.IMPORTED:
+            return _upstream_record(Imported, kv)
         case keys.REQUEUED:
             decode_made_anew(format_, kv.value, namespace=parts[1], name=parts[2])
             return None
@@ -219,6 +238,13 @@ def decode_grant(kv: KeyValue) -> Grant:
     """A stored grant; raises `InvalidObject`."""
     try:
         return read_value(Grant, kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+
+
+def _upstream_record(kind: type[U], kv: KeyValue) -> U:
+    try:
+        return upstream_records.read_value(kind, kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
 

@@ -25,15 +25,18 @@ from wharfinger.informer.changes import (
     ObservedGrant,
     PodChange,
     RecordChange,
+    StorageChange,
 )
 from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
+from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
 from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import PriorityClass
+from wharfinger.model.promises import Imported, Promise
 from wharfinger.model.refusal import Refusal
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.registry import keys
@@ -48,7 +51,10 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
     keys.DISRUPTION_BUDGETS: DisruptionBudget,
     keys.POD_GROUPS: PodGroup,
     keys.PRIORITY_CLASSES: PriorityClass,
+    **{prefix: STORAGE_TYPES[SURROUNDING_KINDS[prefix]] for prefix in keys.STORAGE},
 }
+
+_VERSION_KINDS = (keys.BINDINGS, keys.BOUND, keys.TERMS, keys.VOLUMES)
 
 
 class View:
@@ -73,7 +79,7 @@ class View:
         """That grant as it is; None = there is none."""
         self.records: dict[PodKey, Refusal] = {}
         """The attempt records."""
-        self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
+        self.versions: dict[str, dict[str, int]] = {kind: {} for kind in _VERSION_KINDS}
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
         self.bound_by: dict[PodKey, KeyValue] = {}
         """The records of what bound pods, where pods do not carry it."""
@@ -81,7 +87,12 @@ class View:
         """By lost node, the pods that were deleted and are not made anew yet."""
         self.invalid = InvalidObjects(metrics, as_stored)
         self._known: dict[str, tuple[int, int]] = {}
-        self._versions = {keys.BINDINGS: cache.bindings, keys.BOUND: cache.bound, keys.TERMS: cache.terms}
+        self._versions = {
+            keys.BINDINGS: cache.bindings,
+            keys.BOUND: cache.bound,
+            keys.TERMS: cache.terms,
+            keys.VOLUMES: cache.volumes,
+        }
 
     def unchanged(self, kv: KeyValue) -> bool:
         """Whether a listed key is what we know already."""
@@ -136,6 +147,8 @@ class View:
                 self._version(observed, self.cache.bound)
             case keys.TERMS:
                 self._version(observed, self.cache.terms)
+            case keys.VOLUMES:
+                self._version(observed, self.cache.volumes)
             case keys.ATTEMPTS:
                 self._record(observed, changes)
             case keys.BOUND_BY:
@@ -146,6 +159,10 @@ class View:
                 self._tenant(observed, changes)
             case keys.REQUEUED:
                 self._requeued(observed)
+            case keys.PROMISES:
+                self._promise(observed, changes)
+            case keys.ACTIVE | keys.IMPORTED:
+                self._upstream(observed, changes)
             case keys.GRANTS:
                 self._grant(observed, changes)
             case keys.CONFIG:
@@ -153,7 +170,7 @@ class View:
                 value = None if observed.deleted else kv.value
                 changes.config.append(ConfigChange(kind, "/".join(target), value, kv.mod_revision))
             case prefix if prefix in _SURROUNDINGS:
-                self._surrounding(observed)
+                self._surrounding(observed, changes)
 
     def reclassify(self, changes: Changes) -> None:
         """After everything of a revision was taken in: note the pods that have another priority by their class."""
@@ -187,13 +204,20 @@ class View:
             self.cache.remove_node(name)
             changes.nodes.append(NodeChange(name, old, None))
 
-    def _surrounding(self, observed: ObservedKey) -> None:
-        *namespace, name = observed.parts
+    def _surrounding(self, observed: ObservedKey, changes: Changes) -> None:
+        *space, name = observed.parts
+        namespace = "".join(space)
+        what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]
+        about_storage = STORAGE_TYPES.get(kind)
+        if about_storage is not None:
+            old = self.cache.surroundings.storage.get(about_storage, namespace, name)
+            new = observed.value if isinstance(observed.value, about_storage) else None
+            if old is not None or new is not None:
+                changes.storage.append(StorageChange(old, new))
         if isinstance(observed.value, Surrounding):
             self.cache.set_surrounding(observed.value)
-            return
-        what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]
-        self.cache.remove_surrounding(what, "".join(namespace), name, kind)
+        else:
+            self.cache.remove_surrounding(what, namespace, name, kind)
 
     def _version(self, observed: ObservedKey, known: Versions) -> None:
         (name,) = observed.parts
@@ -257,6 +281,30 @@ class View:
         (pods.discard if observed.deleted or observed.invalid else pods.add)(PodKey(*pod))
         if not pods:
             del self.requeued[node]
+
+    def _promise(self, observed: ObservedKey, changes: Changes) -> None:
+        side, key = self.cache.upstream, PodKey(*observed.parts)
+        if side is None:
+            return
+        promise = observed.value
+        if isinstance(promise, Promise):
+            side.promises[key] = promise
+            self.cache.promise_volumes(key, promise.node, promise.volumes)
+        else:
+            side.promises.pop(key, None)
+            self.cache.promise_volumes(key, "", ())
+        changes.promises.append(key)
+
+    def _upstream(self, observed: ObservedKey, changes: Changes) -> None:
+        side = self.cache.upstream
+        if side is None:
+            return
+        changes.upstream = True
+        if observed.prefix == keys.ACTIVE:
+            side.active = 0 if observed.deleted else observed.kv.mod_revision
+        elif isinstance(observed.value, Imported):
+            side.imported = observed.value
+            side.told_at = self.cache.now
 
     def _grant(self, observed: ObservedKey, changes: Changes) -> None:
         """Our own: `observe` passes no other."""

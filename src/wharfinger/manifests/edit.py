@@ -106,6 +106,19 @@ def scheduled_since(raw: bytes) -> str:
     return ""
 
 
+def nominate_pod(raw: bytes, node_name: str) -> bytes | None:
+    """The pod nominated to a node, or to none (an empty text); None when it is so already."""
+    pod = _object(raw)
+    status = _part(pod, "status")
+    if (status.get("nominatedNodeName") or "") == node_name:
+        return None
+    if node_name:
+        status["nominatedNodeName"] = node_name
+    else:
+        del status["nominatedNodeName"]
+    return documents.to_json(pod)
+
+
 def clear_nomination(raw: bytes, node_name: str) -> bytes | None:
     """The pod without its nomination to that node; None when it is not nominated there."""
     pod = _object(raw)

@@ -6,6 +6,7 @@ import logging
 import random
 from asyncio import sleep
 from collections.abc import Iterable
+from uuid import uuid4
 
 from pydantic import ValidationError
 from temporalio.api.enums.v1 import IndexedValueType
@@ -38,9 +39,23 @@ _TYPES = {
 }
 
 
-async def claim(store: Store, *, cluster: str, namespace: str) -> None:
-    """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`."""
-    ours = InstallationRecord(cluster=cluster, temporal_namespace=namespace, format=store.format)
+async def claim(store: Store, *, cluster: str, namespace: str, upstream: str = "") -> None:
+    """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`.
+
+    `upstream`: uid of the Kubernetes cluster whose pods are scheduled; empty = its objects are in etcd itself.
+    """
+    ours = InstallationRecord(
+        cluster=cluster,
+        temporal_namespace=namespace,
+        format=store.format,
+        upstream=upstream,
+        id=uuid4().hex[:12] if upstream else "",
+    )
+    if upstream and await _has_own_pods(store):
+        raise InstallationMismatch(
+            "this etcd has pods or nodes that were written to it directly: the copies of a Kubernetes API need an "
+            "etcd, or a prefix, of their own; check --etcd"
+        )
     result = await store.txn(
         [Compare(keys.INSTALLATION, "create", 0)],
         [Put(keys.INSTALLATION, ours.to_bytes())],
@@ -58,11 +73,36 @@ async def claim(store: Store, *, cluster: str, namespace: str) -> None:
             f"the pods and nodes of this etcd are kept in the format {theirs.format}, not {ours.format}: "
             f"start with --format {theirs.format}, or check --etcd"
         )
-    if theirs != ours:
+    if theirs.upstream != ours.upstream:
+        raise InstallationMismatch(_other_upstream(theirs.upstream, ours.upstream))
+    if theirs.model_copy(update={"id": ours.id}) != ours:
         raise InstallationMismatch(
             f"this etcd belongs to cluster {theirs.cluster!r} with Temporal namespace {theirs.temporal_namespace!r}, "
             f"not to {cluster!r} with {namespace!r}: check --cluster, --temporal-namespace and --etcd"
         )
+
+
+async def _has_own_pods(store: Store) -> bool:
+    """Whether a cluster is in this etcd that no worker has claimed for a Kubernetes API."""
+    if (await store.get(keys.INSTALLATION)).kv is not None:
+        return False
+    for prefix in (keys.PODS, keys.NODES):
+        async for page in store.list(prefix, page_size=1):
+            if page.items:
+                return True
+            break
+    return False
+
+
+def _other_upstream(theirs: str, ours: str) -> str:
+    if not theirs:
+        return "the pods and nodes of this etcd are its own, not copies of a Kubernetes API's: check --etcd"
+    if not ours:
+        return "this etcd has the copies of a Kubernetes API: start its workers with --kubeconfig, or check --etcd"
+    return (
+        f"this etcd has the copies of another Kubernetes cluster (uid {theirs} of kube-system, here {ours}): "
+        "check --kubeconfig and --etcd"
+    )
 
 
 async def keep_profiles(store: Store, profiles: Iterable[Profile]) -> None:
@@ -98,13 +138,19 @@ async def register_search_attributes(client: Client) -> None:
 
 
 async def prepare(
-    store: Store, client: Client, profiles: Iterable[Profile], *, cluster: str, rng: random.Random
+    store: Store,
+    client: Client,
+    profiles: Iterable[Profile],
+    *,
+    cluster: str,
+    rng: random.Random,
+    upstream: str = "",
 ) -> None:
-    """All of the above, tried until both servers answer."""
+    """All of the above, tried until both servers answer. `upstream`: as for `claim`."""
     said = False
     for delay in delays(0.2, 3.0, rng):
         try:
-            await claim(store, cluster=cluster, namespace=client.namespace)
+            await claim(store, cluster=cluster, namespace=client.namespace, upstream=upstream)
             await keep_profiles(store, profiles)
             await register_search_attributes(client)
         except (Unavailable, RPCError) as error:

@@ -18,9 +18,11 @@ from temporalio.client import Client
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.observe.health import OK, HealthServer
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.serving.content import OK, Content
+from wharfinger.serving.options import ServingOptions
+from wharfinger.serving.server import Server
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics
 
@@ -32,7 +34,7 @@ class Opened:
     """What a process serves with."""
 
     process: ProcessParts
-    health: HealthServer
+    health: Server
     client: Client | None = None
 
     @property
@@ -48,22 +50,20 @@ async def opened(
     format_: ClusterFormat,
     temporal: TemporalSettings | None,
     *,
-    bind_address: str,
-    health_port: int,
+    serving: ServingOptions,
     stop: asyncio.Event,
 ) -> AsyncIterator[Opened | None]:
     """All of it, closed behind the block; None when told to stop before it answered.
 
-    `temporal`: None = it is not needed. `health_port`: -1 = none. Raises `UsageError`, `AccessDenied`,
-    `ConfigurationError`.
+    `temporal`: None = it is not needed. Raises `UsageError`, `AccessDenied`, `ConfigurationError`.
     """
     configuration = temporal_configuration(temporal) if temporal is not None else None
     metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics() if configuration is not None else None
     connected = {"etcd": WAITING} | ({"temporal": WAITING} if configuration is not None else {})
-    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url if sdk is not None else "")
-    if health_port >= 0:
-        await health.start(bind_address, health_port)
+    url = sdk.url if sdk is not None else ""
+    health = Server(serving, Content(metrics.registry, checks=lambda: connected, sdk_metrics_url=url))
+    await health.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(health.stop)
         store = await unless_stopped(stop, connect_etcd(etcd, rng=rng, format_=format_))

@@ -14,13 +14,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def stop_on_signals() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second ends the process at once."""
+def stop_on_signals(*, second: int | None = None) -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets; the second ends the process at once.
+
+    `second`: the exit code then; None = 128 + the signal's number.
+    """
     stop = asyncio.Event()
 
     def told(number: int) -> None:
         if stop.is_set():
-            os._exit(128 + number)
+            os._exit(128 + number if second is None else second)
         log.info(
             "signal_received effect=draining signal=%s action=send_again_to_leave_at_once", signal.Signals(number).name
         )

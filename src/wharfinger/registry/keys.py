@@ -20,6 +20,23 @@ STATEFUL_SETS = ROOT + "statefulsets/"
 DISRUPTION_BUDGETS = ROOT + "poddisruptionbudgets/"
 POD_GROUPS = ROOT + "podgroups/"
 PRIORITY_CLASSES = ROOT + "priorityclasses/"
+PERSISTENT_VOLUMES = ROOT + "persistentvolumes/"
+PERSISTENT_VOLUME_CLAIMS = ROOT + "persistentvolumeclaims/"
+STORAGE_CLASSES = ROOT + "storageclasses/"
+CSI_NODES = ROOT + "csinodes/"
+CSI_DRIVERS = ROOT + "csidrivers/"
+CSI_STORAGE_CAPACITIES = ROOT + "csistoragecapacities/"
+VOLUME_ATTACHMENTS = ROOT + "volumeattachments/"
+STORAGE = (
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+)
+"""Volumes, claims, and what decides about them."""
 SURROUNDINGS = (
     NAMESPACES,
     SERVICES,
@@ -29,9 +46,19 @@ SURROUNDINGS = (
     DISRUPTION_BUDGETS,
     POD_GROUPS,
     PRIORITY_CLASSES,
+    *STORAGE,
 )
 """What decisions read beside nodes and pods."""
-CLUSTER_WIDE = (NODES, NAMESPACES, PRIORITY_CLASSES)
+CLUSTER_WIDE = (
+    NODES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    VOLUME_ATTACHMENTS,
+)
 """Objects without a namespace."""
 OURS = ROOT + "wharfinger.dev/"
 INSTALLATION = OURS + "installation"
@@ -45,6 +72,12 @@ BOUND_BY = OURS + "boundby/"
 INSTANCES = OURS + "instances/"
 TENANTS = OURS + "tenants/"
 REQUEUED = OURS + "requeued/"
+VOLUMES = OURS + "volumes/"
+PROMISES = OURS + "promises/"
+IMPORTER = OURS + "importer"
+IMPORTED = OURS + "imported"
+ACTIVE = OURS + "active"
+"""Where a Kubernetes API is the store (`contracts.upstream_records`)."""
 NODE_BUDGET = OURS + "nodebudget"
 """Which nodes were cleared of their pods a short time ago."""
 PROFILES = OURS + "profiles/"
@@ -152,6 +185,21 @@ def attempt(namespace: str, name: str) -> str:
 def bound_by(namespace: str, name: str) -> str:
     """Which attempt bound a pod, in a cluster whose pods do not carry it themselves."""
     return f"{BOUND_BY}{namespace}/{name}"
+
+
+def volume(name: str) -> str:
+    """Rewritten by every bind that chooses this volume."""
+    return f"{VOLUMES}{name}"
+
+
+def claim(namespace: str, name: str) -> str:
+    """Rewritten by every bind of a pod that has this claim for itself; no volume's name has a colon."""
+    return f"{VOLUMES}{namespace}:{name}"
+
+
+def promise(namespace: str, name: str) -> str:
+    """A bind that the Kubernetes API has not shown yet."""
+    return f"{PROMISES}{namespace}/{name}"
 
 
 def instance(tenant: str, slot: str, incarnation: int) -> str:
@@ -397,6 +445,10 @@ _PREFIXES = frozenset(
         INSTANCES,
         TENANTS,
         REQUEUED,
+        VOLUMES,
+        PROMISES,
+        IMPORTED,
+        ACTIVE,
         GRANTS,
         PROFILES,
         CONFIG,
@@ -410,5 +462,7 @@ _PREFIXES = frozenset(
 def parse(key: str) -> ParsedKey | None:
     """Which kind of object a key names; None for kinds we do not read."""
     end = key.find("/", len(OURS if key.startswith(OURS) else ROOT)) + 1
+    if not end:
+        return ParsedKey(key, ()) if key in _PREFIXES else None
     prefix = key[:end]
     return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in _PREFIXES else None

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
-from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events, reclassification
+from wharfinger.model.events import (
+    ClusterEvent,
+    Resource,
+    node_event,
+    pod_events,
+    reclassification,
+    storage_event,
+)
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry
@@ -88,6 +95,10 @@ def events_of(changes: Changes) -> Iterator[ClusterEvent]:
     """What one revision's changes mean to scheduling."""
     for node in changes.nodes:
         event = node_event(node.old, node.new, changes.revision, changes.surroundings)
+        if event is not None:
+            yield event
+    for thing in changes.storage:
+        event = storage_event(thing.old, thing.new, changes.revision, changes.surroundings)
         if event is not None:
             yield event
     if changes.reclassified:

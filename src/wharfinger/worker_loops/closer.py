@@ -22,6 +22,7 @@ from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
+from wharfinger.model.storage import ClaimKey
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
@@ -176,6 +177,12 @@ class Closer:
         for key in self._view.bound_by:
             if key not in cache.pods and not self._view.exists(keys.pod(*key)):
                 self.gone(key)
+        storage = cache.surroundings.storage
+        for name, revision in versions[keys.VOLUMES].items():
+            namespace, colon, claim = name.partition(":")
+            known = ClaimKey(namespace, claim) in storage.claims if colon else name in storage.volumes
+            if not known:
+                self._removal(f"{keys.VOLUMES}{name}", revision)
         inhabited = {key.namespace for key in cache.pods}
         for name, revision in versions[keys.BOUND].items():
             if name not in inhabited:

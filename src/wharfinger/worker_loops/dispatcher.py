@@ -49,14 +49,16 @@ class Dispatcher:
         tenant_label: str,
         completing: Callable[[], int] = lambda: 0,
         seen: Callable[[], int] = lambda: 0,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
         """`completing`: how many runs, besides those in flight, Temporal still has to complete; `seen`: the revision of
-        etcd that is known here.
+        etcd that is known here; `paused`: whether nothing may be placed now, whoever's the pods are.
         """
         self._queue = queue
         self._settings = settings
         self._clock = process.clock
         self._completing = completing
+        self._paused = paused
         self._forming = Forming(settings, lambda ruled: queue.throughput.a_second(ruled=ruled))
         self._names = CohortNames(process.rng)
         self._kicked = asyncio.Event()
@@ -107,7 +109,7 @@ class Dispatcher:
         """Work until cancelled."""
         try:
             while True:
-                if self._serving:
+                if self._serving and not self._paused():
                     self._step()
                 await self._next_kick()
         finally:

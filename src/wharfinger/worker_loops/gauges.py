@@ -79,7 +79,8 @@ class Gauges:
         queue, metrics = self._queue, self._metrics
         metrics.ready.set(1 if ready else 0)
         metrics.members.set(len(self._shards.members))
-        metrics.pending_pods.labels("active").set(len(queue.active))
+        metrics.pending_pods.labels("active").set(len(queue.active) - queue.active.held)
+        metrics.pending_pods.labels("backoff").set(queue.active.held)
         metrics.pending_pods.labels("gated").set(len(queue.gated))
         metrics.pending_pods.labels("in-flight").set(len(queue.in_flight))
         metrics.pending_pods.labels("unschedulable").set(len(queue.waiting))

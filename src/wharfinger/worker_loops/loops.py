@@ -40,6 +40,7 @@ from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.worker_loops.shards import Instances, Shards, ShareOut
 from wharfinger.worker_loops.signals import TemporalSide
+from wharfinger.worker_loops.upstream_side import MakeUpstreamLoops
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waker import Waker
 
@@ -58,12 +59,16 @@ class Loops:
         *,
         health_url: str = "",
         grant: OwnGrant | None = None,
+        upstream: MakeUpstreamLoops | None = None,
     ) -> None:
-        """`grant`: the worker lives under it; None = it was started by hand."""
+        """`grant`: the worker lives under it; None = it was started by hand. `upstream`: makes the loops that a
+        Kubernetes API needs, where one is the store.
+        """
         dispatching, attempts, polling = settings.dispatching, temporal.attempts, temporal.polling
         store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
         cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
         self.cache = cache
+        self._metrics = metrics
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self._grant = grant
@@ -94,8 +99,10 @@ class Loops:
             tenant_label=settings.tenant_label,
             completing=lambda: len(temporal.completing),
             seen=lambda: cache.progress.revision,
+            paused=lambda: self.upstream is not None and self.upstream.paused,
         )
         kick = self.dispatcher.kick
+        self.upstream = upstream(self.shards, self.view.records, kick) if upstream is not None else None
         temporal.completing.on_end(kick)
         self.signals = WakeSignals(
             attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
@@ -160,6 +167,7 @@ class Loops:
         polling.on_failure(self.lifecycle.polling_failed)
         subscribers += [
             *([grant] if grant is not None else []),
+            *([self.upstream] if self.upstream is not None else []),
             self.lifecycle,
             self.pod_events,
             self.waker,
@@ -183,11 +191,13 @@ class Loops:
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
-        return self.lifecycle.checks()
+        return {**self.lifecycle.checks(), **(self.upstream.checks() if self.upstream is not None else {})}
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date."""
         self._gauges.refresh(ready=self.lifecycle.on)
+        if self.upstream is not None:
+            self.upstream.refresh(self._metrics)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set or the grant says so, then drain; where the grant is gone, stop at once.
@@ -206,6 +216,7 @@ class Loops:
             self._upkeep,
             self.dynamic,
             self.node_evictions,
+            *(self.upstream.all if self.upstream is not None else ()),
         )
         loops = {asyncio.create_task(loop.run(), name=type(loop).__name__) for loop in running}
         ended = self._grant.ended if self._grant is not None else stop

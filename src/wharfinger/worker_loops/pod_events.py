@@ -63,6 +63,7 @@ class PodEventHandler:
         self._shards = shards
         self._ending = ending
         self._sli_duration = functools.cache(process.metrics.sli_duration.labels)
+        self._scheduling_attempts = process.metrics.pod_scheduling_attempts
         self._clock = process.clock
         self._kick = kick
         self._gangs = gangs
@@ -157,6 +158,7 @@ class PodEventHandler:
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
             self._sli_duration(label).observe(self._clock() - entry.since)
+            self._scheduling_attempts.observe(attempts)
             by_cohort = entry.cohort and entry.part is not Part.WAITING
             if by_cohort and (entry.chained or entry.own_chain) and entry.key not in self._records:
                 self._ending.leave(entry.pod, entry.refusal if entry.chained else None)

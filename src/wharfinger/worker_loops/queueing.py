@@ -36,11 +36,11 @@ def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
 
 
 def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
-    """Whether a pod is never placed with others: a Permit plugin may keep it waiting, and it alone."""
+    """Whether a pod is never placed with others: a Permit plugin may keep it waiting, or extenders are asked."""
 
     def alone(pod: Pod) -> bool:
         profile = profiles.get(pod.scheduler_name)
-        return profile is not None and bool(profile.at.get("permit"))
+        return profile is not None and (bool(profile.at.get("permit")) or bool(profile.extenders_of(pod)))
 
     return alone
 

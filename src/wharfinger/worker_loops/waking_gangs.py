@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from wharfinger.engine.parts import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
+from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import seated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import Gang, Wanted, in_order
@@ -50,8 +51,12 @@ class WakingGangs:
         assumed = {one.identity for one in self._cache.assumed()}
         if not wanted.members or any(pod.identity in assumed for pod in wanted.members):
             return None
+        profile = self._profiles[wanted.members[0].scheduler_name]
+        if not_for_gangs(wanted.members, profile) is not None:  # no change in the cluster helps
+            self._metrics.wake_decisions.labels("no").inc()
+            return None
         try:
-            placement = gangs.place(self._profiles[wanted.members[0].scheduler_name], wanted, snapshot)
+            placement = gangs.place(profile, wanted, snapshot)
         except PluginError as error:
             log.warning("waking_undecided gang=%s error=%r", gang.key, str(error))
             return Fits({}, snapshot)

@@ -10,6 +10,9 @@ from wharfinger.engine.pods.payload import Room, size
 from wharfinger.errors import PluginError
 from wharfinger.model.texts import shortened
 
+PREPARING = 300
+"""Characters of what a pod waits for."""
+
 
 class Outcomes:
     """Of one bind, by the number of the seat."""
@@ -25,6 +28,12 @@ class Outcomes:
     def bound(self, number: int, revision: int, node: str, notes: tuple[str, ...] = ()) -> None:
         """The pod is on that node now."""
         self._of[number] = Bound(node=node, revision=revision, tries=max(1, self.transactions), notes=notes)
+
+    def preparing(self, number: int, waits_for: str) -> None:
+        """It is bound in etcd, and waits for its volumes before the Kubernetes API is told."""
+        known = self._of[number]
+        if isinstance(known, Bound):
+            self._of[number] = known.model_copy(update={"preparing": shortened(waits_for, PREPARING)})
 
     def contended(self, number: int, message: str) -> None:
         """Its room was taken."""
@@ -42,6 +51,26 @@ class Outcomes:
     def gone(self, number: int, gone: Gone) -> None:
         """There is nothing to bind any more."""
         self._of[number] = gone
+
+    @property
+    def bound_seats(self) -> list[int]:
+        """The numbers of those that are bound, in their order."""
+        return sorted(number for number, one in self._of.items() if isinstance(one, Bound))
+
+    @property
+    def unbound_seats(self) -> list[int]:
+        """The numbers of all others that have an outcome."""
+        return sorted(number for number, one in self._of.items() if not isinstance(one, Bound))
+
+    def node_of(self, number: int) -> str:
+        """Where a bound one is; empty for others."""
+        one = self._of.get(number)
+        return one.node if isinstance(one, Bound) else ""
+
+    def why_unbound(self, number: int) -> str:
+        """Why one is not bound; empty for others."""
+        one = self._of.get(number)
+        return "" if one is None or isinstance(one, Bound) else one.line if isinstance(one, Gone) else one.message
 
     @property
     def any_gone(self) -> str:

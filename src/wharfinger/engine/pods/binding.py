@@ -13,7 +13,8 @@
 
 The locks of the pods are held throughout: tries of one bind follow each other (Temporal begins the next one when the
 answer is late, whatever the former still does). Those of nodes and namespaces are held for a lane: each bind sees the
-versions that the former one wrote. An answer that got lost is resolved by reading: the activity fails, and its retry
+versions that the former one wrote. Where a Kubernetes API is the store, what is bound here is sent there at the end
+(`keeping`). An answer that got lost is resolved by reading: the activity fails, and its retry
 finds the pods as they are. A gang is next door (`binding_whole`).
 """
 
@@ -30,6 +31,7 @@ from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import Filling, SendingLane
+from wharfinger.engine.pods.keeping import Keeping
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work, identity
@@ -59,6 +61,7 @@ class Bindings:
         self._seating = Seating(core)
         self._filling = Filling(core, self._seating)
         self._sending = Sending(core, self._seating, self._filling)
+        self._keeping = Keeping(core)
 
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up.
@@ -79,6 +82,7 @@ class Bindings:
             for seated in work.left:
                 seated.alone = alone
             await self._rounds(work)
+            await self._keeping.keep(work)
         if work.error is not None:
             raise work.error
         return work.outcomes

@@ -12,6 +12,7 @@ from wharfinger.engine.pods.binding import TURN, TURNS
 from wharfinger.engine.pods.commit import Transaction, together
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import BINDER, Filled, Filling
+from wharfinger.engine.pods.keeping import Keeping
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work, identity
 from wharfinger.engine.pods.sending import Sending
@@ -43,6 +44,7 @@ class WholeBindings:
     def __init__(self, core: Core) -> None:
         self._seating = Seating(core)
         self._sending = Sending(core, self._seating, Filling(core, self._seating))
+        self._keeping = Keeping(core)
         self._locks = core.locks
         self._committer = core.committer
         self._eligibility = core.eligibility
@@ -61,6 +63,7 @@ class WholeBindings:
             self._give_up_without_the_gone(gang)
             if gang.left:
                 await self._bind(gang)
+            await self._keeping.keep_whole(gang)
         return gang.outcomes.told()
 
     async def _bind(self, gang: Work) -> None:
@@ -94,6 +97,7 @@ class WholeBindings:
     async def _try(self, gang: Work) -> str:
         """Send it until it is settled; else why it cannot be bound."""
         for _ in range(self._settings.tries):
+            await self._seating.read_volumes(gang.left)
             filled, why = self._fill(gang)
             if not filled:
                 return why

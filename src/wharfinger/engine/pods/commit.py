@@ -4,8 +4,11 @@
 
     compares   pod's mod revision · node's mod revision · binding version as this worker last saw it
                · rules across nodes (`across_nodes`) · the tenant that the pod's label names
+               · the volumes that it takes (`volumes`)
+               · where a Kubernetes API is the store: that this installation may bind (`active`)
     puts       the pod on its node · the binding version · the versions of rules across nodes
                · which attempt did it, where pods do not carry that (rk8s)
+               · the promise of this bind, where a Kubernetes API is the store
     deletes    the attempt record
     otherwise  reads the compared keys, so that one answer shows what moved
 
@@ -17,23 +20,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import BoundByRecord
-from wharfinger.engine.pods import across_nodes
+from wharfinger.engine.pods import across_nodes, volumes
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod
-from wharfinger.errors import InvalidObject
+from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
+from wharfinger.engine.upstream.right_to_bind import NOT_HELD
+from wharfinger.errors import InvalidObject, UpstreamUnavailable
+from wharfinger.manifests.copies import state_of
 from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.model.node import Node
+from wharfinger.model.promises import Promise, UpstreamSide
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, TxnResult
 
-_KINDS = {keys.PODS: "pod", keys.NODES: "node", keys.BINDINGS: "binding", keys.BOUND: "bound", keys.TERMS: "terms"}
+_KINDS = {
+    keys.PODS: "pod",
+    keys.NODES: "node",
+    keys.BINDINGS: "binding",
+    keys.BOUND: "bound",
+    keys.TERMS: "terms",
+    keys.ACTIVE: "active",
+    keys.VOLUMES: "volume",
+    keys.PERSISTENT_VOLUMES: "volume",
+    keys.PERSISTENT_VOLUME_CLAIMS: "volume",
+}
 """What moved, for the metric, by the prefix of its key; the rest is the tenant."""
-OWN = frozenset({"pod", "node", "binding"})
+OWN = frozenset({"pod", "node", "binding", "volume"})
 """What moved concerns one commit alone (or those of its node); the rest concerns all commits of a transaction."""
 
 
@@ -51,6 +69,10 @@ class Commit:
     """RFC 3339, UTC."""
     recorded: bool = True
     """Whether the pod may have an attempt record, which goes."""
+    volumes: VolumeWrites = NO_VOLUMES
+    """What is compared and written for its volumes."""
+    promise: Promise | None = None
+    """What is sent to the Kubernetes API afterwards, where one is the store."""
 
     @property
     def compares(self) -> list[Compare]:
@@ -105,6 +127,9 @@ def together(commits: Sequence[Commit]) -> Transaction:
         writes.append(Put(keys.pod(*pod.key), bound))
         if not format_.marks_pods:
             writes.append(Put(keys.bound_by(*pod.key), _bound_by(commit)))
+        writes += volumes.puts(pod, commit.volumes, attempt=commit.attempt, now=commit.now)
+        if commit.promise is not None:
+            writes.append(Put(keys.promise(*pod.key), upstream_records.stored(commit.promise)))
         missing = [name for name in commit.versions if name not in versions]
         if missing:
             version = json.dumps({"attempt": commit.attempt, "pod": key}, separators=(",", ":")).encode()
@@ -132,20 +157,35 @@ def prepare(
     attempt: str,
     now: str,
     recorded: bool = True,
+    taken: VolumeWrites = NO_VOLUMES,
+    patience: float = 0.0,
+    side: UpstreamSide | None = None,
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
-    `tenancy`: what whose pod it is was decided on just now (`Eligibility.tenancy`).
+    `tenancy`: what whose pod it is was decided on just now (`Eligibility.tenancy`); `taken`: what the bind means for
+    the pod's volumes, and `patience`: seconds within which they have to be there; `side`: what is known of the
+    Kubernetes API, where one is the store. Raises `UpstreamUnavailable` when this installation may not bind there.
     """
     pod = found.pod
+    promise: Promise | None = None
     conditions: list[Condition] = [
         Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
         Compare(keys.node(node.name), "mod", node.mod_revision),
         Compare(keys.binding(node.name), "mod", cache.bindings[node.name]),
         *across_nodes.conditions(pod, rules, cache),
         *tenancy,
+        *volumes.compares(taken, cache),
     ]
-    return Commit(found, node, rules, tuple(conditions), attempt, now, recorded)
+    if side is not None:
+        if not side.active:
+            raise UpstreamUnavailable(NOT_HELD)
+        conditions.append(Compare(keys.ACTIVE, "mod", side.active))
+        state = state_of(found.raw)
+        promise = Promise(state.uid, state.revision, node.name, attempt, since=now)
+        if taken.steps:
+            promise = replace(promise, ready=False, volumes=taken.steps, patience=patience)
+    return Commit(found, node, rules, tuple(conditions), attempt, now, recorded, taken, promise)
 
 
 @dataclass(frozen=True, slots=True)

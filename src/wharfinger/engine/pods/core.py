@@ -12,6 +12,7 @@ from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.settings import BindSettings
 
 
@@ -32,10 +33,21 @@ class Core:
     tally: Tally
     locks: Locks
     """Of this worker's binds."""
+    upstream: UpstreamWriters | None = None
+    """What writes to the Kubernetes API, where one is the store."""
 
     @classmethod
-    def of(cls, process: ProcessParts, pool: Pool, identity: Identity, settings: BindSettings, limits: Limits) -> Core:
-        """Made once for a worker."""
+    def of(
+        cls,
+        process: ProcessParts,
+        pool: Pool,
+        identity: Identity,
+        settings: BindSettings,
+        limits: Limits,
+        *,
+        upstream: UpstreamWriters | None = None,
+    ) -> Core:
+        """Made once for a worker. `upstream`: where a Kubernetes API is the store."""
         store, cache = process.store, pool.cache
         in_doubt = InDoubtResolver(store=store, cache=cache)
         return cls(
@@ -50,4 +62,5 @@ class Core:
             verification=Verification(cache=cache, profiles=pool.profiles),
             tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
             locks=Locks(),
+            upstream=upstream,
         )

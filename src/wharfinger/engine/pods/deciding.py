@@ -19,10 +19,12 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import PermitWait
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.extending import Answers
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import Chosen, Denied, MadeRoom, Nomination, Policy
 from wharfinger.engine.pods.payload import Overlay
 from wharfinger.errors import PluginError
+from wharfinger.framework.consulting import Consulted, consult
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
@@ -61,9 +63,28 @@ class Decider:
 
     def evaluate(self, pod: Pod, profile: Profile, snapshot: Snapshot) -> Evaluation:
         """Search from where the last decision ended. Raises `PluginError`."""
-        evaluation = profile.evaluate(pod, snapshot, start=self.start, preference=self.preference(snapshot))
+        preference = self.preference(snapshot)
+        evaluation = profile.evaluate(pod, snapshot, start=self.start, preference=preference, timed=True)
         self.start = evaluation.next_start
         return evaluation
+
+    def consult(self, pod: Pod, profile: Profile, snapshot: Snapshot, answers: Answers) -> Consulted:
+        """The same for a pod that may concern extenders, given what they answered so far. Raises `PluginError`."""
+        verdicts = answers.verdicts
+        consulted = consult(
+            profile,
+            pod,
+            snapshot,
+            start=self.start,
+            preference=self.preference(snapshot),
+            verdicts=verdicts,
+            preemption=answers.preemption,
+            timed=True,
+        )
+        # While extenders were asked, other decisions may have moved the start: theirs counts.
+        if isinstance(consulted, Evaluation) and (verdicts is None or verdicts.start == self.start):
+            self.start = consulted.next_start
+        return consulted
 
     def conclude(
         self, pod: Pod, profile: Profile, evaluation: Evaluation, policy: Policy, taken: Collection[PodIdentity] = ()
@@ -123,7 +144,9 @@ class Decider:
         self, pod: Pod, profile: Profile, evaluation: Evaluation, policy: Policy, taken: Collection[PodIdentity]
     ) -> Denied:
         def fits(snapshot: Snapshot) -> bool:
-            return profile.evaluate(pod, snapshot, preempt=False).node is not None
+            return (
+                profile.evaluate(pod, snapshot, preempt=False, verdicts=evaluation.extender_verdicts).node is not None
+            )
 
         counts, message, rejectors = evaluation.refusals, evaluation.message, evaluation.rejectors
         node = evaluation.nominated_node

@@ -25,7 +25,8 @@ from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
-from wharfinger.errors import RequestTooLarge
+from wharfinger.engine.upstream.writers import UpstreamWriters
+from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.manifests.edit import PREEMPTION
 from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.times import rfc3339
@@ -35,6 +36,9 @@ from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation,
 
 IMMEDIATE = "immediate"
 GRACEFUL = "graceful"
+COPY_WITHIN = 3.0
+"""Seconds until the importer has copied what was deleted in a Kubernetes API; a tenth of one is usual."""
+COPY_TRIES = 60
 PREEMPTED = "{scheduler}: preempting to accommodate a higher priority pod {pod}"
 """Of the condition DisruptionTarget."""
 
@@ -98,6 +102,8 @@ class Evictions:
         self._cache = core.pool.cache
         self._eligibility = core.eligibility
         self._mode = mode
+        self._upstream = core.upstream
+        """Where a Kubernetes API is the store, pods are evicted from it, and copies follow."""
         self._utc_now = core.process.utc_now
 
     async def evict(self, request: EvictInput) -> EvictOutcome:
@@ -164,6 +170,11 @@ class Evictions:
             if pod.finished:
                 saga.notes.append(f"{victim.pod} had finished already")
                 return
+            if self._upstream is not None and not pod.deletion_timestamp:
+                if await self._evict_upstream(saga, self._upstream, pod, kv) and victim.pod not in saga.evicted:
+                    saga.evicted.append(victim.pod)
+                kv = await self._after(saga, kv)
+                continue
             operation = self._next(saga, pod, kv)
             if operation is None:
                 saga.leaving = max(saga.leaving, preemption.until_overdue(pod.deletion_timestamp, self._utc_now()))
@@ -173,6 +184,30 @@ class Evictions:
                 saga.evicted.append(victim.pod)
             if done and kv is None:
                 return
+
+    async def _evict_upstream(self, saga: Saga, upstream: UpstreamWriters, pod: Pod, kv: KeyValue) -> bool:
+        """Evict a victim from the Kubernetes API, after a look at whether it still is to go; whether it was done.
+
+        Raises `Superseded`, `StoreError` and `UpstreamError`.
+        """
+        still, _ = await self._step(saga, kv, Get(kv.key))
+        if not still:
+            return False
+        preemptor = saga.preemptor.pod
+        done = await upstream.evictions.evict(pod, scheduler=preemptor.scheduler_name)
+        if done:
+            upstream.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
+        return done
+
+    async def _after(self, saga: Saga, kv: KeyValue) -> KeyValue | None:
+        """The victim's copy as it is once the importer has shown what was done; None when it is gone."""
+        for _ in range(COPY_TRIES):
+            read = await self._store.get(kv.key)
+            saga.revision = max(saga.revision, read.revision)
+            if read.kv is None or read.kv.mod_revision != kv.mod_revision:
+                return read.kv
+            await self._cache.progress.wait_for(read.revision + 1, COPY_WITHIN / COPY_TRIES)
+        raise Unavailable(f"the copy of pod {kv.key} does not follow the API")
 
     def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
         """Why the pod must not be evicted; empty when it may be."""

@@ -19,6 +19,7 @@ from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods.cohort_payload import CohortPayload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.extending import left_to_an_own_attempt
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import COHORT, Chosen, Denied
 from wharfinger.engine.pods.payload import RANKED_LIMIT
@@ -173,6 +174,10 @@ class CohortDecision:
     def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
         pod, profile, decider = one.pod, stretch.profile, self._decider
         denied = decider.admit(pod, profile, snapshot, COHORT)
+        if denied is not None:
+            self._refuse(stretch, one, self._why(denied))
+            return
+        denied = left_to_an_own_attempt(pod, profile)
         if denied is not None:
             self._refuse(stretch, one, self._why(denied))
             return

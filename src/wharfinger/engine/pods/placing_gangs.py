@@ -18,6 +18,7 @@ from wharfinger.engine.pods.finding import Finder, Found
 from wharfinger.engine.pods.groups import GANG, Chosen, Denied
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
+from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unschedulable
@@ -89,6 +90,9 @@ class GangDecision:
             return self._refused_by(unschedulable(str(error)).by(error.plugin))
 
     def _decided(self) -> PlacedMany:
+        refused = not_for_gangs(self._found.pending, self._profile)
+        if refused is not None:
+            return self._refused_by(refused)
         required = self._found.gang.required(len(self._found.bound))
         most = (self._limits.operations - BESIDE) // (1 + self._records)
         if required > most:
@@ -104,8 +108,11 @@ class GangDecision:
         return self._placed(placement, required) if placement.placed else self._refused(wanted, placement)
 
     def _place(self, wanted: Wanted, snapshot: Snapshot, *, preempt: bool) -> GangPlacement:
-        start = self._decider.start
-        return gangs.place(self._profile, wanted, snapshot, start=start, preempt=preempt, preference=self._preference)
+        """`preempt`: it is the decision itself, and not a question of what would be."""
+        start, timed = self._decider.start, preempt
+        return gangs.place(
+            self._profile, wanted, snapshot, start=start, preempt=preempt, preference=self._preference, timed=timed
+        )
 
     # --- placed -------------------------------------------------------------------------------
 

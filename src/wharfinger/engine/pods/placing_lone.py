@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from wharfinger.contracts.computation import Computation, ScoredNode
+from wharfinger.contracts.extenders import AskExtenders
 from wharfinger.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.extending import Answers, answered, asking
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import LONE, Chosen, Denied
 from wharfinger.engine.pods.payload import Overlay
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.model.extenders import binder_of
 from wharfinger.model.pod import Pod
 
 
@@ -22,17 +26,21 @@ class LonePlacements:
         self._decider = decider
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
-        """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
+        """Decide and assume, or answer what extenders are to be asked first.
+
+        Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId.
+        """
         pod = await self._finder.lone(request)
         if isinstance(pod, Gone):
             return pod
         try:
-            return payload.fitted(self._decide(pod))
+            outcome = self._decide(pod, answered(request.answers))
+            return outcome if isinstance(outcome, AskExtenders) else payload.fitted(outcome)
         except Exception:
             self._core.tally.failed(pod.scheduler_name)
             raise
 
-    def _decide(self, pod: Pod) -> Placed | Refused:
+    def _decide(self, pod: Pod, answers: Answers) -> Placed | Refused | AskExtenders:
         core, decider, overlay = self._core, self._decider, Overlay(but=pod)
         profile = core.pool.profiles[pod.scheduler_name]
         began = core.process.clock()
@@ -40,8 +48,10 @@ class LonePlacements:
         denied = decider.admit(pod, profile, snapshot, LONE)
         if denied is not None:
             return self._refused(pod, denied, decider.computation(profile, snapshot, overlay, began))
-        start = decider.start
-        evaluation = decider.evaluate(pod, profile, snapshot)
+        start = decider.start if answers.verdicts is None else answers.verdicts.start
+        evaluation = decider.consult(pod, profile, snapshot, answers)
+        if not isinstance(evaluation, Evaluation):
+            return asking(pod, evaluation, answers, profile.extenders_of(pod))
         core.process.metrics.algorithm_duration.observe(core.process.clock() - began)
         computation = decider.computation(
             profile,
@@ -73,7 +83,13 @@ class LonePlacements:
             computation=computation,
             permit=chosen.wait,
             plugin_data=evaluation.state.baggage,
+            bind_seconds=self._bind_seconds(pod),
         )
+
+    def _bind_seconds(self, pod: Pod) -> float:
+        """How long the extender that binds the pod may take; 0 for none."""
+        binder = binder_of(self._core.pool.profiles[pod.scheduler_name].extenders, pod)
+        return binder.timeout if binder is not None else 0.0
 
     def _refused(self, pod: Pod, denied: Denied, computation: Computation) -> Refused:
         self._core.tally.refused(computation.profile_name, computation.micros / 1e6)

@@ -26,9 +26,12 @@ from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, Refusa
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.pods.extending import answered
+from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.manifests.edit import nominate_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
@@ -69,6 +72,9 @@ class Writing:
     """One refusal's part of a transaction."""
 
     refusal: RefusalToRecord
+    found: StoredPod
+    nominated: str
+    """The pod's node of nomination from now on; empty for none."""
     pod: Compare
     tenancy: list[Compare]
     """Whether the tenant exists that decides which pool the pod belongs to."""
@@ -151,6 +157,8 @@ class Recorder:
         self._utc_now = core.process.utc_now
         self._cluster = core.identity.cluster
         self._limits = core.limits
+        self._teller = core.upstream.teller if core.upstream is not None else None
+        """Tells the Kubernetes API, where one is the store: then only the nomination is written into the copy here."""
         self._catch_up = core.settings.catch_up
         """Seconds to wait for the watch when the nominated node's binding version has moved."""
 
@@ -207,6 +215,7 @@ class Recorder:
                 refusal, nominated = refusal.without_nomination(), False
                 continue
             if answer.succeeded:
+                await self._tell([writing])
                 return Recorded(revision=answer.revision, nominated=nominated)
             read = dict(zip([compare.key for compare in writing.compares], answer.reads, strict=True))
             if writing.binding is not None and not await self._caught_up_with(read[writing.binding.key]):
@@ -228,7 +237,13 @@ class Recorder:
         await self._cache.progress.wait_for(request.revision, self._catch_up)
         profile = self._profiles.get(pod.scheduler_name)
         if profile is not None:
-            found = profile.evaluate(pod, self._cache.snapshot(excluding=pod.identity))
+            answers = answered(request.answers)
+            found = profile.evaluate(
+                pod,
+                self._cache.snapshot(excluding=pod.identity),
+                verdicts=answers.verdicts,
+                preemption=answers.preemption,
+            )
             victims = preemption.victims(found.victims)
             if found.nominated_node == request.nominated_node and digest(victims) == request.victims_digest:
                 return replace(refusal, request=request.model_copy(update={"victims": victims})), True
@@ -244,7 +259,11 @@ class Recorder:
         snapshot = self._cache.snapshot(excluding=pod.identity)
         if profile is None or node not in snapshot:
             return False
-        if refusal.gang_victims is None and profile.evaluate(pod, snapshot, preempt=False).node is not None:
+        verdicts = answered(refusal.request.answers).verdicts
+        if (
+            refusal.gang_victims is None
+            and profile.evaluate(pod, snapshot, preempt=False, verdicts=verdicts).node is not None
+        ):
             return False  # the pod fits by now, so no pod has to leave
         left = preemption.without(snapshot, node, refusal.gang_victims or refusal.request.victims)
         return profile.verify(pod, left, node).ok
@@ -322,6 +341,7 @@ class Recorder:
                 continue
             if answer.succeeded:
                 records.written(len(batch), answer.revision)
+                await self._tell(batch)
                 continue
             read = {compare.key: kv for compare, kv in zip(compares, answer.reads, strict=True)}
             await self._send(await self._sorted_out(batch, read, answer.revision, records), limits, records)
@@ -358,17 +378,39 @@ class Recorder:
             key = keys.binding(request.nominated_node)
             binding = Compare(key, "mod", self._cache.bindings[request.nominated_node])
             puts.append(Put(key, _version(request)))
-        value = found.format.refuse_pod(
-            found.raw, reason=request.reason, message=request.message, now=now, nominated_node_name=nominated
-        )
+        if self._teller is not None:
+            value = nominate_pod(found.raw, nominated)
+        else:
+            value = found.format.refuse_pod(
+                found.raw, reason=request.reason, message=request.message, now=now, nominated_node_name=nominated
+            )
         return Writing(
             refusal=refusal,
+            found=found,
+            nominated=nominated,
             pod=Compare(pod_key, "mod", found.pod.mod_revision),
             tenancy=self._eligibility.tenancy(found.pod),
             binding=binding,
             record=None,
             condition=Put(pod_key, value) if value is not None else None,
             puts=puts,
+        )
+
+    async def _tell(self, writings: Sequence[Writing]) -> None:
+        """Tell the Kubernetes API of refusals that are recorded; what it does not take now is told again later."""
+        teller = self._teller
+        if teller is None:
+            return
+        await gather_to_end(
+            teller.refused(
+                one.found.pod,
+                one.found.raw,
+                reason=one.refusal.request.reason,
+                message=one.refusal.request.message,
+                nominated=one.nominated,
+                run=one.refusal.request.run_id or one.refusal.decided_by,
+            )
+            for one in writings
         )
 
     def _kept_nomination(self, pod: Pod) -> str:

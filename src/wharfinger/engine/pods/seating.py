@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
-from wharfinger.engine.pods import across_nodes, points
+from wharfinger.engine.pods import across_nodes, points, volumes
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Seated, Work, identity, reference
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Status
+from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.plugins.names import VOLUME_BINDING
+from wharfinger.plugins.volume_binding import VolumeBinding
+from wharfinger.registry.store import Get
 
+MOVED_VOLUMES = "the volumes that were found for node {node} are not there any more"
 READERS = 8
 """Pods that etcd is asked about at a time."""
 
@@ -112,6 +118,7 @@ class Seating:
             rules=across_nodes.rules_of(pod, profile, self._cache.surroundings),
             computation=request.computations[seat.stretch],
             tenant=self._eligibility.named_tenant(pod),
+            promised=self._cache.upstream is not None,
         )
 
     def refresh(self, seated: Seated) -> bool:
@@ -165,8 +172,39 @@ class Seating:
         return not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, assumed)
 
     def ask_plugins(self, seated: Seated) -> Status:
-        """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
-        return points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.node)
+        """PreBind and Bind, and the pod's volumes: the first refusal, or success. Raises `PluginError`."""
+        status = points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.node)
+        return self._take_volumes(seated) if status.ok and seated.found.pod.claims else status
+
+    def _take_volumes(self, seated: Seated) -> Status:
+        """Work out again which volumes the pod gets on its node, and what the bind has to do about them."""
+        pod = seated.found.pod
+        needed = volumes.needed(pod, seated.node, self._cache)
+        if needed is None:
+            return unschedulable(MOVED_VOLUMES.format(node=seated.node)).by(VOLUME_BINDING)
+        if self._cache.upstream is None:
+            refused = volumes.refusal(needed.steps, seated.node)
+            if refused is not None:
+                return refused
+            wanted = volumes.stored_keys(pod, needed.steps)
+            if not seated.stored.keys() >= set(wanted):
+                return unschedulable(MOVED_VOLUMES.format(node=seated.node)).by(VOLUME_BINDING)
+            needed = replace(needed, stored={key: seated.stored[key] for key in wanted})
+        seated.volumes = needed
+        return SUCCESS
+
+    async def read_volumes(self, seats: Iterable[Seated]) -> None:
+        """Read the volumes and claims that binds of these seats would write: only where etcd itself is the store.
+
+        Raises `StoreError`.
+        """
+        for seated in seats if self._cache.upstream is None else ():
+            pod = seated.found.pod
+            needed = volumes.needed(pod, seated.node, self._cache) if pod.claims else None
+            wanted = volumes.stored_keys(pod, needed.steps) if needed is not None else []
+            if wanted:
+                answer = await self._store.txn([], [Get(key) for key in wanted])
+                seated.stored = {kv.key: kv for kv in answer.reads if kv is not None}
 
     @property
     def now(self) -> str:
@@ -186,6 +224,9 @@ class Seating:
             attempt=f"{request.workflow_id}@{request.run_id}",
             now=now,
             recorded=seated.seat.recorded,
+            taken=seated.volumes,
+            patience=_patience(seated.profile),
+            side=self._cache.upstream,
         )
 
     # --- the end ------------------------------------------------------------------------------
@@ -206,3 +247,9 @@ class Seating:
             pod = Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
         if profile is not None:
             profile.unreserve(CycleState(seat.plugin_data), pod, seat.node)
+
+
+def _patience(profile: Profile) -> float:
+    """Seconds that a bind waits for the pod's volumes: of the profile's VolumeBinding."""
+    waits = (plugin.bind_timeout_seconds for plugin in profile.plugins if isinstance(plugin, VolumeBinding))
+    return float(next(waits, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
@@ -11,15 +12,18 @@ from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
 from wharfinger.engine.transactions import Limits, Shape
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.model.node import Node
 from wharfinger.model.pod import PodIdentity, PodKey
+from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue
 
 BESIDE = 512
-"""Bytes that a bind adds to a pod, about: node, attempt and condition; and the versions that it rewrites."""
+"""Bytes that a bind adds to a pod, about: node, attempt and condition; the versions that it rewrites; its promise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +45,12 @@ class Seated:
     computation: Computation
     tenant: str
     """That the pod's label names; empty when it has none."""
+    volumes: VolumeWrites = NO_VOLUMES
+    """What the bind compares and writes for the pod's volumes, as of its last verification."""
+    stored: Mapping[str, KeyValue] = field(default_factory=dict)
+    """Volumes and claims that the bind would write, by key, as they were read last."""
+    promised: bool = False
+    """Whether a Kubernetes API is the store: then the transaction has a promise, too."""
     alone: bool = False
     """Whether it goes into transactions of its own."""
     tries: int = 0
@@ -77,6 +87,13 @@ class Seated:
             record = keys.bound_by(pod.namespace, pod.name)
             compares.append(record)
             writes.append(record)
+        if self.promised:
+            compares.append(keys.ACTIVE)
+            writes.append(keys.promise(pod.namespace, pod.name))
+        for claim in pod.claims:  # at most one volume of each is chosen
+            taken = [keys.claim(pod.namespace, claim.name), f"{keys.claim(pod.namespace, claim.name)}:volume"]
+            compares += taken
+            writes += taken
         if self.seat.recorded:
             writes.append(keys.attempt(pod.namespace, pod.name))
         return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)
@@ -118,6 +135,8 @@ class Work:
     """Whether there is time for pods that a seat relies on to be bound first."""
     revision: int = 0
     """Of the newest of its transactions that succeeded."""
+    promised: dict[int, Promise] = field(default_factory=dict)
+    """Promises that this bind has put, by the number of the seat."""
     error: Exception | None = None
     """The first failure: no further transaction is sent."""
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.commit import Commit, MovedKeys, Transaction, blame, read_failure, together
@@ -63,11 +63,14 @@ class Sending:
 
     async def send_all(self, work: Work, lane: SendingLane, watched: bool) -> None:
         """Fill and send transactions until nothing is left to be sent. `watched`: whether rules look everywhere."""
+        claims = any(seated.found.pod.claims for seated in lane.all)
         try:
             while lane.groups and work.error is None and not (lane.bounded and self.is_late(work)):
                 if lane.in_order and (lane.unseen or watched):
                     await self._cache.progress.wait_for(work.revision, self._settings.catch_up)
                     lane.unseen = False
+                if claims:
+                    await self._seating.read_volumes(lane.all)
                 filled, rest = self._filling.fill(work, lane)
                 if filled:
                     await self._send(work, lane, filled)
@@ -121,7 +124,9 @@ class Sending:
         self._committer.happened([commit for _, commit in filled], revision)
         work.revision = max(work.revision, revision)
         took = self._clock() - work.began
-        for seated, _ in filled:
+        for seated, commit in filled:
+            if commit.promise is not None:
+                work.promised[seated.number] = replace(commit.promise, mod_revision=revision)
             seated.tell_bound()
             if seated.node != seated.seat.node:
                 seated.note(f"bound to the runner-up {seated.node}")

@@ -5,10 +5,10 @@ transaction compares. All filters run. Where another configuration decided the p
 node's room and the rules across nodes, because this worker must not overrule another worker's rules. Where neither the
 pod nor the node has changed since this worker decided, the answer is known.
 
-One node is examined, unless rules across nodes are involved: the pod's own, the anti-affinity of placed pods, or a
-plugin from another package that is not marked as local. A rule that other pods help to satisfy (affinity, even
-spreading) must hold without the pods whose bind is not confirmed yet. A plain pod's answer is kept at most until the
-next pod with anti-affinity is placed anywhere.
+One node is examined, unless rules across nodes are involved: the pod's own, the anti-affinity of placed pods, a claim
+that one pod may use, or a plugin from another package that is not marked as local. A rule that other pods help to
+satisfy (affinity, even spreading) must hold without the pods whose bind is not confirmed yet. A plain pod's answer is
+kept at most until the next pod with anti-affinity is placed anywhere.
 """
 
 from __future__ import annotations
@@ -26,11 +26,25 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 
-ROOM = frozenset({"NodeResourcesFit", "GpuMemory", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
+ROOM = frozenset(
+    {
+        "NodeResourcesFit",
+        "GpuMemory",
+        "NodePorts",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "PodTopologySpread",
+        "InterPodAffinity",
+    }
+)
 """Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
 GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Plugins that look at other nodes for pods with rules across nodes only, or for pods that such rules are about."""
+OF_VOLUMES = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
+"""Plugins that say nothing of pods without volumes. Of a pod with volumes they look at the one node and at storage; at
+other nodes, only for a claim that one pod may use."""
 REMEMBERED = 4096
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
 GONE = 0
@@ -168,10 +182,15 @@ class Verification:
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
-        if rules or self._sees_beyond(pod):
+        if rules or self._sees_beyond(pod) or self._has_claim_for_itself(pod):
             return True
         labels = self._cache.surroundings.namespace_labels(pod.namespace)
         return self._cache.anti_affinity.concerns(pod, labels)
+
+    def _has_claim_for_itself(self, pod: Pod) -> bool:
+        claims = self._cache.surroundings.storage.claims
+        used = (claims.get(ClaimKey(pod.namespace, one.name)) for one in pod.claims)
+        return any(claim is not None and READ_WRITE_ONCE_POD in claim.access_modes for claim in used)
 
     def _untouched(self, pod: Pod, node_name: str, rules: AcrossNodes) -> bool:
         """Whether pod and node still are the very ones that were decided on: both are replaced by any change.
@@ -179,7 +198,7 @@ class Verification:
         Asked once a decision. Rules across nodes depend on more than these two.
         """
         seen = self._decided.pop(pod.identity, None)
-        if seen is None or rules or self._sees_beyond(pod):
+        if seen is None or rules or pod.claims or pod.in_line_volumes or self._sees_beyond(pod):
             return False
         now = self._seen(pod, node_name, seen.undisturbed)
         return (
@@ -204,7 +223,7 @@ def _state(info: NodeInfo | None) -> int:
 def sees_beyond(plugin: Plugin) -> bool:
     """Whether the plugin's answer for one node may depend on others, as far as we can know."""
     looks = isinstance(plugin, PreFilter | Filter)
-    return looks and not isinstance(plugin, Local) and plugin.name not in GUARDED
+    return looks and not isinstance(plugin, Local) and plugin.name not in GUARDED | OF_VOLUMES
 
 
 def room_only(profile: Profile) -> Profile:

@@ -1,0 +1,106 @@
+"""Taking one state of an object in, whoever read it: the importer, or a sender of promises that asked the API.
+
+Only the importer creates and deletes copies (`states`): it alone sees what came in between. Everyone may replace an
+older state by a newer one. A transaction that fails has read what is there now, and the state is looked at once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, take
+from wharfinger.errors import Unavailable
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.promises import Promise
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Store
+from wharfinger.upstream.client import revision_of, uid_of
+
+TRIES = 20
+"""Transactions before the caller is told to come again: nothing but constant change of one pod needs so many."""
+UNREADABLE = "the promise cannot be read"
+
+
+class NotTheImporter(Exception):
+    """Another worker is the importer by now: what this one saw may be old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What etcd has of the object now."""
+
+    effect: StateEffect
+    """Of the last transaction."""
+    copy: KeyValue | None
+    """As it is afterwards; None = there is none."""
+    promise: Promise | None
+
+
+def promise_in(kv: KeyValue | None) -> Promise | None:
+    """A stored promise; None when there is none. One that cannot be read counts as given up: it is never sent."""
+    if kv is None:
+        return None
+    try:
+        found = upstream_records.read_value(Promise, kv.value)
+    except ValueError:
+        found = Promise(uid="", revision=0, node="", attempt="", since="", withdrawn=UNREADABLE)
+    return upstream_records.at(found, kv.mod_revision)
+
+
+def present(plural: str, obj: Mapping[str, Any]) -> ObjectState:
+    """The state that an object as the API printed it is."""
+    metadata = obj["metadata"]
+    return ObjectState(
+        plural, str(metadata.get("namespace") or ""), str(metadata["name"]), revision_of(obj), uid_of(obj), obj
+    )
+
+
+class Adopter:
+    """Takes states in."""
+
+    def __init__(self, store: Store, *, utc_now: Callable[[], datetime], whole: bool = False) -> None:
+        """`whole`: copies keep all fields of pods and nodes, because extenders are asked."""
+        self._store = store
+        self._utc_now = utc_now
+        self._whole = whole
+
+    async def adopt(self, state: ObjectState, known: KnownObject | None = None, *, epoch: int = 0) -> Adopted:
+        """Take a state in. `known`: what etcd has, where it is known; `epoch`: the importer's, 0 = anyone.
+
+        Raises `StoreError`, and `NotTheImporter`.
+        """
+        fence = [Compare(keys.IMPORTER, "mod", epoch)] if epoch else []
+        known = known or await self.read(state)
+        effect = StateEffect.NOTHING
+        for _ in range(TRIES):
+            step = take(state, known, imports=bool(epoch), now=self._now, whole=self._whole)
+            if not step.writes:
+                return Adopted(effect, *known)
+            reads = self._reads(state)
+            answer = await self._store.txn(
+                [*step.compares, *fence], [*step.writes, *reads], [*reads, *(Get(one.key) for one in fence)]
+            )
+            known = KnownObject(answer.reads[0], promise_in(answer.reads[1]) if state.promise_key else None)
+            if answer.succeeded:
+                effect = step.effect
+                if not step.again:
+                    return Adopted(effect, *known)
+            elif fence and not fence[0].holds(answer.reads[-1]):
+                raise NotTheImporter
+        raise Unavailable(f"{state.key} changed during {TRIES} transactions")
+
+    async def read(self, state: ObjectState) -> KnownObject:
+        """What etcd has of an object. Raises `StoreError`."""
+        answer = await self._store.txn([], self._reads(state))
+        return KnownObject(answer.reads[0], promise_in(answer.reads[1]) if state.promise_key else None)
+
+    def _reads(self, state: ObjectState) -> list[Operation]:
+        """The copy, and the promise where there may be one."""
+        return [Get(state.key), *([Get(state.promise_key)] if state.promise_key else [])]
+
+    def _now(self) -> str:
+        return rfc3339(self._utc_now())

@@ -1,0 +1,168 @@
+"""Copying what lists and watches of the API show, many states a transaction. Only the importer does this.
+
+::
+
+    states of one kind ─► the last one of each name ─► read what etcd has, but for new ones ─► steps (`states`)
+      ─► transactions, cut by etcd's limits ─► those that failed: read and tried once more, then one by one (`adopting`)
+
+Each transaction compares the importer's key, so that an importer that was replaced writes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from wharfinger.engine.transactions import Limits, Shape, cut
+from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter, promise_in
+from wharfinger.engine.upstream.states import NOTHING, KnownObject, ObjectState, StateEffect, StateStep, take
+from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.manifests.copies import StateOfCopy, state_of
+from wharfinger.manifests.times import rfc3339
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, Operation, Put, Store
+
+ROUNDS = 2
+"""Tries of many states together; what is left then goes one by one."""
+READ_TOGETHER = 64
+"""Objects that are read in one transaction."""
+
+
+class SeenState(NamedTuple):
+    """One state as a list or a watch showed it."""
+
+    state: ObjectState
+    new: bool = False
+    """Whether there was no such object before, as the API says: then nothing is read first."""
+
+
+@dataclass(slots=True)
+class Copied:
+    """What became of states."""
+
+    effects: Counter[StateEffect] = field(default_factory=Counter)
+    unreadable: list[str] = field(default_factory=list)
+    """Objects that are too large, or no objects: one line each."""
+
+
+class Copying:
+    """Copies the states of one importer."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        utc_now: Callable[[], datetime],
+        limits: Limits,
+        epoch: int,
+        whole: bool = False,
+        anew: bool = False,
+    ) -> None:
+        """`epoch`: mod revision of the importer's key; `whole`: copies of pods and nodes keep all fields; `anew`: what
+        is copied already is copied once more, because it was not copied whole.
+        """
+        self._store = store
+        self._utc_now = utc_now
+        self._limits = limits
+        self._epoch = epoch
+        self._whole = whole
+        self._anew = anew
+        self._adopter = Adopter(store, utc_now=utc_now, whole=whole)
+
+    async def copies(self, plural: str) -> dict[str, StateOfCopy]:
+        """Which state each copy of a kind is, by key; none is known where all are made anew. Raises `StoreError`."""
+        found: dict[str, StateOfCopy] = {}
+        async for page in self._store.list(keys.stored_prefix(plural)):
+            for kv in page.items:
+                try:
+                    found[kv.key] = state_of(kv.value) if not self._anew else StateOfCopy("", 0)
+                except InvalidObject:
+                    found[kv.key] = StateOfCopy("", 0)
+        return found
+
+    async def take(self, seen: Iterable[SeenState]) -> Copied:
+        """Take states in, in the order in which the API had them. Raises `StoreError` and `NotTheImporter`."""
+        left = {one.state.key: one for one in seen}
+        done = Copied()
+        for _ in range(ROUNDS):
+            if not left:
+                return done
+            left = await self._round(left, done)
+        for one in left.values():
+            await self._alone(one.state, done)
+        return done
+
+    async def _round(self, seen: Mapping[str, SeenState], done: Copied) -> dict[str, SeenState]:
+        """All of them once, together; answers those that were in a transaction that failed, or need two."""
+        known = await self._read([one.state for one in seen.values() if not one.new])
+        steps: list[tuple[ObjectState, StateStep]] = []
+        left: dict[str, SeenState] = {}
+        for key, one in seen.items():
+            step = self._step(one.state, known.get(key, KnownObject(None)), done)
+            if step.again:
+                await self._alone(one.state, done)
+            elif step.writes:
+                steps.append((one.state, step))
+            else:
+                done.effects[step.effect] += 1
+        shapes = [_shape(step) for _, step in steps]
+        for numbers in cut(shapes, self._limits):
+            group = [steps[number] for number in numbers]
+            if not await self._send([step for _, step in group], done):
+                left.update((state.key, SeenState(state)) for state, _ in group)
+        return left
+
+    def _step(self, state: ObjectState, known: KnownObject, done: Copied) -> StateStep:
+        try:
+            return take(state, known, imports=True, now=self._now, whole=self._whole, anew=self._anew)
+        except (InvalidObject, ValueError, TypeError) as error:  # one object must not stop all others
+            done.unreadable.append(f"{state.key}: {error}")
+            return NOTHING
+
+    async def _read(self, states: Sequence[ObjectState]) -> dict[str, KnownObject]:
+        found: dict[str, KnownObject] = {}
+        for begin in range(0, len(states), READ_TOGETHER):
+            asked = states[begin : begin + READ_TOGETHER]
+            reads: list[Operation] = [Get(state.key) for state in asked]
+            promises = [Get(state.promise_key) for state in asked if state.promise_key]
+            answer = await self._store.txn([], [*reads, *promises])
+            promised = answer.reads[len(reads) :] or (None,) * len(asked)
+            for state, copy, promise in zip(asked, answer.reads, promised, strict=False):
+                found[state.key] = KnownObject(copy, promise_in(promise))
+        return found
+
+    async def _send(self, steps: Sequence[StateStep], done: Copied) -> bool:
+        """One transaction; whether it happened. One that etcd does not take is left to smaller ones."""
+        fence = Compare(keys.IMPORTER, "mod", self._epoch)
+        compares = [fence, *(compare for step in steps for compare in step.compares)]
+        writes = [write for step in steps for write in step.writes]
+        try:
+            answer = await self._store.txn(compares, writes, [Get(keys.IMPORTER)])
+        except RequestTooLarge:
+            return False
+        if answer.succeeded:
+            done.effects.update(step.effect for step in steps)
+            return True
+        if not fence.holds(answer.reads[0]):
+            raise NotTheImporter
+        return False
+
+    async def _alone(self, state: ObjectState, done: Copied) -> None:
+        try:
+            adopted = await self._adopter.adopt(state, epoch=self._epoch)
+        except (InvalidObject, RequestTooLarge, ValueError, TypeError) as error:
+            done.unreadable.append(f"{state.key}: {error}")
+        else:
+            done.effects[adopted.effect] += 1
+
+    def _now(self) -> str:
+        return rfc3339(self._utc_now())
+
+
+def _shape(step: StateStep) -> Shape:
+    compared = tuple(compare.key for compare in step.compares)
+    size = sum(len(write.value) for write in step.writes if isinstance(write, Put))
+    return Shape((keys.IMPORTER, *compared), tuple(write.key for write in step.writes), size)

@@ -1,0 +1,78 @@
+"""Evicting a victim of preemption from the API, as kube-scheduler does: mark it, then delete it.
+
+::
+
+    GET ─► PATCH DisruptionTarget {uid, rv} ─► DELETE {uid, rv of the answer} ─► adopt
+                409: come again                     409: likewise
+
+Both writes compare the revision, so a pod that was created again, or that changed, is looked at once more. The revision
+of the copy would be too old: copies of bound pods are written only where what they keep differs. There is no eviction
+API in it, as in kube-scheduler: budgets were weighed when victims were chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from wharfinger.engine.upstream.adopting import Adopter, present
+from wharfinger.engine.upstream.states import PODS
+from wharfinger.errors import UpstreamUnavailable
+from wharfinger.model.pod import Pod
+from wharfinger.upstream import client
+from wharfinger.upstream.bodies import disruption_patch, is_other_object
+from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of, uid_of
+
+NOT_FOUND, CONFLICT = 404, 409
+
+
+class UpstreamEvictions:
+    """Evicts pods from the API."""
+
+    def __init__(self, upstream: Upstream, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
+        self._upstream = upstream
+        self._adopter = adopter
+        self._utc_now = utc_now
+
+    async def evict(self, victim: Pod, *, scheduler: str, preemptor: str = "pod") -> bool:
+        """Mark and delete a pod; whether it was done. False: it is another one than was chosen by now, look again.
+
+        `scheduler`: the preemptor's scheduler name; `preemptor`: `pod` or `podgroup`. Safe to run again. Raises
+        `UpstreamError` and `StoreError`.
+        """
+        found = await self._upstream.get(client.PODS, victim.name, namespace=victim.namespace)
+        if found.code == NOT_FOUND or (found.object is not None and uid_of(found.object) != victim.uid):
+            return True
+        if found.object is None:
+            raise UpstreamUnavailable(f"pod {victim.key} cannot be read ({found.code}): {found.message}")
+        obj = found.object
+        if obj["spec"].get("nodeName") != victim.node_name:
+            await self._adopter.adopt(present(PODS, obj))
+            return False
+        patch = disruption_patch(obj, scheduler=scheduler, now=self._utc_now(), preemptor=preemptor)
+        if patch is not None:
+            answer = await self._upstream.patch(
+                client.PODS, victim.name, patch, namespace=victim.namespace, subresource="status"
+            )
+            if not answer.done or answer.object is None:
+                return self._came_to(victim, answer)
+            obj = answer.object
+        answer = await self._upstream.delete(
+            client.PODS, victim.name, namespace=victim.namespace, uid=uid_of(obj), revision=revision_of(obj)
+        )
+        if not answer.done:
+            return self._came_to(victim, answer)
+        if answer.object is not None and answer.object.get("kind") == "Pod":
+            await self._adopter.adopt(present(PODS, answer.object))
+        return True
+
+    def _came_to(self, victim: Pod, answer: ApiAnswer) -> bool:
+        """Whether a write that was not done has nothing left to do; raises where the API refuses it."""
+        if answer.code == NOT_FOUND or is_other_object(answer):
+            return True
+        if answer.code == CONFLICT:
+            return False
+        raise UpstreamUnavailable(
+            f"the API server refuses the eviction of pod {victim.key} ({answer.code}): "
+            f"{answer.message or answer.reason}"
+        )

@@ -1,0 +1,163 @@
+"""Following one kind of the API for the importer: a list or what is missing since the last revision, then a watch.
+
+What the watch shows is taken in batch by batch; `revision` moves only behind what is in etcd, so a new importer begins
+where this one ended. After a list, copies that it did not name are removed at the list's revision.
+
+A watch that is resumed shows nothing while nothing changes. So the API is asked for something first, and the watch
+counts as open when it has not failed a moment later: `live` must not be true while the API cannot be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from wharfinger.engine.upstream.adopting import present
+from wharfinger.engine.upstream.copying import Copying, SeenState
+from wharfinger.engine.upstream.restoring import UpstreamWentBack
+from wharfinger.engine.upstream.states import PODS, ObjectState, StateEffect
+from wharfinger.manifests.copies import StateOfCopy
+from wharfinger.registry import keys
+from wharfinger.telemetry import Metrics
+from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
+
+log = logging.getLogger(__name__)
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+"""Finished pods are not copied, as kube-scheduler does not watch them."""
+OPENS_WITHIN = 0.5
+"""Seconds after which a resumed watch that has not failed counts as open."""
+ANY_DOCUMENT = "/version"
+"""What every client may read."""
+
+
+@dataclass(slots=True)
+class KindProgress:
+    """How far the copies of one kind are."""
+
+    resource: ApiResource
+    revision: int | None = None
+    """Everything up to here is in etcd; None = it has to be listed."""
+    live: bool = False
+    """Whether its watch is open, and everything up to its beginning is in etcd."""
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Objects that could not be copied, by key."""
+
+
+class FollowedKind:
+    """One kind, as the importer follows it."""
+
+    def __init__(
+        self,
+        progress: KindProgress,
+        upstream: Upstream,
+        copying: Copying,
+        metrics: Metrics,
+        *,
+        floor: int = 0,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`floor`: the revision up to which the kind was copied by any importer; a list below it is a restore."""
+        self.progress = progress
+        self.shown = False
+        """Whether the watch has shown anything since `follow` was called."""
+        self._pause = pause
+        self._upstream = upstream
+        self._copying = copying
+        self._metrics = metrics
+        self._floor = floor
+
+    async def follow(self) -> None:
+        """List where that is needed, then watch; ends only by an error.
+
+        Raises `UpstreamError` (`HistoryGone`: call again, and it lists), `StoreError`, `NotTheImporter`,
+        `UpstreamWentBack`.
+        """
+        progress, resource = self.progress, self.progress.resource
+        selector = UNFINISHED if resource.plural == PODS else ""
+        known: dict[str, StateOfCopy] | None = None
+        opening: asyncio.Task[None] | None = None
+        self.shown = False
+        if progress.revision is None:
+            known = await self._copying.copies(resource.plural)
+        else:
+            await self._upstream.read(ANY_DOCUMENT)
+            opening = asyncio.create_task(self._open_soon())
+        try:
+            async with self._upstream.watch(resource, revision=progress.revision, field_selector=selector) as batches:
+                async for batch in batches:
+                    self.shown = True
+                    if known is None:
+                        await self._take(batch)
+                        progress.live = True
+                    elif await self._take_listed(batch, known):
+                        known, progress.live = None, True
+        finally:
+            if opening is not None:
+                opening.cancel()
+            progress.live = False
+
+    async def _open_soon(self) -> None:
+        await self._pause(OPENS_WITHIN)
+        self.progress.live = True
+
+    async def _take(self, batch: Batch) -> None:
+        if batch.changes:
+            await self._copy(self._seen(change) for change in batch.changes)
+        self._advance(batch.revision)
+
+    async def _take_listed(self, batch: Batch, known: dict[str, StateOfCopy]) -> bool:
+        """Objects of the first list: what is copied already is left alone. Whether the list ended with them."""
+        fresh: list[SeenState] = []
+        for change in batch.changes:
+            seen = self._seen(change)
+            copied = known.pop(seen.state.key, None)
+            if copied is None:
+                fresh.append(SeenState(seen.state, new=True))
+            elif copied != (seen.state.uid, seen.state.revision):
+                fresh.append(SeenState(seen.state))
+        await self._copy(fresh)
+        if not batch.listed:
+            return False
+        if batch.revision < self._floor:
+            raise UpstreamWentBack
+        plural = self.progress.resource.plural
+        await self._copy(SeenState(_gone(plural, key, batch.revision)) for key in known)
+        log.info("upstream_listed kind=%s revision=%d removed=%d", plural, batch.revision, len(known))
+        self._advance(batch.revision)
+        return True
+
+    async def _copy(self, seen: Iterable[SeenState]) -> None:
+        states = list(seen)
+        if not states:
+            return
+        copied = await self._copying.take(states)
+        for effect, count in copied.effects.items():
+            if effect is not StateEffect.NOTHING:
+                self._metrics.upstream_copies.labels(kind=self.progress.resource.plural, effect=effect.value).inc(count)
+        unreadable = [line.partition(": ") for line in copied.unreadable]
+        for key in {one.state.key for one in states}.difference(key for key, _, _ in unreadable):
+            self.progress.unreadable.pop(key, None)
+        for key, _, why in unreadable:
+            if self.progress.unreadable.get(key) != why:
+                log.warning("upstream_object_not_copied key=%s error=%r", key, why)
+            self.progress.unreadable[key] = why
+
+    def _seen(self, change: ApiChange) -> SeenState:
+        plural = self.progress.resource.plural
+        state = present(plural, change.object)
+        if change.kind is ChangeKind.DELETED:
+            state = ObjectState(plural, state.namespace, state.name, change.revision, state.uid)
+        return SeenState(state, new=change.kind is ChangeKind.ADDED)
+
+    def _advance(self, revision: int) -> None:
+        if revision:
+            self.progress.revision = max(self.progress.revision or 0, revision)
+            self._floor = max(self._floor, revision)
+
+
+def _gone(plural: str, key: str, revision: int) -> ObjectState:
+    namespace, _, name = key.removeprefix(keys.stored_prefix(plural)).rpartition("/")
+    return ObjectState(plural, namespace, name, revision)

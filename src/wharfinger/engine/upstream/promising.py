@@ -1,0 +1,331 @@
+"""Sending promises to the API, and finding out what became of them.
+
+::
+
+    promise ── withdrawn ─────────────────────► fence (`withdrawing`), then as after a look
+       ├────── not ready ─────────────────────► its volumes are prepared (`preparing`)
+       │
+      POST ── 201 ────────────────────────────► kept
+       ├───── 409, 404 ─► look: GET, adopt ───► on its node with our annotation: kept · elsewhere, gone: gone
+       │                                        promised again at another revision: POST · else: changed
+       ├───── 403, 422, other 4xx ────────────► given up: refused with the API's words
+       └───── 5xx, 429, no answer ────────────► the promise stays, the caller tries again
+
+Where an extender binds the pod, it is asked in the place of the POST (`extender_binding`).
+
+Any worker may send any promise, any number of times: the revision that it names makes it harmless. A 403 because the
+worker may not bind at all says nothing of the pod, so it is no refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from wharfinger.engine.upstream.adopting import Adopted, Adopter, present
+from wharfinger.engine.upstream.extender_binding import ExtenderBinders
+from wharfinger.engine.upstream.preparing import VolumePreparation
+from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
+from wharfinger.engine.upstream.withdrawing import Withdrawals
+from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
+from wharfinger.manifests import documents
+from wharfinger.manifests.metadata import attempt_of
+from wharfinger.manifests.times import seconds_since
+from wharfinger.model.extenders import Extender
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Promise
+from wharfinger.registry.store import KeyValue, Store
+from wharfinger.upstream import client
+from wharfinger.upstream.access_checks import BIND_ACCESS, is_allowed
+from wharfinger.upstream.bodies import binding
+from wharfinger.upstream.client import ApiAnswer, Upstream
+
+AT_ONCE = 30
+"""Binds that one worker has on the way."""
+TURNS = 5
+"""Looks at a pod that keeps changing, before its chain places it anew."""
+WEBHOOK_PATIENCE = 600.0
+"""Seconds that a promise waits for an admission webhook that fails; then it is given up."""
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 403, 404, 409
+MAY_NOT_BIND = (
+    "the API server does not allow this worker to create pods/binding in {namespace}: grant it with the ClusterRole of "
+    "deploy/kubernetes"
+)
+
+
+class KeptKind(StrEnum):
+    """What became of a promise."""
+
+    KEPT = "kept"
+    NOT_READY = "not ready"
+    """Its volumes are not prepared yet."""
+    GONE = "gone"
+    """The pod does not exist any more, or is bound elsewhere."""
+    CHANGED = "changed"
+    """The pod is not bound, and is another one than was promised: place it anew."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """The extender that binds the pod failed: its attempt fails, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPromise:
+    """What became of a promise, and what the API says of the pod."""
+
+    kind: KeptKind
+    node: str = ""
+    """Where the pod is bound; empty = nowhere."""
+    message: str = ""
+    """Why it is not bound, or what it waits for."""
+    bound_by: str = ""
+    """`<workflow id>@<run id>` of what bound it, if one did."""
+
+
+class RehearsalKind(StrEnum):
+    """What a dry run of a promise came to."""
+
+    AGREED = "agreed"
+    """The API would bind the pod."""
+    SENT = "sent"
+    """The pod is bound there already, by this very attempt."""
+    REFUSED = "refused"
+    NOT_OFFERED = "not offered"
+    """An admission webhook does not support dry runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Whether the API would carry a promise out."""
+
+    kind: RehearsalKind
+    message: str = ""
+    """Why not."""
+
+
+class Promises:
+    """Sends the promises of one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        upstream: Upstream,
+        adopter: Adopter,
+        right: RightToBind,
+        *,
+        utc_now: Callable[[], datetime],
+        binders: ExtenderBinders | None = None,
+    ) -> None:
+        """`binders`: the extenders that bind pods; None = none does."""
+        self._upstream = upstream
+        self._adopter = adopter
+        self._withdrawals = Withdrawals(store, upstream, adopter)
+        self._preparation = VolumePreparation(store, upstream)
+        self._right = right
+        self._utc_now = utc_now
+        self._binders = binders
+        self._several = asyncio.Semaphore(AT_ONCE)
+
+    async def keep(self, pod: PodKey, attempt: str = "", known: Promise | None = None) -> KeptPromise:
+        """Send the pod's promise until it is settled. `attempt`: who asks, `<workflow id>` at least; empty = anyone.
+
+        `known`: the promise, where the caller has only just put it; else it is read.
+
+        Safe to run again. Raises `StoreError`, and `UpstreamUnavailable` or `UpstreamDenied`: the promise stays.
+        """
+        state = ObjectState(PODS, pod.namespace, pod.name, 0)
+        there = KnownObject(None, known) if known is not None else await self._adopter.read(state)
+        binder = self._binders.of(pod) if self._binders is not None else None
+        asked_for = ""
+        """The node on which an extender was asked to bind the pod: such a pod does not carry our annotation."""
+        for _ in range(TURNS):
+            promise = there.promise
+            if promise is None:
+                return self._without(there, attempt, asked_for)
+            attempt = attempt or promise.attempt
+            if promise.withdrawn:
+                there = await self._withdrawals.fence(pod, promise)
+                if self._is_refused(there, promise.told):
+                    return KeptPromise(KeptKind.REFUSED, message=promise.told)
+                continue
+            if not promise.ready:
+                waits_for = await self._prepare(pod, promise)
+                if waits_for:
+                    return KeptPromise(KeptKind.NOT_READY, promise.node, waits_for, promise.attempt)
+                there = await self._adopter.read(state)
+                continue
+            if binder is not None:
+                asked_for = promise.node
+                failed, there = await self._have_bound(pod, promise, binder)
+                if failed and binder.ignorable:
+                    binder = None
+                elif failed:
+                    there = await self._withdrawals.give_up(pod, failed, told=failed)
+                    if self._is_refused(there, failed):
+                        return KeptPromise(KeptKind.FAILED, message=failed)
+                continue
+            refused, there = await self._send(pod, promise)
+            if refused is None:
+                return KeptPromise(KeptKind.KEPT, promise.node, bound_by=promise.attempt)
+            if there.promise is not None and there.promise.revision == promise.revision:
+                told = f"the API server refuses the bind: {refused.message or refused.reason or refused.code}"
+                there = await self._withdrawals.give_up(pod, told, told=told)
+                if self._is_refused(there, told):
+                    return KeptPromise(KeptKind.REFUSED, message=told)
+        return KeptPromise(KeptKind.CHANGED, message=f"the pod changed {TURNS} times while it was being bound")
+
+    async def _prepare(self, pod: PodKey, promise: Promise) -> str:
+        """Bring the volumes of a pod further: what it still waits for; empty when that is settled, either way."""
+        found = await self._preparation.prepare(pod, promise)
+        if found.ready:
+            return ""
+        late = (seconds_since(promise.since, self._utc_now()) or 0.0) > promise.patience
+        if not found.failed and not late:
+            return found.waits_for
+        why = found.failed or f"its volumes were not there within {promise.patience:g} s: {found.waits_for}"
+        await self._withdrawals.give_up(pod, why)
+        return ""
+
+    async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
+        """Give the pod's promise up; what etcd has afterwards. Raises as `keep`."""
+        return await self._withdrawals.give_up(pod, why, told)
+
+    async def promise_of(self, pod: PodKey) -> Promise | None:
+        """The pod's promise as etcd has it; None when there is none. Raises `StoreError`."""
+        return (await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))).promise
+
+    async def rehearse(self, pod: PodKey, attempt: str) -> Rehearsal:
+        """Whether the API would carry the promise out, by a dry run. `attempt`: who asks, `<workflow id>` at least.
+
+        Raises as `keep`.
+        """
+        known = await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        for _ in range(TURNS):
+            promise = known.promise
+            if promise is None:
+                kept = self._without(known, attempt)
+                kind = RehearsalKind.SENT if kept.kind is KeptKind.KEPT else RehearsalKind.REFUSED
+                return Rehearsal(kind, kept.message or f"the pod is bound to {kept.node}")
+            if promise.withdrawn:
+                return Rehearsal(RehearsalKind.REFUSED, promise.withdrawn)
+            await self._right.confirm()
+            answer = await self._answer(pod, promise, dry_run=True)
+            if answer.done:
+                return Rehearsal(RehearsalKind.AGREED)
+            if answer.code == BAD_REQUEST:
+                return Rehearsal(RehearsalKind.NOT_OFFERED, answer.message)
+            if answer.code in {NOT_FOUND, CONFLICT}:  # an earlier try may have sent it, or its revision has moved
+                known = await self._look(pod, promise)
+                if known.promise is None or known.promise.revision != promise.revision:
+                    continue
+            return Rehearsal(RehearsalKind.REFUSED, answer.message or answer.reason or str(answer.code))
+        return Rehearsal(RehearsalKind.REFUSED, f"the pod changed {TURNS} times")
+
+    # --- one try ------------------------------------------------------------------------------
+
+    async def _send(self, pod: PodKey, promise: Promise) -> tuple[ApiAnswer | None, KnownObject]:
+        """POST it: None when it was carried out, else the answer and what etcd has after a look at the pod."""
+        await self._right.confirm()
+        answer = await self._answer(pod, promise)
+        if answer.done:
+            return None, KnownObject(None, promise)
+        return answer, await self._look(pod, promise)
+
+    async def _have_bound(self, pod: PodKey, promise: Promise, binder: Extender) -> tuple[str, KnownObject]:
+        """Ask the extender: why it did not bind the pod, empty where the promise is another one or none by now.
+
+        Raises `UpstreamUnavailable` where the extender has agreed and the API does not show it.
+        """
+        assert self._binders is not None
+        await self._right.confirm()
+        known = await self._look(pod, promise)
+        if known.promise is None or known.promise.mod_revision != promise.mod_revision:
+            return "", known
+        async with self._several:
+            failed = await self._binders.bind(binder, pod, promise)
+        known = await self._look(pod, promise)
+        if known.promise is None or known.promise.revision != promise.revision:
+            return "", known
+        if not failed:
+            raise UpstreamUnavailable(
+                f"extender {binder.name} has bound pod {pod}, and the API server does not show it"
+            )
+        return failed, known
+
+    async def _answer(self, pod: PodKey, promise: Promise, *, dry_run: bool = False) -> ApiAnswer:
+        """What the API says of the bind; raises where that says nothing of the pod."""
+        try:
+            answer = await self._post(pod, promise, dry_run=dry_run)
+        except UpstreamUnavailable as error:
+            if not self._webhook_fails(promise, error):
+                raise
+            answer = ApiAnswer(500, reason="InternalError", message=str(error))
+        if answer.code == FORBIDDEN and not await self._may_bind(pod.namespace):
+            raise UpstreamDenied(MAY_NOT_BIND.format(namespace=pod.namespace))
+        return answer
+
+    async def _post(self, pod: PodKey, promise: Promise, *, dry_run: bool) -> ApiAnswer:
+        body = binding(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=promise.uid,
+            revision=promise.revision,
+            node=promise.node,
+            attempt=promise.attempt,
+        )
+        async with self._several:
+            return await self._upstream.create(
+                client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
+            )
+
+    async def _look(self, pod: PodKey, promise: Promise) -> KnownObject:
+        """Read the pod and adopt what it is; a pod that is gone, or another one, ends the promise."""
+        found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
+        if found.code == NOT_FOUND or (found.object is not None and client.uid_of(found.object) != promise.uid):
+            return KnownObject(None)  # the importer removes copy and promise
+        if found.object is None:
+            raise UpstreamUnavailable(f"the API server answers {found.code} to a read of pod {pod}: {found.message}")
+        return _known(await self._adopter.adopt(present(PODS, found.object)))
+
+    def _webhook_fails(self, promise: Promise, error: UpstreamUnavailable) -> bool:
+        if "webhook" not in str(error):
+            return False
+        return (seconds_since(promise.since, self._utc_now()) or 0.0) > WEBHOOK_PATIENCE
+
+    async def _may_bind(self, namespace: str) -> bool:
+        """Whether this worker may bind pods there at all; it may when the API does not say."""
+        return await is_allowed(self._upstream, replace(BIND_ACCESS, namespace=namespace)) is not False
+
+    # --- without a promise --------------------------------------------------------------------
+
+    def _is_refused(self, known: KnownObject, told: str) -> bool:
+        """Whether the pod of a promise that was given up because of a refusal is there, and is not bound after all."""
+        return bool(told) and known.promise is None and known.copy is not None and not _binding_in(known.copy)[0]
+
+    def _without(self, known: KnownObject, attempt: str, asked_for: str = "") -> KeptPromise:
+        """There is no promise any more: what the copy says of the pod."""
+        copy = known.copy
+        if copy is None:
+            return KeptPromise(KeptKind.GONE, message="the pod does not exist any more")
+        node, bound_by = _binding_in(copy)
+        if not node:
+            return KeptPromise(KeptKind.CHANGED, message="the pod changed before the API server had bound it")
+        by_extender = node == asked_for and not bound_by
+        ours = by_extender or (bool(attempt) and bound_by.startswith(attempt))
+        return KeptPromise(KeptKind.KEPT if ours else KeptKind.GONE, node, bound_by=bound_by)
+
+
+def _binding_in(copy: KeyValue) -> tuple[str, str]:
+    """The node of a stored pod, empty for none, and what bound it."""
+    try:
+        obj = documents.parse(copy.value)
+        return str(obj["spec"].get("nodeName") or ""), attempt_of(obj)
+    except (InvalidObject, KeyError, AttributeError, TypeError):
+        return "", ""
+
+
+def _known(adopted: Adopted) -> KnownObject:
+    return KnownObject(adopted.copy, adopted.promise)

@@ -1,0 +1,42 @@
+"""Whether the API would bind all members of a gang: dry runs of all of them, before the first one is sent for good."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wharfinger.engine.upstream.promising import Promises, RehearsalKind
+from wharfinger.model.pod import PodKey
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GangRehearsal:
+    """What the dry runs of a gang came to."""
+
+    refused: str = ""
+    """Why the API would not bind one of them; empty when it would, or when it has bound one for an earlier try."""
+    unsupported: str = ""
+    """Why no dry run could be made: an admission webhook does not support it. Then the gang goes on without."""
+
+
+async def rehearse_gang(promises: Promises, pods: Sequence[PodKey], attempt: str) -> GangRehearsal:
+    """Ask for all of them. `attempt`: whose promises they are, `<workflow id>@` at least. Raises as `Promises.keep`."""
+    answers = await asyncio.gather(*(promises.rehearse(pod, attempt) for pod in pods), return_exceptions=True)
+    rehearsals = [one for one in answers if not isinstance(one, BaseException)]
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    kinds = {one.kind for one in rehearsals}
+    if RehearsalKind.SENT in kinds:  # what was begun is completed
+        return GangRehearsal()
+    for pod, one in zip(pods, rehearsals, strict=True):
+        if one.kind is RehearsalKind.REFUSED:
+            return GangRehearsal(refused=f"pod {pod}: {one.message}")
+    unsupported = next((one.message for one in rehearsals if one.kind is RehearsalKind.NOT_OFFERED), "")
+    if unsupported:
+        log.warning("gang_without_dry_run attempt=%s answer=%r", attempt, unsupported)
+    return GangRehearsal(unsupported=unsupported)

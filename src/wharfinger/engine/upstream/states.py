@@ -1,0 +1,175 @@
+"""What one state of an object does to its copy, and to the promise of a pod. Pure.
+
+::
+
+    state                        copy            then
+    newer                        the same uid    replaces it, where more than the revision differs, or it is pending,
+                                                 or a worker asked for it and may go on with its revision
+    newer                        another uid     the copy goes first (the importer alone), so that it is another life
+    as new, or older             any             nothing; where all is copied anew, one as new counts as newer
+    gone at a revision           not newer       the copy goes, and its promise (the importer alone)
+    gone at a revision           newer, finished the same: who read the pod saw it after it had left the selection
+    newer, bound                 promised        replaces it, and ends the promise
+    newer, unbound               promised        the same in what it rests on: promised again at the new revision
+                                                 else, or withdrawn: replaces it, and ends the promise
+
+A promise that names an older revision than the API has cannot be carried out any more: the API compares it. That is
+why a newer unbound state ends it, and nothing else but a bound one does.
+
+Every write compares the copy as it was read. A promise is put with its copy, so the copy's revision stands for it,
+except for its withdrawal, which is compared too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from wharfinger.contracts import upstream_records
+from wharfinger.manifests.copies import (
+    copy_of,
+    copy_of_promised,
+    is_finished,
+    means_the_same,
+    same_but_revision,
+    state_of,
+)
+from wharfinger.model.promises import Promise
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
+
+PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectState:
+    """One object as the API has it, or had it at the revision when it went."""
+
+    plural: str
+    namespace: str
+    """Empty where the kind has none."""
+    name: str
+    revision: int
+    uid: str = ""
+    """Empty of an object that is gone and was not seen going (a list did not name it)."""
+    object: Mapping[str, Any] | None = None
+    """None = it is gone."""
+
+    @property
+    def key(self) -> str:
+        """Of the copy."""
+        return keys.stored(self.plural, self.namespace, self.name)
+
+    @property
+    def promise_key(self) -> str:
+        """Of the promise; empty for what is no pod."""
+        return keys.promise(self.namespace, self.name) if self.plural == PODS else ""
+
+    @property
+    def node(self) -> str:
+        """The node that the pod is bound to; empty = none."""
+        return str((self.object or {}).get("spec", {}).get("nodeName") or "")
+
+
+class KnownObject(NamedTuple):
+    """What etcd has of it."""
+
+    copy: KeyValue | None
+    promise: Promise | None = None
+
+
+class StateEffect(StrEnum):
+    """What a state did."""
+
+    NOTHING = "nothing"
+    COPIED = "copied"
+    REMOVED = "removed"
+    ENDED = "ended"
+    """Copied, and the promise is no more, because it is kept, or because it cannot be."""
+    PROMISED_AGAIN = "promised again"
+
+
+class StateStep(NamedTuple):
+    """The transaction that takes the state in."""
+
+    effect: StateEffect
+    compares: tuple[Compare, ...] = ()
+    writes: tuple[Operation, ...] = ()
+    again: bool = False
+    """Whether the state has to be looked at once more afterwards: only an older life of the name was removed."""
+
+
+NOTHING = StateStep(StateEffect.NOTHING)
+
+
+def take(
+    state: ObjectState,
+    known: KnownObject,
+    *,
+    imports: bool,
+    now: Callable[[], str],
+    whole: bool = False,
+    anew: bool = False,
+) -> StateStep:
+    """What the state does to what is known. `imports`: whether it is the importer's, who alone creates and deletes.
+
+    `now`: RFC 3339, for a bind that is promised again; `whole`: copies keep all fields; `anew`: a state that is copied
+    already counts as a newer one. Raises `InvalidObject` for a copy that cannot be read: nobody else writes there.
+    """
+    copy, promise = known
+    had = state_of(copy.value) if copy is not None else None
+    if state.object is None:
+        if copy is None or had is None or not imports:
+            return NOTHING
+        if state.revision < had.revision and not (state.plural == PODS and is_finished(copy.value)):
+            return NOTHING
+        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, promise)))
+    if copy is None or had is None:
+        if not imports:
+            return NOTHING
+        created = Put(state.key, copy_of(state.object, state.plural, whole=whole))
+        stale: tuple[Operation, ...] = (Delete(state.promise_key),) if promise is not None else ()
+        return StateStep(StateEffect.COPIED, _compares(state, known), (created, *stale))
+    if state.revision < had.revision or (state.revision == had.revision and not anew):
+        return NOTHING
+    if state.uid != had.uid:
+        if not imports:
+            return NOTHING
+        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, promise)), again=True)
+    return _replacing(state, copy, promise, now, whole, asked=not imports)
+
+
+def _replacing(
+    state: ObjectState, copy: KeyValue, promise: Promise | None, now: Callable[[], str], whole: bool, *, asked: bool
+) -> StateStep:
+    assert state.object is not None
+    value = copy_of(state.object, state.plural, whole=whole)
+    compares = _compares(state, KnownObject(copy, promise))
+    if promise is None:
+        pending = state.plural == PODS and not state.node  # its revision is what a promise will name
+        if not (pending or asked) and same_but_revision(value, copy.value):
+            return NOTHING
+        return StateStep(StateEffect.COPIED, compares, (Put(state.key, value),))
+    same = means_the_same(value, copy.value) or (whole and means_the_same(copy_of(state.object, PODS), copy.value))
+    if state.node or promise.withdrawn or not same:
+        return StateStep(StateEffect.ENDED, compares, (Put(state.key, value), Delete(state.promise_key)))
+    bound = copy_of_promised(state.object, node=promise.node, attempt=promise.attempt, now=now(), whole=whole)
+    again = upstream_records.stored(promise.at(state.revision))
+    return StateStep(StateEffect.PROMISED_AGAIN, compares, (Put(state.key, bound), Put(state.promise_key, again)))
+
+
+def _compares(state: ObjectState, known: KnownObject) -> tuple[Compare, ...]:
+    copy, promise = known
+    compares = [Compare(state.key, "mod", copy.mod_revision if copy is not None else 0)]
+    if promise is not None:
+        compares.append(Compare(state.promise_key, "mod", promise.mod_revision))
+    return tuple(compares)
+
+
+def _removal(state: ObjectState, promise: Promise | None) -> list[Operation]:
+    removed: list[Operation] = [Delete(state.key)]
+    if promise is not None:
+        removed.append(Delete(state.promise_key))
+    return removed

@@ -1,0 +1,84 @@
+"""Giving a promise up, so that no bind that is still on its way can be carried out late.
+
+::
+
+    mark it withdrawn ─► fence: PATCH an annotation, which moves the pod's resourceVersion ─► adopt the answer
+
+A bind names the revision at which it was promised, so after the fence the API refuses it. The answer of the PATCH is a
+newer state: unbound, and the promise ends with it and the pod waits again; or bound, because the bind came first. Until
+then the copy stays on its node, so its room is held. A fence that fails is tried again by whoever finds the promise.
+"""
+
+from __future__ import annotations
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.adopting import Adopter, present, promise_in
+from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
+from wharfinger.errors import Unavailable, UpstreamUnavailable
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Promise
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, Put, Store
+from wharfinger.upstream import client
+from wharfinger.upstream.bodies import fence_patch, is_other_object
+from wharfinger.upstream.client import Upstream
+
+TRIES = 10
+NOT_FOUND = 404
+
+
+class Withdrawals:
+    """Gives promises up."""
+
+    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+        self._store = store
+        self._upstream = upstream
+        self._adopter = adopter
+
+    async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
+        """Withdraw the pod's promise and fence it off; what etcd has of the pod then.
+
+        `told`: the API's refusal, where that is why. Safe to run again. Raises `StoreError` and `UpstreamError`: the
+        promise stays withdrawn, its room held.
+        """
+        promise = await self._mark(pod, why, told)
+        if promise is None:
+            return await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        return await self.fence(pod, promise)
+
+    async def _mark(self, pod: PodKey, why: str, told: str) -> Promise | None:
+        """Mark it; None when there is none any more."""
+        key = keys.promise(*pod)
+        kv = (await self._store.get(key)).kv
+        for _ in range(TRIES):
+            promise = promise_in(kv)
+            if kv is None or promise is None or promise.withdrawn:
+                return promise
+            withdrawn = promise.given_up(why, told)
+            answer = await self._store.txn(
+                [Compare(key, "mod", kv.mod_revision)],
+                [Put(key, upstream_records.stored(withdrawn))],
+                [Get(key)],
+            )
+            if answer.succeeded:
+                return upstream_records.at(withdrawn, answer.revision)
+            kv = answer.reads[0]
+        raise Unavailable(f"{key} changed during {TRIES} transactions")
+
+    async def fence(self, pod: PodKey, promise: Promise) -> KnownObject:
+        """Move the pod's revision in the API and adopt what it is then. Raises as `give_up`."""
+        answer = await self._upstream.patch(
+            client.PODS,
+            pod.name,
+            fence_patch(promise.uid, promise.mod_revision),
+            namespace=pod.namespace,
+            subresource="status",
+        )
+        if answer.code == NOT_FOUND or is_other_object(answer):  # nothing can be bound any more
+            return KnownObject(None)
+        if not answer.done or answer.object is None:
+            raise UpstreamUnavailable(
+                f"the API server refuses the fence of pod {pod} ({answer.code}): {answer.message or answer.reason}"
+            )
+        adopted = await self._adopter.adopt(present(PODS, answer.object))
+        return KnownObject(adopted.copy, adopted.promise)

@@ -1,0 +1,82 @@
+"""What the pages of `wharfinger kube-scheduler` need of the cluster: who reviews callers, and whom to trust."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wharfinger.errors import UsageError
+from wharfinger.registry.store import Store
+from wharfinger.serving.cluster_authorities import client_authorities
+from wharfinger.serving.content import OK, Content
+from wharfinger.serving.pod_resources import stored_amounts
+from wharfinger.serving.server import Server
+from wharfinger.upstream.client import Upstream
+from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.upstream.transport import HttpUpstream
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY, LOOK_AGAIN = 600.0, 30.0
+"""Seconds between two looks at the cluster's authorities, once they were found, and before."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubePages:
+    """What kube-scheduler's flags say of its pages, beside how they are served."""
+
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """For `/flagz`."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """For `/statusz`."""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """For `/configz`; without secrets."""
+    reviewing: Path | None = None
+    """Kubeconfig by which callers are reviewed; None = the scheduler's own."""
+    looks_up_client_ca: bool = False
+    needs_client_ca: bool = False
+    """Whether the process must not start without it."""
+
+    def reviewer(self, api: Upstream) -> Upstream:
+        """Who is asked about callers. Raises `ConfigurationError`."""
+        return HttpUpstream(read_access(self.reviewing)) if self.reviewing is not None else api
+
+    def fill(self, content: Content) -> None:
+        """The pages that need no cluster; `healthz` has no checks of its own, since nothing here is a watchdog."""
+        content.flags = lambda: self.flags
+        content.versions = self.versions
+        content.configuration = lambda: self.configuration
+        content.healthz = lambda: {"ping": OK}
+        content.livez = lambda: {"ping": OK}
+
+    def fill_with_pods(self, content: Content, store: Store) -> None:
+        """`/metrics/resources`, once etcd answers."""
+        content.pods = lambda: stored_amounts(store)
+
+    async def require_authorities(self, server: Server, upstream: Upstream) -> None:
+        """Trust the cluster's authorities before anything else, where the flags say so. Raises `UsageError`."""
+        if not self.needs_client_ca:
+            return
+        found = await client_authorities(upstream)
+        if not found:
+            raise UsageError(
+                "the client CA cannot be looked up in ConfigMap kube-system/extension-apiserver-authentication: grant "
+                "it, or set --authentication-tolerate-lookup-failure, --authentication-skip-lookup or --client-ca-file"
+            )
+        server.trust(found)
+
+    async def follow_authorities(self, server: Server, upstream: Upstream) -> None:
+        """Trust the cluster's authorities as they are, until cancelled."""
+        logged: set[str] = set()
+        while self.looks_up_client_ca:
+            found = await client_authorities(upstream, logged=logged)
+            try:
+                if found:
+                    server.trust(found)
+            except UsageError as error:
+                log.warning("client_authorities_unreadable effect=kept_as_before error=%r", str(error))
+            await asyncio.sleep(LOOK_EVERY if found else LOOK_AGAIN)

@@ -1,0 +1,148 @@
+"""Connects a process to the Kubernetes API whose pods it schedules, and finds out which kinds that serves."""
+
+from __future__ import annotations
+
+import logging
+import random
+from asyncio import sleep
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wharfinger.contracts.records import InstallationRecord
+from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
+from wharfinger.manifests.kinds import POD_GROUPS
+from wharfinger.process.backoff import delays
+from wharfinger.process.installation import claim
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.telemetry import Metrics
+from wharfinger.upstream import client
+from wharfinger.upstream.client import ApiResource, Upstream, uid_of
+from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.upstream.transport import HttpUpstream
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 3.0
+"""Seconds between two tries, at most."""
+COPIED_KINDS = (
+    client.NODES,
+    client.NAMESPACES,
+    client.SERVICES,
+    client.REPLICATION_CONTROLLERS,
+    client.REPLICA_SETS,
+    client.STATEFUL_SETS,
+    client.DISRUPTION_BUDGETS,
+    client.PRIORITY_CLASSES,
+    *client.STORAGE,
+    client.PODS,
+)
+"""What every API server serves and is copied; pods last, so that what they refer to is there."""
+SYSTEM_NAMESPACE = "kube-system"
+"""Its uid tells one cluster from all others."""
+DEFAULT_LEASE = "kube-scheduler"
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedUpstream:
+    """A Kubernetes API that answers, and what a worker has to know of it before it starts."""
+
+    api: Upstream
+    settings: UpstreamSettings
+    uid: str
+    """Of the cluster."""
+    kinds: tuple[ApiResource, ...]
+    """What is copied."""
+    lease_identity: str
+    """Who this installation is to the API's Lease."""
+
+
+def open_upstream(settings: UpstreamSettings, metrics: Metrics | None = None) -> HttpUpstream:
+    """The API of the settings; nothing is sent yet. `metrics` counts requests. Raises `ConfigurationError`."""
+    access = read_access(
+        settings.kubeconfig, context=settings.context, master=settings.master, allow_insecure=settings.allow_insecure
+    )
+
+    def observe(verb: str, code: int, _seconds: float) -> None:
+        if metrics is not None:
+            metrics.upstream_requests.labels(verb=verb, code=str(code or "error")).inc()
+
+    return HttpUpstream(access, qps=settings.qps, burst=settings.burst, observe=observe)
+
+
+async def connect_upstream(
+    api: Upstream,
+    settings: UpstreamSettings,
+    store: Store,
+    *,
+    cluster: str,
+    temporal_namespace: str,
+    rng: random.Random,
+    waiting: Callable[[str], None] = lambda _why: None,
+) -> ConnectedUpstream:
+    """What is to be known of an API before a worker starts, as soon as API and etcd answer.
+
+    What hinders is logged once, and passed to `waiting`. Claims etcd for the API's cluster. Raises
+    `InstallationMismatch`.
+    """
+    said = ""
+    for delay in delays(0.2, LONGEST_PAUSE, rng):
+        try:
+            uid = await cluster_uid(api)
+            await claim(store, cluster=cluster, namespace=temporal_namespace, upstream=uid)
+            kinds = await copied_kinds(api)
+            return ConnectedUpstream(api, settings, uid, kinds, await lease_identity(store, cluster))
+        except (UpstreamError, Unavailable) as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("waiting_for_upstream server=%s error=%r", api.server, said)
+                waiting(said)
+        await sleep(delay)
+    raise AssertionError("delays are endless")
+
+
+async def cluster_uid(upstream: Upstream) -> str:
+    """Which cluster the API is of. Raises `UpstreamError`."""
+    answer = await upstream.get(client.NAMESPACES, SYSTEM_NAMESPACE)
+    if not answer.done or answer.object is None:
+        raise UpstreamUnavailable(
+            f"the API server does not show namespace {SYSTEM_NAMESPACE} ({answer.code}): "
+            f"{answer.message or answer.reason}"
+        )
+    return uid_of(answer.object)
+
+
+async def copied_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
+    """The kinds that are copied: those that every server has, and PodGroups where they are served.
+
+    Raises `UpstreamError`.
+    """
+    groups = (await upstream.read("/apis")).object or {}
+    found: list[ApiResource] = []
+    for group in groups.get("groups") or ():
+        if group.get("name") not in POD_GROUPS:
+            continue
+        version = group["preferredVersion"]["version"]
+        for served in [version, *(one["version"] for one in group.get("versions") or () if one["version"] != version)]:
+            listing = (await upstream.read(f"/apis/{group['name']}/{served}")).object or {}
+            if any(one.get("name") == "podgroups" for one in listing.get("resources") or ()):
+                found.append(ApiResource(group["name"], served, "podgroups", namespaced=True))
+                break
+    return (*COPIED_KINDS, *found[:1])
+
+
+async def lease_identity(store: Store, cluster: str) -> str:
+    """Who this installation is to the API's Lease: the same for all of its workers, and no other's.
+
+    Raises `StoreError`.
+    """
+    kv = (await store.get(keys.INSTALLATION)).kv
+    installation = InstallationRecord.model_validate_json(kv.value).id if kv is not None else ""
+    return f"{cluster}_{installation}"
+
+
+def lease_name(settings: ElectionSettings, cluster: str, profiles: frozenset[str]) -> str:
+    """The Lease's name: where a profile is kube-scheduler's own, so is the Lease, and kube-scheduler is our standby."""
+    return settings.name or (DEFAULT_LEASE if DEFAULT_SCHEDULER in profiles else cluster)

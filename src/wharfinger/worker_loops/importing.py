@@ -1,0 +1,258 @@
+"""The importer: of all workers the one that copies the Kubernetes API's objects into etcd, and holds its Lease.
+
+::
+
+    wait until `importer` is free ─► take it, under a lease ─► follow every kind   (`engine.upstream.following`)
+         ▲                                                     tell `imported` each second, while all are live
+         │                                                     hold the Lease, and keep `active` while it is held
+         └───────── lease lost, or another importer ◄──────────┘
+
+The Lease and `active` are next door (`holding_lease`). Nothing is bound before everything has been copied once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.adopting import NotTheImporter
+from wharfinger.engine.upstream.copying import Copying
+from wharfinger.engine.upstream.election import Election
+from wharfinger.engine.upstream.following import FollowedKind, KindProgress
+from wharfinger.engine.upstream.restoring import UpstreamWentBack, forget_copies
+from wharfinger.errors import (
+    HistoryGone,
+    LeaseLost,
+    StoreError,
+    UpstreamError,
+    WatchEnded,
+    WharfingerError,
+)
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.promises import Imported, Importer
+from wharfinger.process.backoff import delays
+from wharfinger.registry import keys
+from wharfinger.registry.key_watch import watching
+from wharfinger.registry.store import Compare, Lease, Put, Store
+from wharfinger.settings import UpstreamSettings
+from wharfinger.upstream.client import ApiResource, Upstream
+from wharfinger.worker_loops.holding_lease import LeaseHolding, note
+
+log = logging.getLogger(__name__)
+
+TELL_EVERY = 1.0
+"""Seconds between two signs of the importer."""
+TELL_SOON = 0.1
+"""Seconds between two looks at whether everything is copied, before the first sign: nothing is bound until then."""
+LOOK_EVERY = 5.0
+"""Seconds until `importer` is looked at again, should the watch have missed that it went."""
+SILENT_AFTER = 60.0
+"""Seconds without anything, not even a bookmark, after which a watch that ends is followed by a list: the API hangs
+where it is asked for a revision that it has not reached, because it was restored."""
+LEAVE_WITHIN = 5.0
+"""Seconds that giving up etcd's lease may take."""
+
+
+class Importing:
+    """The importer's loop of one worker; a worker that is not the importer waits here to become it."""
+
+    def __init__(
+        self,
+        process: ProcessParts,
+        upstream: Upstream,
+        settings: UpstreamSettings,
+        *,
+        election: Election | None,
+        resources: Sequence[ApiResource],
+        limits: Limits,
+        holder: str,
+        whole: bool = False,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`election`: None = this installation binds whenever it runs; `holder`: this worker, `<pid>@<host>`; `whole`:
+        copies keep all fields of pods and nodes; `pause`: waits for so many seconds.
+        """
+        self._store = process.store
+        self._process = process
+        self._upstream = upstream
+        self._settings = settings
+        self.trouble: dict[str, str] = {}
+        """Why a kind is not followed now, by plural; of the Lease under `lease`."""
+        self._holding = LeaseHolding(
+            process, election, settings.election, holder=holder, trouble=self.trouble, pause=pause
+        )
+        self._resources = resources
+        self._limits = limits
+        self._holder = holder
+        self._whole = whole
+        self._pause = pause
+        self.kinds: Mapping[str, KindProgress] = {}
+        """By plural, while this worker is the importer."""
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `LeaderElectionLost`: the process has to end."""
+        pauses = delays(0.2, 5.0, self._process.rng)
+        while True:
+            try:
+                await self._wait_until_free()
+                lease = await self._store.grant_lease(self._settings.importer_ttl)
+                try:
+                    epoch = await self._take(lease)
+                    if epoch:
+                        pauses = delays(0.2, 5.0, self._process.rng)
+                        await self._import(epoch, lease)
+                finally:
+                    await self._leave(lease)
+            except (NotTheImporter, LeaseLost) as error:
+                log.warning("importer_ended holder=%s error=%r", self._holder, str(error) or "another one took over")
+            except StoreError as error:
+                log.warning("importer_interrupted effect=retried error=%r", str(error))
+            await self._pause(next(pauses))
+
+    # --- becoming the importer ----------------------------------------------------------------
+
+    async def _wait_until_free(self) -> None:
+        async with watching(self._store, [keys.IMPORTER]) as watch:
+            while (await self._store.get(keys.IMPORTER)).kv is not None:
+                await watch.changed(LOOK_EVERY)
+
+    async def _take(self, lease: Lease) -> int:
+        """The epoch: mod revision of the key, or 0 when another worker was quicker."""
+        record = upstream_records.stored(Importer(self._holder, rfc3339(self._process.utc_now())))
+        answer = await self._store.txn([Compare(keys.IMPORTER, "create", 0)], [Put(keys.IMPORTER, record, lease.id)])
+        if answer.succeeded:
+            log.info("importer_begins holder=%s epoch=%d", self._holder, answer.revision)
+        return answer.revision if answer.succeeded else 0
+
+    async def _leave(self, lease: Lease) -> None:
+        """Nothing is imported any more; another worker may take over at once."""
+        self.kinds = {}
+        with contextlib.suppress(TimeoutError, WharfingerError):
+            async with asyncio.timeout(LEAVE_WITHIN):
+                await lease.revoke()
+
+    # --- being it -----------------------------------------------------------------------------
+
+    async def _import(self, epoch: int, lease: Lease) -> None:
+        before, written = await _imported(self._store)
+        if before.generation and not before.revisions:  # an importer ended while it forgot
+            await forget_copies(self._store, self._plurals, epoch=epoch, generation=before.generation)
+            before, written = await _imported(self._store)
+        anew = self._whole and not before.whole and bool(before.revisions)
+        if anew:
+            log.info("upstream_copied_anew reason=extenders_need_whole_objects")
+        revisions = {} if anew else before.revisions
+        self.kinds = {one.plural: KindProgress(one, revisions.get(one.plural)) for one in self._resources}
+        copied = asyncio.Event()
+        resumes = all(kind.revision is not None for kind in self.kinds.values())
+        copying = Copying(
+            self._store,
+            utc_now=self._process.utc_now,
+            limits=self._limits,
+            epoch=epoch,
+            whole=self._whole,
+            anew=anew,
+        )
+        try:
+            await _first_to_end(
+                # first, because what ends the process counts more than what ends at the same moment
+                self._holding.hold(epoch, lease, copied, resumes=resumes),
+                self._tell(epoch, before.generation, written, copied),
+                _until_lost(lease),
+                *(
+                    self._follow(self._followed(progress, copying, before.revisions.get(plural, 0)), plural)
+                    for plural, progress in self.kinds.items()
+                ),
+            )
+        except UpstreamWentBack:
+            log.error("upstream_was_restored effect=all_is_copied_anew generation=%d", before.generation + 1)
+            forgotten = await forget_copies(self._store, self._plurals, epoch=epoch, generation=before.generation + 1)
+            log.error("upstream_copies_forgotten copies=%d promises=%d", *forgotten)
+        except asyncio.CancelledError:
+            await self._holding.give_back(epoch)
+            raise
+
+    @property
+    def _plurals(self) -> list[str]:
+        return [one.plural for one in self._resources]
+
+    def _followed(self, progress: KindProgress, copying: Copying, floor: int) -> FollowedKind:
+        return FollowedKind(progress, self._upstream, copying, self._process.metrics, floor=floor, pause=self._pause)
+
+    async def _follow(self, kind: FollowedKind, plural: str) -> None:
+        """One kind, again and again."""
+        pauses = delays(0.2, 10.0, self._process.rng)
+        while True:
+            began = self._process.clock()
+            try:
+                await kind.follow()
+            except HistoryGone as error:
+                kind.progress.revision = None
+                log.info("upstream_watch_expired effect=list_again kind=%s error=%r", plural, str(error))
+            except WatchEnded:
+                pauses = delays(0.2, 10.0, self._process.rng)
+            except UpstreamError as error:
+                note(self.trouble, plural, str(error))
+                if not kind.shown and self._process.clock() - began >= SILENT_AFTER:
+                    kind.progress.revision = None
+                    log.info("upstream_watch_silent effect=list_again kind=%s", plural)
+            if self._process.clock() - began > 30.0:
+                pauses = delays(0.2, 10.0, self._process.rng)
+            await self._pause(next(pauses))
+
+    async def _tell(self, epoch: int, generation: int, written: int, copied: asyncio.Event) -> None:
+        """Write each second up to where the copies are complete, while every kind is followed.
+
+        `written`: mod revision of `imported` as it was read. It is compared, because an etcd that was restored from a
+        backup may have this importer's key, and not the copies that it has made since.
+        """
+        while True:
+            if all(kind.live for kind in self.kinds.values()):
+                for plural in self.kinds:
+                    self.trouble.pop(plural, None)
+                revisions = {plural: kind.revision or 0 for plural, kind in self.kinds.items()}
+                record = Imported(revisions, generation, rfc3339(self._process.utc_now()), self._whole)
+                answer = await self._store.txn(
+                    [Compare(keys.IMPORTER, "mod", epoch), Compare(keys.IMPORTED, "mod", written)],
+                    [Put(keys.IMPORTED, upstream_records.stored(record))],
+                )
+                if not answer.succeeded:
+                    raise NotTheImporter
+                written = answer.revision
+                copied.set()
+            await self._pause(TELL_EVERY if copied.is_set() else TELL_SOON)
+
+
+async def _imported(store: Store) -> tuple[Imported, int]:
+    """What was told last, and its mod revision; 0 for none."""
+    kv = (await store.get(keys.IMPORTED)).kv
+    if kv is None:
+        return Imported(), 0
+    try:
+        return upstream_records.read_value(Imported, kv.value), kv.mod_revision
+    except ValueError as error:
+        log.warning("imported_unreadable effect=all_kinds_are_listed error=%r", str(error))
+        return Imported(), kv.mod_revision
+
+
+async def _until_lost(lease: Lease) -> None:
+    raise LeaseLost(await lease.wait_lost())
+
+
+async def _first_to_end(*several: Coroutine[Any, Any, None]) -> None:
+    """Run them side by side; the first that ends ends all, and what it raised is raised."""
+    tasks = [asyncio.create_task(one) for one in several]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in (one for one in tasks if one in done):
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,136 @@
+"""Promises that nobody keeps are sent again: by the owner of their pod, after a while, chain or not.
+
+A bind is sent by the attempt that committed it. Where that attempt was lost (its worker and Temporal are gone, its run
+was terminated), the promise is still in etcd, and its room is held. Sending it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.rehearsing import rehearse_gang
+from wharfinger.errors import StoreError, UpstreamError
+from wharfinger.informer.changes import Changes
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Promise, UpstreamSide
+from wharfinger.model.storage import ClaimKey
+from wharfinger.worker_loops.shards import Shards
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds between two looks."""
+AT_A_TIME = 8
+SAY_EVERY = 60.0
+"""Seconds after which a promise that still cannot be kept is logged again."""
+
+
+class PromiseSweep:
+    """A timer over the promises that this worker has seen; a `Subscriber`."""
+
+    def __init__(
+        self,
+        promises: Promises,
+        side: UpstreamSide,
+        cache: Cache,
+        shards: Shards,
+        *,
+        after: float,
+        clock: Callable[[], float],
+        every: float = EVERY,
+    ) -> None:
+        """`after`: seconds that a promise is left to its attempt."""
+        self._promises = promises
+        self._side = side
+        self._cache = cache
+        self._shards = shards
+        self._after = after
+        self._clock = clock
+        self._every = every
+        self._since: dict[PodKey, tuple[Promise, float]] = {}
+        self._said: dict[PodKey, float] = {}
+
+    def apply(self, changes: Changes) -> None:
+        """Note since when each promise is as it is."""
+        for key in changes.promises:
+            promise = self._side.promises.get(key)
+            if promise is None:
+                self._since.pop(key, None)
+                self._said.pop(key, None)
+            else:
+                self._since[key] = (promise, self._clock())
+
+    @property
+    def oldest(self) -> float:
+        """Seconds since the oldest promise is as it is; 0 without any."""
+        return max((self._clock() - since for _, since in self._since.values()), default=0.0)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                await self.look()
+            except Exception:  # one promise must not end the sweep of all others
+                log.exception("promise_sweep_failed")
+
+    async def look(self) -> None:
+        """Send what is due and ours, a few at a time."""
+        due = [key for key, (promise, since) in self._since.items() if self._is_due(key, promise, since)]
+        several = asyncio.Semaphore(AT_A_TIME)
+
+        async def one(key: PodKey) -> None:
+            async with several:
+                await self._send(key)
+
+        await asyncio.gather(*map(one, due))
+
+    def _is_due(self, key: PodKey, promise: Promise, since: float) -> bool:
+        if self._clock() - since < self._after and not self._has_its_volumes(key, promise):
+            return False
+        pod = self._cache.pods.get(key)
+        return self._shards.mine(pod) if pod is not None else self._shards.owns_key(key)
+
+    def _has_its_volumes(self, key: PodKey, promise: Promise) -> bool:
+        """Whether all claims that a promise waits for are bound by now: its attempt may look seconds later."""
+        claims = self._cache.surroundings.storage.claims
+        waited_for = [claims.get(ClaimKey(key.namespace, step.claim)) for step in promise.volumes]
+        return not promise.ready and promise.asked and all(claim is not None and claim.bound for claim in waited_for)
+
+    async def _send(self, key: PodKey) -> None:
+        try:
+            if await self._is_torn_gang(key):
+                return
+            kept = await self._promises.keep(key)
+        except (StoreError, UpstreamError) as error:
+            self._say(key, str(error))
+            return
+        if kept.kind is not KeptKind.NOT_READY:
+            log.info("promise_swept pod=%s outcome=%s node=%s", key, kept.kind.value.replace(" ", "_"), kept.node)
+
+    async def _is_torn_gang(self, key: PodKey) -> bool:
+        """Whether the pod's gang would be torn by sending it: then none of its promises is kept any more.
+
+        A gang is sent after dry runs of all of its members, whoever sends it.
+        """
+        pod, promise = self._cache.pods.get(key), self._side.promises.get(key)
+        if pod is None or promise is None or not pod.group:
+            return False
+        members = [other for other, one in self._side.promises.items() if one.attempt == promise.attempt]
+        rehearsal = await rehearse_gang(self._promises, members, promise.attempt)
+        if not rehearsal.refused:
+            return False
+        for member in members:
+            await self._promises.give_up(member, f"the gang was not bound: {rehearsal.refused}")
+        log.info("gang_given_up pod=%s group=%s reason=%r", key, pod.group, rehearsal.refused)
+        return True
+
+    def _say(self, key: PodKey, why: str) -> None:
+        now = self._clock()
+        if now - self._said.get(key, float("-inf")) >= SAY_EVERY:
+            self._said[key] = now
+            log.warning("promise_not_kept effect=retried pod=%s error=%r", key, why)

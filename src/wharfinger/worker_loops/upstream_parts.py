@@ -1,0 +1,114 @@
+"""Wires what a worker needs where a Kubernetes API is the store: senders of promises for activities, and its loops."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.adopting import Adopter
+from wharfinger.engine.upstream.election import Election, LeaseTerms
+from wharfinger.engine.upstream.evicting import UpstreamEvictions
+from wharfinger.engine.upstream.extender_binding import ExtenderBinders
+from wharfinger.engine.upstream.promising import Promises
+from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.engine.upstream.telling import Teller
+from wharfinger.engine.upstream.writers import TornPolicy, UpstreamWriters
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import UpstreamSide
+from wharfinger.model.refusal import Refusal
+from wharfinger.process.connecting import identity
+from wharfinger.process.upstream import ConnectedUpstream, lease_name
+from wharfinger.settings import WorkerSettings
+from wharfinger.upstream.event_lane import EventLane, EventPolicy
+from wharfinger.worker_loops.importing import Importing
+from wharfinger.worker_loops.promise_sweep import PromiseSweep
+from wharfinger.worker_loops.refusal_sweep import RefusalSweep
+from wharfinger.worker_loops.shards import Shards
+from wharfinger.worker_loops.upstream_side import MakeUpstreamLoops, UpstreamLoops
+
+
+class UpstreamParts:
+    """Made once for a worker."""
+
+    def __init__(
+        self,
+        process: ProcessParts,
+        upstream: ConnectedUpstream,
+        settings: WorkerSettings,
+        *,
+        binders: ExtenderBinders | None = None,
+        whole: bool = False,
+    ) -> None:
+        """`binders`: the extenders that bind pods; `whole`: copies of pods and nodes keep all fields, for extenders."""
+        self.side = UpstreamSide()
+        self._process = process
+        self._upstream = upstream
+        self._worker = settings
+        self._whole = whole
+        store = process.store
+        adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
+        right = RightToBind(store, clock=process.clock)
+        self.lane = EventLane(
+            upstream.api,
+            clock=process.clock,
+            rng=process.rng,
+            policy=EventPolicy(upstream.settings.events),
+            on_outcome=lambda outcome: process.metrics.upstream_events.labels(outcome=outcome.value).inc(),
+        )
+        self.writers = UpstreamWriters(
+            Promises(store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders),
+            Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now),
+            UpstreamEvictions(upstream.api, adopter, utc_now=process.utc_now),
+            TornPolicy(upstream.settings.torn_gangs),
+        )
+
+    def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeUpstreamLoops:
+        """What makes the loops, once the shards are there. `profiles`: the names that the worker serves."""
+
+        def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> UpstreamLoops:
+            settings, clock = self._upstream.settings, self._process.clock
+            sweep = PromiseSweep(
+                self.writers.promises, self.side, cache, shards, after=settings.sweep_after, clock=clock
+            )
+            return UpstreamLoops(
+                self.side,
+                self._importing(profiles),
+                sweep,
+                RefusalSweep(self.writers.teller, cache, shards, records),
+                lane=self.lane,
+                behind_after=settings.behind_after,
+                clock=clock,
+                resumed=resumed,
+            )
+
+        return make
+
+    def _importing(self, profiles: frozenset[str]) -> Importing:
+        etcd = self._worker.etcd
+        return Importing(
+            self._process,
+            self._upstream.api,
+            self._upstream.settings,
+            election=self._election(profiles),
+            resources=self._upstream.kinds,
+            limits=Limits(etcd.max_txn_ops, etcd.max_txn_bytes),
+            holder=identity(),
+            whole=self._whole,
+        )
+
+    def _election(self, profiles: frozenset[str]) -> Election | None:
+        settings = self._upstream.settings.election
+        if not settings.enabled:
+            return None
+        terms = LeaseTerms(
+            lease_name(settings, self._worker.cluster, profiles),
+            settings.namespace,
+            self._upstream.lease_identity,
+            settings.lease_duration,
+            settings.renew_deadline,
+            settings.retry_period,
+        )
+        return Election(self._upstream.api, terms, clock=self._process.clock, utc_now=self._process.utc_now)

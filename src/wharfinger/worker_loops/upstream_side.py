@@ -1,0 +1,103 @@
+"""The loops of a worker whose pods are a Kubernetes API's: the importer, the sweep of promises, and when to pause.
+
+Nothing is placed while the copies may be old (no sign of the importer for ten seconds) or while this installation may
+not bind. Shards and lease are kept: a pause is no reason to hand pods over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from wharfinger.informer.changes import Changes
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Imported, UpstreamSide
+from wharfinger.model.refusal import Refusal
+from wharfinger.telemetry import Metrics
+from wharfinger.upstream.event_lane import EventLane
+from wharfinger.worker_loops.importing import Importing
+from wharfinger.worker_loops.promise_sweep import PromiseSweep
+from wharfinger.worker_loops.refusal_sweep import RefusalSweep
+from wharfinger.worker_loops.shards import Shards
+
+FLUSH_WITHIN = 2.0
+"""Seconds that events which wait get when the worker stops."""
+
+
+class UpstreamLoops:
+    """What a worker runs beside its other loops; a `Subscriber`."""
+
+    def __init__(
+        self,
+        side: UpstreamSide,
+        importing: Importing,
+        sweep: PromiseSweep,
+        refusals: RefusalSweep,
+        *,
+        lane: EventLane,
+        behind_after: float,
+        clock: Callable[[], float],
+        resumed: Callable[[], None],
+    ) -> None:
+        """`behind_after`: seconds without a sign of the importer; `resumed`: placing may go on."""
+        self.side = side
+        self.importing = importing
+        self.sweep = sweep
+        self.refusals = refusals
+        self._lane = lane
+        self._found: Imported | None = None
+        """What an importer had said before this worker began: it may be hours old."""
+        self._behind_after = behind_after
+        self._clock = clock
+        self._resumed = resumed
+
+    def apply(self, changes: Changes) -> None:
+        """Take in promises, and whether placing may go on."""
+        self.sweep.apply(changes)
+        if changes.listed and self._found is None:
+            self._found = self.side.imported
+        if changes.upstream:
+            self._resumed()
+
+    @property
+    def all(self) -> tuple[UpstreamLoops | Importing | PromiseSweep | RefusalSweep, ...]:
+        """What the worker has to run."""
+        return self, self.importing, self.sweep, self.refusals
+
+    async def run(self) -> None:
+        """Send events until cancelled; those that wait then get a moment."""
+        self._lane.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._lane.stop(FLUSH_WITHIN)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing may be placed now."""
+        return not self.side.active or self._import() != "ok"
+
+    def checks(self) -> Mapping[str, str]:
+        """What readiness depends on beside the rest: name -> `ok`, or why not. A standby is ready, too."""
+        return {"import": self._import()}
+
+    def refresh(self, metrics: Metrics) -> None:
+        """Bring the gauges up to date."""
+        metrics.upstream_promises.set(len(self.side.promises))
+        metrics.upstream_oldest_promise.set(self.sweep.oldest)
+        metrics.upstream_import_lag.set(self._clock() - self.side.told_at if self.side.imported is not None else 0.0)
+
+    def _import(self) -> str:
+        troubles = "; ".join(f"{what}: {why}" for what, why in sorted(self.importing.trouble.items()))
+        if self.side.imported is None or not self.side.imported.revisions:
+            return f"nothing has been copied yet{f' ({troubles})' if troubles else ''}"
+        if self.side.imported is self._found:
+            return f"no importer has said anything yet{f' ({troubles})' if troubles else ''}"
+        silent = self._clock() - self.side.told_at
+        if silent > self._behind_after:
+            return f"the copies are {silent:.0f} s old{f' ({troubles})' if troubles else ''}"
+        return "ok"
+
+
+MakeUpstreamLoops = Callable[[Shards, Mapping[PodKey, Refusal], Callable[[], None]], UpstreamLoops]
+"""From the shards, the attempt records, and what is called when placing may go on."""

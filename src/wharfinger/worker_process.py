@@ -1,0 +1,201 @@
+"""The process around one worker: signals, pages, and the connections that it waits for.
+
+The pages are served first, so that what the process waits for can be read. Then it connects to etcd, to Temporal and,
+where it schedules a Kubernetes API, to that. `worker.Worker` does the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from temporalio.client import Client
+
+from wharfinger.client.starts import temporal_configuration
+from wharfinger.config.origins import enabling, package
+from wharfinger.contracts.names import check_cluster
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
+from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.kube_pages import KubePages
+from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.upstream import ConnectedUpstream, connect_upstream, open_upstream
+from wharfinger.profiles import Configured
+from wharfinger.registry.store import Store
+from wharfinger.serving.content import OK, Content
+from wharfinger.serving.options import ServingOptions, of_process
+from wharfinger.serving.server import Server
+from wharfinger.settings import WorkerSettings
+from wharfinger.telemetry import Metrics
+from wharfinger.upstream.client import Upstream
+from wharfinger.worker import Worker, configuration_of, own_grant
+from wharfinger.worker_loops.grants import OwnGrant, while_granted
+from wharfinger.worker_loops.membership import Membership, place_of, registered_while
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FENCED_OFF = 3
+"""Exit code of a worker whose grant is gone."""
+SIGNALLED_TWICE = 1
+"""Exit code after a second signal where the process stands in kube-scheduler's place."""
+WAITING = "has not answered yet"
+
+
+async def run_worker(
+    settings: WorkerSettings,
+    serving: ServingOptions | None = None,
+    *,
+    configured: Configured | None = None,
+    pages: KubePages | None = None,
+) -> int:
+    """Run a worker process until a signal stops it; returns its exit code.
+
+    `serving`: how its pages are served; None = as the settings say, with the defaults. `configured`: the configuration,
+    where it was read already; `pages`: of kube-scheduler, where the process stands in its place.
+    The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
+    Raises `InvalidConfiguration` before anything is opened.
+    """
+    configured = configured or configuration_of(settings)
+    _log_not_enabled(configured)
+    tune_garbage_collection()
+    stop = stop_on_signals(second=SIGNALLED_TWICE if pages is not None else None)
+    async with contextlib.AsyncExitStack() as stack:
+        return await _WorkerProcess(settings, configured, pages, stop, stack).run(serving)
+
+
+class _WorkerProcess:
+    """One process, from its pages to the end of its worker. What it opens is closed by the caller's stack."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        configured: Configured,
+        pages: KubePages | None,
+        stop: asyncio.Event,
+        stack: contextlib.AsyncExitStack,
+    ) -> None:
+        self._settings = settings
+        self._configured = configured
+        self._pages = pages
+        self._stop = stop
+        self._stack = stack
+        self._metrics = Metrics()
+        self._rng = random.Random()  # noqa: S311 - spreads retries, no secret
+        self._sdk = sdk_metrics()
+        self._waits_for = {"etcd": WAITING, "temporal": WAITING}
+        """The checks until there is a worker."""
+        self._grant: OwnGrant | None = None
+
+    async def run(self, serving: ServingOptions | None) -> int:
+        """Serve, connect, and work until told to stop; the exit code."""
+        temporal = temporal_configuration(self._settings.temporal)
+        content = Content(
+            self._metrics.registry,
+            checks=lambda: self._waits_for,
+            sdk_metrics_url=self._sdk.url,
+            configuration=lambda: self._configured.configuration.document(secrets=False),
+        )
+        api = None
+        if self._settings.upstream is not None:
+            api = open_upstream(self._settings.upstream, self._metrics)
+            self._stack.push_async_callback(api.close)
+        health = await self._serve(serving, content, api)
+        store = await unless_stopped(
+            self._stop, connect_etcd(self._settings.etcd, rng=self._rng, format_=self._settings.format)
+        )
+        if store is None:
+            return 0
+        self._stack.push_async_callback(store.close)
+        self._waits_for["etcd"] = OK
+        if self._pages is not None:
+            self._pages.fill_with_pods(content, store)
+        self._grant = own_grant(self._settings, store)
+        connecting = connect_temporal(temporal, identity=identity(), runtime=self._sdk.runtime, rng=self._rng)
+        client = await self._unless_ended(self._registered(store, health, connecting))
+        if client is None:
+            return self._code()
+        upstream = None
+        if api is not None:
+            upstream = await self._unless_ended(self._connected(api, store, client))
+            if upstream is None:
+                return self._code()
+        worker = Worker(
+            self._settings,
+            ProcessParts(store, self._metrics, rng=self._rng),
+            client,
+            configured=self._configured,
+            health_url=health.url,
+            grant=self._grant,
+            upstream=upstream,
+        )
+        content.checks, content.refresh = worker.checks, worker.refresh_metrics
+        await worker.run(self._stop)
+        return self._code()
+
+    async def _serve(self, serving: ServingOptions | None, content: Content, api: Upstream | None) -> Server:
+        """Begin to serve the pages; those of kube-scheduler have the cluster decide about callers."""
+        options = serving
+        if options is None:
+            options = of_process(self._settings.bind_address, self._settings.health_port)
+        reviewer = api
+        if self._pages is not None and api is not None:
+            self._pages.fill(content)
+            reviewer = self._pages.reviewer(api)
+            self._stack.push_async_callback(reviewer.close)
+        health = Server(options, content, upstream=reviewer)
+        await health.start()
+        self._stack.push_async_callback(health.stop)
+        if self._pages is not None and reviewer is not None:
+            await self._pages.require_authorities(health, reviewer)
+            following = asyncio.create_task(self._pages.follow_authorities(health, reviewer))
+            self._stack.callback(following.cancel)
+        return health
+
+    def _registered(
+        self, store: Store, health: Server, connecting: Coroutine[Any, Any, Client]
+    ) -> Coroutine[Any, Any, Client]:
+        """The connection to Temporal; meanwhile a worker that lives under a grant is registered as waiting for it."""
+        if self._grant is None:
+            return connecting
+        place = place_of(self._settings, health.url, self._configured.profiles)
+        early = Membership(store, place, self._settings.lease, clock=time.monotonic, rng=self._rng, grant=self._grant)
+        return registered_while(early, f"temporal: {self._waits_for['temporal']}", connecting)
+
+    async def _connected(self, api: Upstream, store: Store, client: Client) -> ConnectedUpstream:
+        """The Kubernetes API, as soon as it answers. Raises `InstallationMismatch`."""
+        assert self._settings.upstream is not None, "there is an API"
+        self._waits_for |= {"temporal": OK, "kubernetes": WAITING}
+        return await connect_upstream(
+            api,
+            self._settings.upstream,
+            store,
+            cluster=check_cluster(self._settings.cluster),
+            temporal_namespace=client.namespace,
+            rng=self._rng,
+            waiting=lambda why: self._waits_for.update(kubernetes=why),
+        )
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The work's result; None when the process is to end before."""
+        return await unless_stopped(self._stop, while_granted(self._grant, work))
+
+    def _code(self) -> int:
+        return FENCED_OFF if self._grant is not None and self._grant.gone.is_set() else 0
+
+
+def _log_not_enabled(configured: Configured) -> None:
+    """Log each installed plugin that takes no part, with the line of a configuration that enables it."""
+    for plugin in configured.not_enabled:
+        log.warning(
+            "plugin_not_enabled plugin=%s package=%r enable=%r",
+            plugin.name,
+            package(plugin.origin, plugin.version),
+            enabling(plugin, next(iter(configured.profiles))),
+        )

@@ -1,0 +1,72 @@
+"""The whole bind of a pod that an extender binds in a Kubernetes API: its transaction, the call, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from tests.engine.conftest import Hand
+from tests.engine.pods.upstream_world import UpstreamWorld, sent
+from tests.extenders.extender_server import ExtenderServer
+from wharfinger.contracts.attempts import FailureType
+from wharfinger.contracts.scheduling import Bound, Placed
+from wharfinger.extenders.calls import ExtenderCalls
+from wharfinger.profiles import load_profiles
+from wharfinger.registry import keys
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ExtenderServer]:
+    made = ExtenderServer()
+    async with made.serving():
+        yield made
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[UpstreamWorld]:
+    made = UpstreamWorld()
+    await made.store.put(keys.INSTALLATION, b"{}")
+    await made.begin()
+    yield made
+    await made.close()
+
+
+async def placed_by(site: UpstreamWorld, server: ExtenderServer) -> tuple[Hand, Placed]:
+    """A worker with an extender that binds, and its placement of the one pod."""
+    site.node("n1")
+    uid = site.pending("web")
+    await site.imports()
+    extender = {"urlPrefix": f"http://127.0.0.1:{server.port}", "bindVerb": "bind", "httpTimeout": "7s"}
+    hand = await site.upstream_hand(profiles=load_profiles({"extenders": [extender]}), calls=ExtenderCalls())
+    return hand, await hand.placed("web", live_uid=uid)
+
+
+async def test_the_pod_is_bound_by_the_extender_alone(site: UpstreamWorld, server: ExtenderServer) -> None:
+    hand, placed = await placed_by(site, server)
+    server.verbs["bind"] = lambda _: site.change("web", nodeName="n1") or {}
+
+    outcome = await hand.bind("web", placed)
+
+    assert isinstance(outcome, Bound)
+    assert (outcome.node, site.there("web"), sent(site.clients[-1])) == ("n1", "n1", [])
+    assert placed.bind_seconds == 7
+    assert await site.promise("web") is None
+
+
+async def test_a_failed_extender_fails_the_attempt_and_frees_the_room(
+    site: UpstreamWorld, server: ExtenderServer
+) -> None:
+    hand, placed = await placed_by(site, server)
+    server.verbs["bind"] = lambda _: {"Error": "no card is free"}
+
+    with pytest.raises(ApplicationError, match=r"plugin Extender failed in Bind: .*: no card is free") as raised:
+        await hand.bind("web", placed)
+
+    assert (raised.value.type, raised.value.non_retryable) == (FailureType.SCHEDULER_ERROR, True)
+    assert (site.there("web"), await site.promise("web")) == ("", None)
+    await hand.seen()
+    info = hand.cache.node_info("n1")
+    assert info is not None
+    assert not info.pods

@@ -1,0 +1,98 @@
+"""A Kubernetes API and an etcd, both in memory, with what stands between them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.adopting import Adopter
+from wharfinger.engine.upstream.copying import Copying
+from wharfinger.engine.upstream.promising import Promises
+from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.manifests.copies import copy_of_promised, state_of
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Importer, MayBind, Promise
+from wharfinger.registry import keys
+from wharfinger.registry.store import Put
+from wharfinger.testing import MemoryStore
+from wharfinger.testing.memory_upstream import MemoryUpstream
+from wharfinger.upstream.client import NODES, PODS
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ATTEMPT = "pod-default-a@run-1"
+POD = PodKey("default", "a")
+
+
+def pod_object(name: str = "a", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def node_object(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+
+
+@dataclass
+class Between:
+    """Both sides, and the parts of one worker."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    api: MemoryUpstream = field(default_factory=MemoryUpstream)
+    seconds: float = 1000.0
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.adopter = Adopter(self.store, utc_now=lambda: NOW)
+        self.right = RightToBind(self.store, clock=lambda: self.seconds)
+        self.promises = Promises(self.store, self.api, self.adopter, self.right, utc_now=lambda: NOW)
+        self.rng = random.Random(1)
+
+    async def begin(self) -> None:
+        """There is an importer, and the right to bind."""
+        importer = upstream_records.stored(Importer("here"))
+        self.epoch = await self.store.put(keys.IMPORTER, importer)
+        await self.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+
+    def copying(self, **changes: Any) -> Copying:
+        options = {"limits": Limits(), "epoch": self.epoch, "utc_now": lambda: NOW, **changes}
+        return Copying(self.store, **options)
+
+    async def copy_of(self, key: str) -> dict[str, Any] | None:
+        import orjson
+
+        kv = (await self.store.get(key)).kv
+        return None if kv is None else orjson.loads(kv.value)
+
+    async def promise(self, pod: PodKey = POD) -> Promise | None:
+        return await self.promises.promise_of(pod)
+
+    async def add(self, name: str = "a", **spec: Any) -> dict[str, Any]:
+        """A pod in the API, and its copy."""
+        from wharfinger.manifests.copies import copy_of
+
+        stored = self.api.put(PODS, pod_object(name, **spec))
+        await self.store.put(keys.pod("default", name), copy_of(stored, "pods"))
+        return stored
+
+    async def promised(self, name: str = "a", node: str = "n1", attempt: str = ATTEMPT) -> Promise:
+        """A pod in the API that is bound and promised in etcd, by the transaction of `commit.together`."""
+        stored = await self.add(name)
+        if self.api.find(NODES, node) is None:
+            self.api.put(NODES, node_object(node))
+        value = copy_of_promised(stored, node=node, attempt=attempt, now="2026-03-01T12:00:00Z")
+        uid, revision = state_of(value)
+        promise = Promise(uid, revision, node, attempt, "2026-03-01T12:00:00Z")
+        await self.store.txn(
+            [],
+            [
+                Put(keys.pod("default", name), value),
+                Put(keys.promise("default", name), upstream_records.stored(promise)),
+            ],
+        )
+        return promise

@@ -1,0 +1,113 @@
+"""Copying many states: in few transactions, never older ones, and nothing by an importer that was replaced."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.transactions import Limits
+from wharfinger.engine.upstream.adopting import NotTheImporter, present
+from wharfinger.engine.upstream.copying import SeenState
+from wharfinger.engine.upstream.states import ObjectState, StateEffect
+from wharfinger.model.promises import Importer
+from wharfinger.registry import keys
+from wharfinger.upstream.client import NODES, PODS
+
+
+@pytest.fixture
+async def between() -> Between:
+    found = Between()
+    await found.begin()
+    return found
+
+
+def pods(between: Between, *names: str) -> list[SeenState]:
+    return [SeenState(present("pods", between.api.put(PODS, pod_object(name))), new=True) for name in names]
+
+
+async def test_many_new_objects_go_into_few_transactions(between: Between) -> None:
+    before = between.store.revision
+    seen = pods(between, *(f"p{number}" for number in range(250)))
+    copied = await between.copying().take(seen)
+    assert copied.effects[StateEffect.COPIED] == 250
+    assert between.store.revision - before <= 4
+    assert (await between.copy_of(keys.pod("default", "p7")))["metadata"]["name"] == "p7"
+
+
+async def test_the_last_state_of_a_name_counts(between: Between) -> None:
+    first = between.api.put(PODS, pod_object())
+    second = between.api.put(PODS, pod_object(nodeName="n1"))
+    await between.copying().take([SeenState(present("pods", first), new=True), SeenState(present("pods", second))])
+    assert (await between.copy_of(keys.pod(*POD)))["spec"]["nodeName"] == "n1"
+
+
+async def test_copies_become_whole_and_promises_stay(between: Between) -> None:
+    promise = await between.promised()
+    assert between.api.find(PODS, "a") is not None
+    seen = [SeenState(present("pods", between.api.find(PODS, "a") or {}))]
+    copied = await between.copying(whole=True).take(seen)
+    assert copied.effects == {StateEffect.NOTHING: 1}
+
+    copied = await between.copying(whole=True, anew=True).take(seen)
+
+    assert copied.effects == {StateEffect.PROMISED_AGAIN: 1}
+    again = await between.promise()
+    assert again is not None
+    assert (again.node, again.revision) == (promise.node, promise.revision)
+    assert (await between.copy_of(keys.pod(*POD)))["spec"]["nodeName"] == "n1"
+
+
+async def test_states_that_were_copied_meanwhile_are_looked_at_again(between: Between) -> None:
+    stored = await between.add()
+    copied = await between.copying().take([SeenState(present("pods", stored), new=True)])
+    assert copied.effects == {StateEffect.NOTHING: 1}
+
+
+async def test_a_pod_created_again_gets_another_life_in_etcd(between: Between) -> None:
+    await between.add()
+    before = (await between.store.get(keys.pod(*POD))).kv
+    between.api.remove(PODS, "a")
+    again = between.api.put(PODS, pod_object())
+    await between.copying().take([SeenState(present("pods", again))])
+    after = (await between.store.get(keys.pod(*POD))).kv
+    assert before is not None
+    assert after is not None
+    assert after.create_revision > before.create_revision
+
+
+async def test_a_bind_in_the_same_moment_is_not_overwritten(between: Between) -> None:
+    promise = await between.promised()
+    pod = between.api.find(PODS, "a")
+    note = between.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": {"note": "x"}}})
+    copied = await between.copying().take([SeenState(present("pods", note), new=True)])
+    assert copied.effects == {StateEffect.PROMISED_AGAIN: 1}
+    assert (await between.promise()).revision > promise.revision
+
+
+async def test_an_importer_that_was_replaced_writes_nothing(between: Between) -> None:
+    copying = between.copying()
+    await between.store.put(keys.IMPORTER, upstream_records.stored(Importer("another")))
+    with pytest.raises(NotTheImporter):
+        await copying.take(pods(between, "a"))
+    assert await between.copy_of(keys.pod(*POD)) is None
+
+
+async def test_an_object_too_large_for_etcd_stops_no_other(between: Between) -> None:
+    labels = {f"label-{number}": "x" * 60 for number in range(40_000)}
+    large = {"metadata": {"name": "large", "labels": labels}}
+    seen = [
+        SeenState(present("nodes", between.api.put(NODES, obj)), new=True)
+        for obj in (large, node_object("n1"), node_object("n2"))
+    ]
+    copied = await between.copying(limits=Limits(operations=8)).take(seen)
+    assert copied.effects[StateEffect.COPIED] == 2
+    assert [line.split(":")[0] for line in copied.unreadable] == [keys.node("large")]
+
+
+async def test_what_is_gone_takes_its_promise_along(between: Between) -> None:
+    await between.promised()
+    gone = ObjectState("pods", "default", "a", between.api.revision + 1)
+    await between.copying().take([SeenState(gone)])
+    assert await between.copy_of(keys.pod(*POD)) is None
+    assert await between.promise() is None

@@ -1,0 +1,126 @@
+"""Preparing the volumes of a promised pod: what the API is asked for, and when the promise is sent or given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.upstream.api_and_store import POD, Between
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
+from wharfinger.model.promises import Promise, VolumeStep
+from wharfinger.registry import keys
+from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+@pytest.fixture
+async def between() -> Between:
+    found = Between()
+    await found.begin()
+    found.api.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}})
+    found.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {"storageClassName": "late"}})
+    return found
+
+
+async def promised(between: Between, *steps: VolumeStep, **changes: object) -> Promise:
+    promise = await between.promised()
+    promise = replace(promise, ready=False, volumes=steps, **changes)  # type: ignore[arg-type]
+    await between.store.put(keys.promise(*POD), upstream_records.stored(promise))
+    return promise
+
+
+async def keep(between: Between) -> KeptPromise:
+    return await between.promises.keep(POD, "pod-default-a@")
+
+
+def claim(between: Between) -> dict:
+    found = between.api.find(PERSISTENT_VOLUME_CLAIMS, "data")
+    assert found is not None
+    return found
+
+
+def bind_claim(between: Between, volume: str = "pv-1") -> None:
+    """What the cluster's controller does."""
+    obj = claim(between)
+    annotations = {**obj["metadata"].get("annotations", {}), "pv.kubernetes.io/bind-completed": "yes"}
+    metadata = {**obj["metadata"], "annotations": annotations}
+    between.api.put(
+        PERSISTENT_VOLUME_CLAIMS, {**obj, "metadata": metadata, "spec": {**obj["spec"], "volumeName": volume}}
+    )
+
+
+def sent(between: Between) -> bool:
+    return bool((between.api.find(PODS, "a") or {}).get("spec", {}).get("nodeName"))
+
+
+async def test_a_chosen_volume_is_given_to_the_claim_first(between: Between) -> None:
+    await promised(between, VolumeStep("data", "pv-1"))
+    kept = await keep(between)
+    assert (kept.kind, kept.message) == (KeptKind.NOT_READY, "claim data is being bound to volume pv-1")
+    volume = between.api.find(PERSISTENT_VOLUMES, "pv-1")
+    assert volume is not None
+    reference = volume["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"], reference["uid"]) == (
+        "default",
+        "data",
+        claim(between)["metadata"]["uid"],
+    )
+    assert not sent(between)
+    bind_claim(between)
+    assert (await keep(between)).kind is KeptKind.KEPT
+    assert sent(between)
+
+
+async def test_a_volume_is_asked_for_on_the_chosen_node(between: Between) -> None:
+    await promised(between, VolumeStep("data"))
+    assert (await keep(between)).message == "a volume is being made for claim data on node n1"
+    assert claim(between)["metadata"]["annotations"][SELECTED] == "n1"
+    writes = len([one for one in between.api.requests if one.writes])
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert len([one for one in between.api.requests if one.writes]) == writes
+    bind_claim(between, "made")
+    assert (await keep(between)).kind is KeptKind.KEPT
+
+
+async def test_a_volume_that_another_claim_got_gives_it_up(between: Between) -> None:
+    await promised(between, VolumeStep("data", "pv-1"))
+    volume = between.api.find(PERSISTENT_VOLUMES, "pv-1")
+    taken = {"namespace": "other", "name": "x", "uid": "y"}
+    between.api.put(PERSISTENT_VOLUMES, {**volume, "spec": {**volume["spec"], "claimRef": taken}})
+    assert (await keep(between)).kind is KeptKind.CHANGED
+    assert await between.promise() is None
+    assert not sent(between)
+
+
+async def test_a_provisioner_that_gives_up_sends_the_pod_elsewhere(between: Between) -> None:
+    await promised(between, VolumeStep("data"))
+    await keep(between)
+    obj = claim(between)
+    between.api.put(PERSISTENT_VOLUME_CLAIMS, {**obj, "metadata": {**obj["metadata"], "annotations": {}}})
+    assert (await keep(between)).kind is KeptKind.CHANGED
+    assert await between.promise() is None
+
+
+async def test_volumes_that_are_not_there_in_time_give_it_up(between: Between) -> None:
+    await promised(between, VolumeStep("data"), since="2026-03-01T11:49:59Z", patience=600.0)
+    assert (await keep(between)).kind is KeptKind.CHANGED
+    assert not sent(between)
+
+
+async def test_a_claim_that_is_gone_gives_it_up(between: Between) -> None:
+    await promised(between, VolumeStep("data"))
+    between.api.remove(PERSISTENT_VOLUME_CLAIMS, "data")
+    assert (await keep(between)).kind is KeptKind.CHANGED
+
+
+async def test_an_edit_of_the_pod_keeps_what_was_asked_for(between: Between) -> None:
+    await promised(between, VolumeStep("data"))
+    await keep(between)
+    pod = between.api.find(PODS, "a")
+    between.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": {"note": "x"}}})
+    bind_claim(between, "made")
+    assert (await keep(between)).kind is KeptKind.KEPT
+    assert sent(between)

@@ -1,0 +1,168 @@
+"""Sending promises: what the API may say, and what becomes of the promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
+from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
+from wharfinger.registry import keys
+from wharfinger.upstream.client import PODS
+
+
+@pytest.fixture
+async def between() -> Between:
+    found = Between()
+    await found.begin()
+    return found
+
+
+def bound_in_api(between: Between, name: str = "a") -> str:
+    return str((between.api.find(PODS, name) or {}).get("spec", {}).get("nodeName") or "")
+
+
+def posts(between: Between) -> int:
+    return sum(one.subresource == "binding" for one in between.api.requests)
+
+
+async def test_a_promise_is_sent_with_uid_revision_and_attempt(between: Between) -> None:
+    await between.promised()
+    assert await between.promises.keep(POD) == KeptPromise(KeptKind.KEPT, "n1", bound_by=ATTEMPT)
+    pod = between.api.find(PODS, "a")
+    assert pod is not None
+    assert pod["metadata"]["annotations"]["wharfinger.dev/attempt"] == ATTEMPT
+    assert bound_in_api(between) == "n1"
+
+
+async def test_a_lost_answer_is_found_by_a_look(between: Between) -> None:
+    await between.promised()
+    between.api.faults.lose_answers(subresource="binding")
+    with pytest.raises(UpstreamUnavailable):
+        await between.promises.keep(POD)
+    assert await between.promise() is not None
+    between.api.faults.clear()
+    assert (await between.promises.keep(POD)).kind is KeptKind.KEPT
+    assert await between.promise() is None
+    assert (await between.promises.keep(POD, "pod-default-a@")).kind is KeptKind.KEPT
+
+
+async def test_a_pod_that_another_scheduler_bound_is_gone(between: Between) -> None:
+    await between.promised()
+    pod = between.api.find(PODS, "a")
+    between.api.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n9"}})
+    kept = await between.promises.keep(POD, "pod-default-a@")
+    assert (kept.kind, kept.node) == (KeptKind.GONE, "n9")
+    assert await between.promise() is None
+
+
+async def test_a_note_on_the_pod_is_promised_again_and_sent(between: Between) -> None:
+    await between.promised()
+    pod = between.api.find(PODS, "a")
+    between.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": {"note": "x"}}})
+    assert (await between.promises.keep(POD)).kind is KeptKind.KEPT
+    assert posts(between) == 2
+
+
+async def test_a_changed_label_ends_the_promise_unbound(between: Between) -> None:
+    await between.promised()
+    pod = between.api.find(PODS, "a")
+    between.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "labels": {"app": "other"}}})
+    assert (await between.promises.keep(POD)).kind is KeptKind.CHANGED
+    assert await between.promise() is None
+    assert not bound_in_api(between)
+    copy = await between.copy_of(keys.pod("default", "a"))
+    assert copy is not None
+    assert not copy["spec"].get("nodeName")
+
+
+async def test_a_pod_created_again_is_never_bound_by_the_old_promise(between: Between) -> None:
+    await between.promised()
+    between.api.remove(PODS, "a")
+    assert (await between.promises.keep(POD)).kind is KeptKind.GONE
+    await between.add("b")
+    between.api.put(PODS, {"metadata": {"name": "a"}, "spec": {"containers": []}})
+    assert (await between.promises.keep(POD)).kind is KeptKind.GONE
+    assert not bound_in_api(between)
+
+
+async def test_a_refusal_gives_the_promise_up_and_is_told(between: Between) -> None:
+    await between.promised()
+    between.api.faults.refuse(422, "no such zone", subresource="binding")
+    kept = await between.promises.keep(POD)
+    assert kept.kind is KeptKind.REFUSED
+    assert "no such zone" in kept.message
+    assert await between.promise() is None
+    between.api.faults.clear()
+    pod = between.api.find(PODS, "a")
+    assert pod["metadata"]["annotations"]["wharfinger.dev/fence"]
+    assert not bound_in_api(between)
+
+
+async def test_forbidden_by_a_webhook_is_a_refusal(between: Between) -> None:
+    await between.promised()
+    between.api.faults.refuse(403, 'admission webhook "x" denied the request', subresource="binding")
+    assert (await between.promises.keep(POD)).kind is KeptKind.REFUSED
+
+
+async def test_a_worker_that_may_not_bind_refuses_nothing(between: Between) -> None:
+    await between.promised()
+    between.api.faults.forbid("create", PODS, "binding")
+    with pytest.raises(UpstreamDenied, match="pods/binding in default"):
+        await between.promises.keep(POD)
+    assert await between.promise() is not None
+
+
+async def test_without_the_right_to_bind_nothing_is_sent(between: Between) -> None:
+    await between.promised()
+    await between.store.delete(keys.ACTIVE)
+    with pytest.raises(UpstreamUnavailable, match="does not hold the Lease"):
+        await between.promises.keep(POD)
+    assert posts(between) == 0
+
+
+async def test_the_right_to_bind_is_read_anew_after_half_a_second(between: Between) -> None:
+    await between.promised("a")
+    await between.promises.keep(POD)
+    await between.promised("b")
+    await between.store.delete(keys.ACTIVE)
+    between.seconds += 0.6
+    with pytest.raises(UpstreamUnavailable):
+        await between.promises.keep(POD._replace(name="b"))
+
+
+async def test_a_webhook_that_fails_for_ten_minutes_ends_it(between: Between) -> None:
+    promise = await between.promised()
+    between.api.faults.refuse(500, 'failed calling webhook "x"', times=2, subresource="binding")
+    with pytest.raises(UpstreamUnavailable):
+        await between.promises.keep(POD)
+    old = replace(promise, since="2026-03-01T11:49:00Z")
+    await between.store.put(keys.promise(*POD), upstream_records.stored(old))
+    assert (await between.promises.keep(POD)).kind is KeptKind.REFUSED
+
+
+async def test_a_fence_that_fails_keeps_the_room_until_it_works(between: Between) -> None:
+    await between.promised()
+    between.api.faults.disconnect(subresource="status")
+    with pytest.raises(UpstreamUnavailable):
+        await between.promises.give_up(POD, "a plugin refuses")
+    promise = await between.promise()
+    assert promise is not None
+    assert promise.withdrawn == "a plugin refuses"
+    copy = await between.copy_of(keys.pod("default", "a"))
+    assert copy is not None
+    assert copy["spec"]["nodeName"] == "n1"
+    between.api.faults.clear()
+    assert (await between.promises.keep(POD)).kind is KeptKind.CHANGED
+    assert posts(between) == 0
+
+
+async def test_a_bind_that_came_before_the_fence_is_kept(between: Between) -> None:
+    await between.promised()
+    await between.promises.keep(POD)
+    known = await between.promises.give_up(POD, "too late")
+    assert known.promise is None
+    assert (await between.promises.keep(POD, "pod-default-a@")).kind is KeptKind.KEPT

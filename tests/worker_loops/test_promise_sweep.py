@@ -1,0 +1,206 @@
+"""Promises that nobody keeps are sent by the owner of their pod, after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.engine.upstream.api_and_store import POD, Between
+from tests.virtual_time import VirtualTime
+from wharfinger.cache.cache import Cache
+from wharfinger.informer.changes import Changes
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.promises import UpstreamSide
+from wharfinger.registry import keys
+from wharfinger.upstream.client import PODS
+from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep
+
+AFTER = 15.0
+
+
+class OwnShards:
+    """Which pods are this worker's."""
+
+    def __init__(self) -> None:
+        self.pods = {"a", "b", "c"}
+        self.keys: set[str] = set()
+
+    def mine(self, pod: Pod) -> bool:
+        return pod.name in self.pods
+
+    def owns_key(self, key: PodKey) -> bool:
+        return key.name in self.keys
+
+
+class Swept(Between):
+    """An API and an etcd, and the sweep of one worker that sees what is in etcd."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.time = VirtualTime()
+        self.side = UpstreamSide()
+        self.shards = OwnShards()
+        self.cache = Cache(clock=self.time)
+        self.sweep = PromiseSweep(
+            self.promises,
+            self.side,
+            self.cache,
+            self.shards,  # type: ignore[arg-type]
+            after=AFTER,
+            clock=self.time,
+            every=0.0,
+        )
+
+    async def see(self, name: str = "a", *, copied: bool = True) -> None:
+        """The watch shows what etcd has of the promise."""
+        key = PodKey("default", name)
+        promise = await self.promise(key)
+        if copied:
+            self.cache.set_pod(Pod("default", name, f"uid-{name}", create_revision=1))
+        if promise is None:
+            self.side.promises.pop(key, None)
+        else:
+            self.side.promises[key] = promise
+        self.sweep.apply(Changes(1, promises=[key]))
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, and look."""
+        self.seconds += seconds
+        self.time.now += seconds
+        await self.sweep.look()
+
+    def bound(self, name: str = "a") -> str:
+        pod: Any = self.api.find(PODS, name)
+        return str(pod["spec"].get("nodeName") or "")
+
+
+@pytest.fixture
+async def swept() -> Swept:
+    made = Swept()
+    await made.begin()
+    return made
+
+
+async def test_a_promise_is_left_to_its_attempt_at_first(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see()
+    await swept.wait(AFTER - 1)
+    assert swept.bound() == ""
+    await swept.wait(2)
+    assert swept.bound() == "n1"
+
+
+async def test_a_promise_that_changes_is_left_alone_again(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see()
+    await swept.wait(AFTER - 1)
+    await swept.see()
+    await swept.wait(AFTER - 1)
+    assert swept.bound() == ""
+
+
+async def test_only_the_owner_of_the_pod_sends(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see()
+    swept.shards.pods.clear()
+    await swept.wait(AFTER)
+    assert swept.api.requests == []
+
+
+async def test_the_owner_of_its_key_sends_for_a_pod_without_copy(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see(copied=False)
+    await swept.wait(AFTER)
+    assert swept.bound() == ""
+    swept.shards.keys.add("a")
+    await swept.wait(0)
+    assert swept.bound() == "n1"
+
+
+async def test_a_promise_that_is_kept_is_not_sent_again(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see()
+    await swept.store.delete(keys.promise(*POD))
+    await swept.see()
+    await swept.wait(AFTER)
+    assert swept.api.requests == []
+    assert swept.sweep.oldest == 0
+
+
+async def test_a_withdrawn_promise_is_fenced(swept: Swept) -> None:
+    """Who gave it up ended before its fence."""
+    await swept.promised()
+    swept.api.faults.disconnect(verb="patch")
+    with suppress(Exception):
+        await swept.promises.give_up(POD, "a gang was torn")
+    await swept.see()
+    await swept.wait(AFTER)
+    assert await swept.promise() is None
+    assert swept.bound() == ""
+    assert "nodeName" not in (await swept.copy_of(keys.pod("default", "a")) or {})["spec"]
+
+
+async def test_one_that_fails_does_not_stop_the_others(swept: Swept, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b", "c"):
+        await swept.promised(name)
+        await swept.see(name)
+    swept.api.faults.disconnect(None, name="b")
+    await swept.wait(AFTER)
+    assert [swept.bound(name) for name in ("a", "b", "c")] == ["n1", "", "n1"]
+    assert caplog.text.count("promise_not_kept effect=retried pod=default/b") == 1
+
+
+async def test_a_promise_that_fails_is_logged_once_a_minute(swept: Swept, caplog: pytest.LogCaptureFixture) -> None:
+    await swept.promised()
+    await swept.see()
+    swept.api.faults.disconnect(None)
+    for _ in range(5):
+        await swept.wait(AFTER)
+    assert caplog.text.count("promise_not_kept") == 1 + int(4 * AFTER // SAY_EVERY)
+    swept.api.faults.clear()
+    await swept.wait(2)
+    assert swept.bound() == "n1"
+
+
+async def test_nothing_is_sent_without_the_right_to_bind(swept: Swept) -> None:
+    await swept.promised()
+    await swept.see()
+    await swept.store.delete(keys.ACTIVE)
+    await swept.wait(AFTER)
+    assert swept.bound() == ""
+    assert await swept.promise() is not None
+
+
+async def test_the_oldest_promise_is_known(swept: Swept) -> None:
+    assert swept.sweep.oldest == 0
+    await swept.promised("a")
+    await swept.see("a")
+    swept.time.now += 4
+    await swept.promised("b")
+    await swept.see("b")
+    swept.time.now += 3
+    assert swept.sweep.oldest == 7
+
+
+async def test_the_sweep_looks_again_after_an_error(swept: Swept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody expected, say of a record by another release."""
+    await swept.promised()
+    await swept.see()
+    swept.time.now += AFTER
+    keep, failures = swept.promises.keep, [RuntimeError("unexpected")]
+
+    async def once(pod: PodKey, attempt: str = "") -> Any:
+        if failures:
+            raise failures.pop()
+        return await keep(pod, attempt)
+
+    monkeypatch.setattr(swept.promises, "keep", once)
+    task = asyncio.create_task(swept.sweep.run())
+    await swept.time.settle()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert swept.bound() == "n1"
