@@ -24,18 +24,17 @@ of `wharfinger.settings`. Neighbours: `cli.processes.process_options` has what c
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from wharfinger.cli.option_groups import OptionTable, grouped
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
@@ -130,7 +129,7 @@ class EtcdProtocol(StrEnum):
 
 _DEFAULT_ETCD = EtcdSettings().endpoints
 
-_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+_OPTIONS: OptionTable = {
     "etcd": (
         Annotated[
             list[str] | None,
@@ -211,35 +210,6 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
 """Parameter -> annotation and default."""
 
 
-def connected(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the connection options, and the function one `ConnectionOptions` in their place.
-
-    The function has a parameter `connection`; its other parameters stay as they are. Their
-    annotations must be importable at run time (not under `TYPE_CHECKING`). A parameter with
-    the name of an option takes its place.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.name != "connection"
-    ]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in _OPTIONS.items()
-        if name not in hints
-    ]
-
-    @functools.wraps(function)
-    def command(**arguments: Any) -> None:
-        chosen = {parameter.name: arguments.pop(parameter.name) for parameter in shared}
-        function(**arguments, connection=connection_from(**chosen))
-
-    command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
-    return command
-
-
 def connection_from(
     *,
     etcd: Iterable[str] | None = None,
@@ -309,3 +279,7 @@ def _address(text: str | None) -> str | None:
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise UsageError(f"--temporal: {text!r} is no HOST:PORT, such as 127.0.0.1:7233")
     return text
+
+
+connected = grouped("connection", _OPTIONS, connection_from)
+"""Gives a command the connection options, and its function one `ConnectionOptions` as its parameter `connection`."""

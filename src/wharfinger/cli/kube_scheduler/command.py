@@ -1,0 +1,218 @@
+"""`wharfinger kube-scheduler`: one worker of a Kubernetes API, by kube-scheduler's command line and exit codes.
+
+Order, as there: validate, write the configuration and exit if asked to, serve, import, hold the Lease, schedule. Exit
+codes: 0 after the first SIGTERM or SIGINT, 1 after the second, when the Lease is lost, and for whatever is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from wharfinger.cli.kube_scheduler.flags import OPTIONS, KubeFlags, read_flags, spelt_out
+from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
+from wharfinger.cli.option_groups import grouped
+from wharfinger.cli.options import RUN, ConnectionOptions, PluginPackages, PluginsOption, connected, option
+from wharfinger.cli.processes.process_options import (
+    DEFAULT_MAX_TXN_OPS,
+    DEFAULT_OWN_NODE_MARGIN,
+    CohortChoice,
+    CohortsOption,
+    CompatibleOption,
+    MaxTxnOps,
+    OwnNodeMargin,
+    bind_settings,
+)
+from wharfinger.cli.processes.upstream_options import EventsChoice
+from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
+from wharfinger.settings import DispatchSettings, WorkerSettings
+
+FAILED = 1
+DEBUG_FROM = 4
+"""Of `-v`: from here on everything is logged."""
+
+
+class KubeSchedulerCommand(TyperCommand):
+    """Reads a command line as Go does, and fails with kube-scheduler's exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line; what is wrong with it ends the process with code 1."""
+        ctx.allow_extra_args = True
+        try:
+            rest = super().parse_args(ctx, spelt_out(args))
+        except Exception as error:
+            raise _failed(error) from None
+        if ctx.args:
+            raise WharfingerError(f'"kube-scheduler" does not take any arguments, got {json.dumps(ctx.args)}')
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; whatever is wrong ends the process with code 1."""
+        try:
+            return super().invoke(ctx)
+        except InvalidConfiguration as error:
+            for problem in error.problems:
+                typer.echo(f"error: {problem}", err=True)
+            raise typer.Exit(FAILED) from None
+        except UsageError as error:
+            raise WharfingerError(str(error)) from error
+
+
+def _failed(error: Exception) -> Exception:
+    """The same error with exit code 1, where the other commands here end with 2."""
+    if not hasattr(error, "format_message"):
+        return WharfingerError(str(error)) if isinstance(error, UsageError) else error
+    text = " ".join(error.format_message().split())
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None and text.startswith("No such option"):
+        text = f"unknown flag: {unknown}"
+    return WharfingerError(f"{text} (see wharfinger kube-scheduler --help)")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("kube-scheduler", rich_help_panel=RUN, cls=KubeSchedulerCommand)(kube_scheduler)
+
+
+def _version(wanted: str | None) -> str | None:
+    """Print the version and leave, if asked to; else the release that is to be reported."""
+    if not wanted:
+        return None
+    text = printed(wanted)
+    if text:
+        typer.echo(text)
+        raise typer.Exit
+    return reported(wanted)
+
+
+@connected
+@grouped("flags", OPTIONS, lambda **written: written)
+def kube_scheduler(
+    *,
+    plugins: PluginsOption = PluginPackages.NAMED,
+    cohorts: CohortsOption = CohortChoice.AUTO,
+    max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
+    own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    compatible: CompatibleOption = False,
+    events: Annotated[EventsChoice, option("events", "Events that are told to the API.")] = EventsChoice.ALL,
+    allow_insecure_upstream: Annotated[
+        bool,
+        typer.Option(
+            "--allow-insecure-upstream",
+            help="Accept a kubeconfig that switches off the verification of the server's certificate.",
+        ),
+    ] = False,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--version",
+            metavar="=raw|=vX.Y.Z",
+            callback=_version,
+            is_eager=True,
+            help="Show the version; `=raw`: in full; `=v1.36.2-...`: report this one.",
+        ),
+    ] = None,
+    connection: ConnectionOptions,
+    flags: dict[str, Any],
+) -> None:
+    """Schedule a Kubernetes cluster in kube-scheduler's place: its flags, its configuration, its pages, its exit codes.
+
+    State is kept in etcd (--etcd) and attempts in Temporal (--temporal), beside the API server. Any number may run; all
+    of one etcd bind together while their installation holds the Lease.
+    """
+    code = _run(
+        read_flags(**flags),
+        version=version or RELEASE,
+        all_plugins=plugins is PluginPackages.ALL,
+        settings=WorkerSettings(
+            etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+            temporal=connection.temporal,
+            cluster=connection.cluster,
+            binding=bind_settings(own_node_margin, compatible=compatible),
+            dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
+        ),
+        events=events.value,
+        allow_insecure=allow_insecure_upstream,
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+def _run(
+    flags: KubeFlags,
+    *,
+    version: str,
+    all_plugins: bool,
+    settings: WorkerSettings,
+    events: str,
+    allow_insecure: bool,
+) -> int:
+    import uvloop
+
+    from wharfinger.cli.kube_scheduler.feature_gates import check_gates
+    from wharfinger.cli.kube_scheduler.settings import (
+        reviewing_kubeconfig,
+        serving_options,
+        upstream_settings,
+        with_flags,
+        worker_settings,
+    )
+    from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
+    from wharfinger.observe.logs import quiet_sdk, write_lines
+    from wharfinger.process.connecting import release
+    from wharfinger.process.kube_pages import KubePages
+    from wharfinger.profiles import load_configuration, written_in
+    from wharfinger.serving.tls import TlsContexts
+    from wharfinger.upstream.kubeconfig import read_access
+    from wharfinger.worker_process import run_worker
+
+    check_gates(flags["feature-gates"])
+    write_lines("debug" if flags["v"] >= DEBUG_FROM else "info", flags["logging-format"])
+    quiet_sdk()
+    path = flags["config"]
+    configured = load_configuration(with_flags(written_in(Path(path)) if path else {}, flags), all_plugins=all_plugins)
+    upstream = upstream_settings(configured.configuration, flags, events=events, allow_insecure=allow_insecure)
+    serving, reviewing = serving_options(flags), reviewing_kubeconfig(flags)
+    read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=allow_insecure)  # say now what is wrong
+    if reviewing is not None:
+        read_access(reviewing)
+    _warn(flags)
+    if flags["write-config-to"]:
+        TlsContexts(serving, clock=time.monotonic)  # its files are validated before anything is written
+        _write(as_yaml(written_document(configured)), Path(flags["write-config-to"]))
+        return 0
+    looks_up = not (flags["authentication-skip-lookup"] or flags["client-ca-file"])
+    pages = KubePages(
+        flags.shown(),
+        {"Kubernetes": version, "wharfinger": release()},
+        written_document(configured, secrets=False),
+        reviewing,
+        looks_up_client_ca=looks_up,
+        needs_client_ca=looks_up and not flags["authentication-tolerate-lookup-failure"],
+    )
+    return uvloop.run(
+        run_worker(worker_settings(settings, upstream, serving, flags), serving, configured=configured, pages=pages)
+    )
+
+
+def _warn(flags: KubeFlags) -> None:
+    import logging
+
+    for line in flags.warnings():
+        logging.getLogger(__name__).warning("flag_without_effect what=%r", line)
+
+
+def _write(text: str, path: Path) -> None:
+    """Write a file that only its owner can read, because it may contain keys of extenders."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"--write-config-to: cannot write {path} ({error.strerror or error})") from error

@@ -1,0 +1,124 @@
+"""The feature gates of Kubernetes 1.36, as kube-scheduler knows them, and what setting one means here.
+
+A gate may be set to its default. Another value is refused where the process could not behave so: a feature that is not
+built cannot be switched on, one that is always on cannot be switched off, and one that wharfinger implements its own
+way cannot be switched at all. Gates without a meaning for a scheduler are accepted, as kube-scheduler does. How gates
+depend on each other is not checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from wharfinger.cli.kube_scheduler.go_types import boolean
+from wharfinger.errors import UsageError
+
+COMPONENT = "kube"
+ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
+_DRA = "dynamic resource allocation is not built: pods with resource claims wait, and say so"
+_ALWAYS = "it is always on here"
+_OWN_WAY = "this scheduler has its own way of doing that, which cannot be switched"
+
+NOT_BUILT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "DRAConsumableCapacity",
+            "DRADeviceBindingConditions",
+            "DRADeviceTaintRules",
+            "DRADeviceTaints",
+            "DRAExtendedResource",
+            "DRAListTypeAttributes",
+            "DRANodeAllocatableResources",
+            "DRAPartitionableDevices",
+            "DRAPrioritizedList",
+            "DRASchedulerFilterTimeout",
+            "DRAWorkloadResourceClaims",
+        ),
+        _DRA,
+    ),
+    "CoordinatedLeaderElection": "coordinated leader election is not built: leave it out",
+    "NodeDeclaredFeatures": "features that nodes declare are not read",
+    "StorageCapacityScoring": "volumes are not scored by capacity",
+    "TaintTolerationComparisonOperators": "tolerations with Lt and Gt are not built",
+}
+"""By gate: why it cannot be switched on. Switched off it is accepted."""
+FIXED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "ClearingNominatedNodeNameAfterBinding",
+            "MatchLabelKeysInPodTopologySpread",
+            "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+            "PodLevelResources",
+        ),
+        _ALWAYS,
+    ),
+    **dict.fromkeys(
+        (
+            "GangScheduling",
+            "GenericWorkload",
+            "NominatedNodeNameForExpectation",
+            "OpportunisticBatching",
+            "SchedulerAsyncAPICalls",
+            "SchedulerAsyncPreemption",
+            "SchedulerPopFromBackoffQ",
+            "TopologyAwareWorkloadScheduling",
+            "WorkloadAwarePreemption",
+        ),
+        _OWN_WAY,
+    ),
+}
+"""By gate: why another value than the default cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGate:
+    """One gate."""
+
+    stage: str
+    """`alpha`, `beta`, `ga` or `deprecated`."""
+    default: bool
+    locked: bool = False
+    """Whether kube-scheduler, too, accepts its default only."""
+
+
+def known_gates() -> Mapping[str, FeatureGate]:
+    """All gates of the release, by name."""
+    text = resources.files(__package__).joinpath("feature_gates.json").read_text(encoding="utf-8")
+    return {name: FeatureGate(**fields) for name, fields in json.loads(text)["gates"].items()}
+
+
+def check_gates(written: Iterable[str]) -> dict[str, bool]:
+    """What `--feature-gates` set. Raises `UsageError` in kube-scheduler's words, and with advice where it cannot be."""
+    gates = known_gates()
+    found: dict[str, bool] = {}
+    for entry in written:
+        component, colon, rest = entry.rpartition(":")
+        if colon and component != COMPONENT:
+            raise UsageError(f"--feature-gates: component not registered: {component}")
+        name, equals, text = (part.strip() for part in rest.partition("="))
+        if not equals:
+            raise UsageError(f"--feature-gates: missing bool value for {name}")
+        if name not in gates:
+            raise UsageError(f"--feature-gates: unrecognized feature gate: {name}")
+        try:
+            value = boolean(text)
+        except ValueError as error:
+            raise UsageError(f"--feature-gates: invalid value of {name}={text}, err: {error}") from None
+        if value != gates[name].default and (why := verdict(name, gates[name], value)):
+            raise UsageError(f"--feature-gates: {why}")
+        found[name] = value
+    return found
+
+
+def verdict(name: str, gate: FeatureGate, value: bool) -> str:
+    """Why a gate cannot have another value than its default; empty where it can."""
+    shown = str(value).lower()
+    if gate.locked:
+        return f"cannot set feature gate {name} to {shown}, feature is locked to {str(gate.default).lower()}"
+    if name in (ALL_ALPHA, ALL_BETA):
+        return f"{name}={shown} is not available: set the gates that are meant, one by one"
+    why = FIXED.get(name, NOT_BUILT.get(name, "") if value else "")
+    return f"{name}={shown} is not available: {why}" if why else ""
