@@ -1,4 +1,5 @@
-# The worker. Built as a wheel first, so that the image holds what is shipped and no compiler.
+# The worker. Built as a wheel first, so that the image holds what is shipped and no compiler. It runs as a user of its
+# own and needs no file that it can write (`--read-only`): Python's bytecode is made here, not at each start.
 #
 #   docker build -t wharfinger .
 #   docker run -e WHARFINGER_ETCD=http://etcd:2379 -e WHARFINGER_TEMPORAL=temporal:7233 wharfinger
@@ -11,7 +12,8 @@ COPY workflows workflows
 COPY activities activities
 COPY tools tools
 COPY examples examples
-RUN python -m venv /opt/wharfinger && /opt/wharfinger/bin/pip install --no-cache-dir --no-compile .
+COPY deploy/temporal deploy/temporal
+RUN python -m venv /opt/wharfinger && /opt/wharfinger/bin/pip install --no-cache-dir .
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/wharfinger /opt/wharfinger
@@ -22,7 +24,7 @@ EXPOSE 10259
 # Alive, not ready: a worker that waits for etcd or Temporal is not helped by being started again. Docker may
 # hand a proxy to every container; it is no way to our own loopback address.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://127.0.0.1:%s/livez' % os.environ.get('WHARFINGER_HEALTH_PORT', '10259'), timeout=2)"]
+    CMD ["python", "-c", "import os, ssl, urllib.request as u; e = os.environ; tls = any(e.get('WHARFINGER_' + n) for n in ('TLS_CERT_FILE', 'CLIENT_CA_FILE', 'STATIC_TOKEN_FILE')); u.build_opener(u.ProxyHandler({}), u.HTTPSHandler(context=ssl._create_unverified_context())).open('http%s://127.0.0.1:%s/livez' % ('s' * tls, e.get('WHARFINGER_HEALTH_PORT', '10259')), timeout=2)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["wharfinger"]
 CMD ["worker"]

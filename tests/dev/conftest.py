@@ -21,8 +21,8 @@ def dev_tree(tmp_path: Path) -> Iterator[NewTree]:
     """
     made: list[DevTree] = []
 
-    def make(workers: int, *, usual_ports: bool = False) -> DevTree:
-        tree = DevTree(tmp_path, workers, usual_ports=usual_ports)
+    def make(workers: int, *, usual_ports: bool = False, own_interpreter: bool = False) -> DevTree:
+        tree = DevTree(tmp_path, workers, usual_ports=usual_ports, own_interpreter=own_interpreter)
         made.append(tree)
         return tree
 

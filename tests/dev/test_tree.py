@@ -41,7 +41,7 @@ def environment(pid: int) -> list[str]:
 
 
 def test_tree_serves_prints_addresses_and_stops_clean(dev_tree: NewTree) -> None:
-    tree = dev_tree(1, usual_ports=True)
+    tree = dev_tree(1, usual_ports=True, own_interpreter=True)
     tree.start()
     ready, known = tree.ready, lives(tree)
 

@@ -38,11 +38,13 @@ DEBUG = "WHARFINGER_DEBUG"
 
 COMMANDS = {
     "worker": "processes.worker",
+    "kube-scheduler": "kube_scheduler.command",
     "agent": "processes.agent",
     "hub": "processes.hub",
     "member": "processes.member",
     "dev": "processes.dev",
     "demo": "processes.demo",
+    "kubernetes": "kubernetes.commands",
     "fleet": "fleet.commands",
     "host": "fleet.hosts",
     "config": "config.commands",

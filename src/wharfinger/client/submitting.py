@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.client.committing import commit, readable, same
+from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.errors import (
     AlreadyExists,
@@ -55,6 +56,7 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     about = reference(checked_object(manifest), "default")
     if about.kind is not POD:
         raise UsageError(f"{about} is no pod")
+    check_written_here(await has_copies(store), "apply", POD)
     if check_fields and (found_wrong := strict.findings(manifest)):
         raise InvalidObject("; ".join(found_wrong))
     obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))

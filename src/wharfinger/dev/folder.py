@@ -4,10 +4,12 @@
 
     <folder>/lock             held while a supervisor lives; one at a time
              ports.json       ports by name, taken again where they are free
-             cluster.json     in which format the cluster keeps pods and nodes, where that is not Kubernetes'
+             cluster.json     in which format the cluster keeps pods and nodes, where that is not Kubernetes', and
+                              whether they are those of an API server here
              processes.json   every process started, so that a later life can end survivors
              etcd/            etcd's data
              temporal.db      Temporal's data
+             kubernetes/      the API server's users, keys and kubeconfig, where one runs
              agent/           the agent's: instances' locks, configurations and logs
              logs/<name>.log  what the processes say (and <name>.log.1, the part before)
 """
@@ -85,11 +87,26 @@ class DataFolder:
 
     def remember_format(self, format_: ClusterFormat) -> None:
         """Keep the format for the next life; a folder without it has Kubernetes' objects."""
+        self._remember("format", None if format_ is ClusterFormat.KUBERNETES else format_.value)
+
+    def kubernetes(self) -> bool | None:
+        """Whether an API server here has the cluster's pods and nodes; None where there is no cluster yet."""
+        if not self.etcd.is_dir():
+            return None
+        return _read(self.root / "cluster.json").get("kubernetes") is True
+
+    def remember_kubernetes(self, kubernetes: bool) -> None:
+        """Keep it for the next life."""
+        self._remember("kubernetes", kubernetes or None)
+
+    def _remember(self, name: str, value: object) -> None:
+        """Keep one field of cluster.json; None removes it, and a file without fields."""
         path = self.root / "cluster.json"
-        if format_ is ClusterFormat.KUBERNETES:
-            path.unlink(missing_ok=True)
+        content = {**_read(path), name: value}
+        if kept := {name: value for name, value in content.items() if value is not None}:
+            write_atomically(path, kept)
         else:
-            write_atomically(path, {"format": format_.value})
+            path.unlink(missing_ok=True)
 
     def processes(self) -> list[ProcessLife]:
         """Processes that were recorded, running or not."""

@@ -3,7 +3,8 @@
 `{"etcd": url, "temporal": "host:port", "namespace": ..., "ui": url, "health": [url, ...],
 "pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`; with a hub
 also `"members": {name: url}`, and the pids `hub`, `member` (all agents of members), `member-1` and `worker-member-1`
-(the etcd and the worker of a member).
+(the etcd and the worker of a member); with an API server also
+`"kubernetes": {"server": url, "kubeconfig": path}`, and the pid `kube-apiserver`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ class ReadyTree:
     """Of the processes that place: by name; empty = there is no hub."""
     members: Mapping[str, str] = field(default_factory=dict)
     """Member cluster -> URL of its own etcd."""
+    kubernetes: Mapping[str, str] = field(default_factory=dict)
+    """URL `server` and path `kubeconfig` of the API server; empty = there is none."""
+    kubernetes_pid: int = 0
 
     def to_mapping(self) -> dict[str, Any]:
         """As in the file."""
@@ -53,6 +57,9 @@ class ReadyTree:
         if self.placing_pids:
             told["pids"] |= self.placing_pids
             told["members"] = dict(self.members)
+        if self.kubernetes:
+            told["pids"]["kube-apiserver"] = self.kubernetes_pid
+            told["kubernetes"] = dict(self.kubernetes)
         return told
 
     def write(self, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from wharfinger.dev.kubernetes_part import NAME
 from wharfinger.dev.tree import DevTree
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class StatusLines:
 
 def _rows(tree: DevTree) -> list[tuple[str, int, str, bool]]:
     addresses = {"etcd": tree.etcd.url, "temporal": f"{tree.temporal.address}, UI {tree.temporal.ui}"}
+    if tree.kubernetes is not None:
+        addresses[NAME] = f"{tree.kubernetes.server.url}, kubeconfig {tree.kubernetes.kubeconfig}"
     servers = [
         (child.spec.name, child.pid, addresses.get(child.spec.name, ""), child.up) for child in tree.supervisor.children
     ]

@@ -3,6 +3,7 @@
 ::
 
     supervisor ─► etcd, Temporal, agent ─► instances of the common fleet (`dev.instances` looks at them)
+              └─► an API server, whose pods they schedule, where one is wanted (`dev.kubernetes_part`)
 
 Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. A program that
 opens a tree must do so on the main thread (children die with the thread that started them).
@@ -21,11 +22,12 @@ from pathlib import Path
 
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER
-from wharfinger.dev import asking, binaries, common_fleet, ports, processes
+from wharfinger.dev import asking, binaries, common_fleet, kubernetes_part, ports, processes
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
 from wharfinger.dev.instances import InstanceFollower
+from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.progress import ProgressListener
 from wharfinger.dev.ready_file import ReadyTree
@@ -39,6 +41,8 @@ ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
 UI_PORT = 8233
 HEALTH_PORT = 10259
+OWN = ("etcd", "temporal", "agent", kubernetes_part.NAME)
+"""Processes that place nothing on members."""
 HOST = "dev"
 """The agent's name among the hosts."""
 STOP_INSTANCES = 8.0
@@ -87,6 +91,10 @@ class DevSettings:
     """Whether a hub decides placements."""
     members: int = 0
     """Member clusters, with an etcd each; they need a hub."""
+    kubernetes: bool = False
+    """Whether an API server has the cluster's pods and nodes, and etcd copies of them."""
+    kubernetes_port: int | None = None
+    """Of the API server; as `etcd_port`."""
     temporal_address: str = ""
     """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 
@@ -97,11 +105,18 @@ class Servers:
 
     etcd: Path
     temporal: Path
+    kube_apiserver: Path | None = None
+    """None = not wanted."""
 
 
-def prepare(progress: ProgressListener) -> Servers:
-    """Make sure of the servers (minutes, the first time); raises `ServerError`."""
-    return Servers(etcd=binaries.locate(binaries.ETCD, progress), temporal=binaries.locate(binaries.TEMPORAL, progress))
+def prepare(progress: ProgressListener, *, kubernetes: bool = False) -> Servers:
+    """Make sure of the servers (minutes, the first time); raises `ServerError`. `kubernetes`: an API server, too."""
+    kube_apiserver = kubernetes_part.executable() if kubernetes else None
+    return Servers(
+        etcd=binaries.locate(binaries.ETCD, progress),
+        temporal=binaries.locate(binaries.TEMPORAL, progress),
+        kube_apiserver=kube_apiserver,
+    )
 
 
 @dataclass(slots=True)
@@ -121,6 +136,7 @@ class DevTree:
     """Servers that were up: from then on they keep their ports, whatever happens."""
     placing: PlacingPart | None = None
     """The hub, and what it places on."""
+    kubernetes: KubernetesPart | None = None
     instances: InstanceFollower = field(init=False)
     """The workers: those of the common fleet, in slot order."""
     store: EtcdStore | None = None
@@ -145,9 +161,16 @@ class DevTree:
             temporal_pid=pids.get("temporal", 0),
             agent_pid=pids.get("agent", 0),
             worker_pids=tuple(instance.pid for instance in instances),
-            placing_pids={name: pid for name, pid in pids.items() if name not in ("etcd", "temporal", "agent")},
+            placing_pids={name: pid for name, pid in pids.items() if name not in OWN},
             members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
+            kubernetes=self._kubernetes(),
+            kubernetes_pid=pids.get(kubernetes_part.NAME, 0),
         )
+
+    def _kubernetes(self) -> dict[str, str]:
+        if self.kubernetes is None:
+            return {}
+        return {"server": self.kubernetes.server.url, "kubeconfig": str(self.kubernetes.kubeconfig)}
 
     def changed(self) -> None:
         """A process was started, came up or ended: keep the record of processes, and tell when all is up."""
@@ -175,6 +198,7 @@ class DevTree:
         """Start everything, in order; raises `ServerError` naming what did not come up."""
         deadline = time.monotonic() + START_WITHIN
         self.folder.remember_format(self.settings.format)
+        self.folder.remember_kubernetes(self.settings.kubernetes)
         await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic(), tries=TRIES)
         self.settled.add("etcd")
         if not self.settings.temporal_address:
@@ -188,6 +212,10 @@ class DevTree:
         )
         self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
         await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
+        await kubernetes_part.check_installation(self.store, self.folder, kubernetes=self.settings.kubernetes)
+        if self.kubernetes is not None:
+            await self.supervisor.start(self.kubernetes.spec(), within=deadline - time.monotonic(), tries=TRIES)
+            self.kubernetes.came_up(without_kubelets=self.settings.eviction == "immediate")
         if not await common_fleet.want(self.store, self.settings.workers):
             self.supervisor.say(
                 f"The fleet {COMMON} is being deleted: there are no workers until you start again when it is gone, or "
@@ -233,7 +261,10 @@ class DevTree:
         servers = {child.spec.name: child for child in self.supervisor.children}
         members = self.placing.names if self.placing is not None else []
         workers = [f"worker-{name}" for name in members]
-        for names in (["agent", "hub", "member", *workers], ["temporal", *members], ["etcd"]):
+        if self.kubernetes is not None:
+            await self.kubernetes.stop()
+        last = ["temporal", kubernetes_part.NAME, *members]
+        for names in (["agent", "hub", "member", *workers], last, ["etcd"]):
             await self.supervisor.stop([servers[name] for name in names if name in servers])
             name = names[0]
             if name == "agent" and self._following is not None:
@@ -301,6 +332,7 @@ class DevTree:
                 f"--lease-ttl={self.settings.lease_ttl:g}",
                 *self._config(),
                 *self._format(),
+                *([f"--kubeconfig={self.kubernetes.kubeconfig}"] if self.kubernetes is not None else []),
                 f"--eviction={self.settings.eviction}",
                 f"--cohorts={self.settings.cohorts}",
                 f"--max-txn-ops={MAX_TXN_OPS}",
@@ -388,6 +420,9 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
         temporal=temporal,
     )
     supervisor.changed = tree.changed
+    if settings.kubernetes:
+        program = servers.kube_apiserver or kubernetes_part.executable()
+        tree.kubernetes = KubernetesPart.of(folder, program, lambda: tree.etcd.url, settings.kubernetes_port)
     if settings.hub or settings.members:
         tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host)
     return tree

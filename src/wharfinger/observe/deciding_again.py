@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
+from wharfinger.engine.pods.extending import answered
 from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
@@ -40,14 +42,25 @@ def decision_of(attempts: Sequence[Attempt], key: PodKey, number: int | None) ->
     raise NotFound(f"{which} of pod {key} {'came to no decision' if number else 'has come to a decision'}")
 
 
-async def decide_again(store: Store, key: PodKey, outcome: Placed | Refused, load: LoadProfiles) -> Recomputation:
-    """Decide again what was recorded.
+async def decide_again(
+    store: Store,
+    key: PodKey,
+    outcome: Placed | Refused,
+    load: LoadProfiles,
+    answers: ExtenderAnswers = NO_ANSWERS,
+) -> Recomputation:
+    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked.
 
     Raises `NotFound`, saying why, when the state or the profile is gone, `ConfigurationError` when its plugins are not
     installed here, `PluginError`, `StoreError`.
     """
     profile = await _profile(store, outcome, load)
-    return recompute(await read_past(store, outcome.computation.revision), key, outcome, profile)
+    past = await read_past(store, outcome.computation.revision)
+    try:
+        said = answered(answers)
+    except (TypeError, ValueError) as error:
+        raise InvalidObject(f"the recorded answers of extenders cannot be read: {error}") from error
+    return recompute(past, key, outcome, profile, verdicts=said.verdicts, preemption=said.preemption)
 
 
 def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:

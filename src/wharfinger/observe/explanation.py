@@ -14,6 +14,10 @@ from typing import Any
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import Pod
 from wharfinger.observe.history import Attempt, Step
+from wharfinger.observe.upstream_pods import UpstreamStory
+
+PROMISED = "promised"
+"""State of a pod whose bind the Kubernetes API has not shown yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Explanation:
     """Why nothing is tried: an unserved scheduler name, the pod's scheduling gates, or what its gang lacks."""
     query: str = ""
     """Finds all of its runs in the Temporal UI."""
+    upstream: UpstreamStory | None = None
+    """What the Kubernetes API shows of it; None where there is none."""
 
 
 def explain(
@@ -106,6 +112,7 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "held": explanation.held,
         "missing": list(explanation.missing),
         "query": explanation.query,
+        "upstream": explanation.upstream.to_plain() if explanation.upstream is not None else None,
         "record": explanation.record.model_dump(mode="json") if explanation.record else None,
         "attempts": [_attempt(attempt) for attempt in explanation.attempts],
     }

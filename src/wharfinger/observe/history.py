@@ -10,14 +10,19 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
+
+C = TypeVar("C", bound=Contract)
 
 _CAUSES = {
     "gang complete": "started when enough members of the gang were there",
@@ -38,7 +43,7 @@ class Step:
     """Something that an attempt did, and how long it took."""
 
     name: str
-    """`backed off`, `place`, `bind`, `record_refusal`, `evict` or `waited`."""
+    """`backed off`, `place`, `ask_extenders`, `bind`, `record_refusal`, `evict` or `waited`."""
     started: datetime
     seconds: float | None
     """None while it goes on."""
@@ -69,6 +74,8 @@ class Attempt:
     """What happened on the way of the bind."""
     after_cohort: str = ""
     """`<workflow id>@<run id>` of the cohort that left the pod to this chain; empty for none."""
+    answers: ExtenderAnswers = NO_ANSWERS
+    """Of extenders, by which the last `place` decided."""
 
     @property
     def refusals(self) -> dict[str, dict[str, int]]:
@@ -149,6 +156,8 @@ class _Reader:
         self._scheduled: dict[int, tuple[str, datetime]] = {}
         self._tries: dict[int, int] = {}
         self._parked_at: datetime | None = None
+        self._asked: AskExtenders | None = None
+        """What the last `place` answered, where that is a question to extenders."""
         self._task_started = _time(event)
 
     def read(self, event: HistoryEvent) -> None:
@@ -181,12 +190,19 @@ class _Reader:
         if marker.HasField("failure"):
             detail = f"failed: {marker.failure.message}"
         else:
-            self.attempt.placement = _first(marker.details["result"].payloads) or {}
-            self.attempt.message = self.attempt.placement.get("message", "")
-            self.attempt.node = self.attempt.placement.get("node")
-            detail = self.attempt.placement.get("kind", "")
+            detail = self._decided(_first(marker.details["result"].payloads) or {})
         seconds = (_time(event) - self._task_started).total_seconds()
         self.attempt.steps.append(Step("place", self._task_started, seconds, detail=detail))
+
+    def _decided(self, answer: dict[str, Any]) -> str:
+        """Take in what `place` answered: of which kind it is."""
+        kind = str(answer.get("kind", ""))
+        self._asked = _read(AskExtenders, answer) if kind == "ask" else None
+        if kind != "ask":  # a question is no decision yet
+            self.attempt.placement = answer
+            self.attempt.message = answer.get("message", "")
+            self.attempt.node = answer.get("node")
+        return kind
 
     def _acted(self, event: HistoryEvent) -> None:
         """An ordinary activity ended."""
@@ -196,12 +212,22 @@ class _Reader:
             detail = answer.get("kind", "")
             self.attempt.notes += tuple(answer.get("notes", ()))
             self.attempt.node = answer.get("node") or self.attempt.node
+            if detail == "answered":
+                self._answered(answer)
+            elif detail == "failed":
+                detail = f"failed: {answer.get('message', '')}"
         else:
             failed = event.activity_task_failed_event_attributes
             number, detail = failed.scheduled_event_id, f"failed: {failed.failure.message}"
         name, began = self._scheduled.get(number, ("activity", _time(event)))
         seconds = (_time(event) - began).total_seconds()
         self.attempt.steps.append(Step(name, began, seconds, self._tries.get(number, 1), detail))
+
+    def _answered(self, answer: dict[str, Any]) -> None:
+        """Take in what extenders answered."""
+        answered = _read(ExtendersAnswered, answer)
+        if self._asked is not None and answered is not None:
+            self.attempt.answers = self.attempt.answers.with_one(self._asked, answered)
 
     def _published(self, event: HistoryEvent) -> None:
         fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
@@ -290,6 +316,14 @@ def results(events: Iterable[HistoryEvent], activity: str) -> list[Any]:
             if names.get(completed.scheduled_event_id) == activity:
                 found.append(_first(completed.result.payloads))
     return found
+
+
+def _read(model: type[C], plain: dict[str, Any]) -> C | None:
+    """The contract; None for what is none, as no release of ours wrote it."""
+    try:
+        return model.model_validate(plain)
+    except ValidationError:
+        return None
 
 
 def _first(payloads: Sequence[Payload]) -> Any:

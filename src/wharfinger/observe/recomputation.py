@@ -15,6 +15,7 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
@@ -77,8 +78,19 @@ class Recomputation:
     """What one should know of it, in sentences."""
 
 
-def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile: Profile) -> Recomputation:
-    """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`."""
+def recompute(
+    state: PastState,
+    key: PodKey,
+    outcome: Placed | Refused,
+    profile: Profile,
+    *,
+    verdicts: ExtenderVerdicts | None = None,
+    preemption: PreemptionVerdicts | None = None,
+) -> Recomputation:
+    """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`.
+
+    `verdicts` and `preemption`: what extenders were recorded to say; no extender is called.
+    """
     computation = outcome.computation
     cache = _cache(state)
     pod = _subject(cache, state.revision, key, outcome)
@@ -92,8 +104,16 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
     preference = _preference(snapshot, computation, notes)
     evaluation = profile.evaluate(
-        pod, snapshot, start=computation.start, preference=preference, domain=_domain(snapshot, computation)
+        pod,
+        snapshot,
+        start=computation.start,
+        preference=preference,
+        domain=_domain(snapshot, computation),
+        verdicts=verdicts,
+        preemption=preemption,
     )
+    extenders = tuple(one.extender for one in verdicts.verdicts) if verdicts is not None else ()
+    scoring = tuple(one.extender for one in verdicts.verdicts if one.scores) if verdicts is not None else ()
     recomputed = _decided(evaluation)
     same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
     if evaluation.refused_before_filtering:
@@ -108,10 +128,10 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         recorded=recorded,
         recomputed=recomputed,
         same=same,
-        filters=tuple(profile.at.get("filter", ())),
+        filters=(*profile.at.get("filter", ()), *extenders),
         skipped=tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters),
         refused_by=evaluation.refused_before_filtering,
-        scorers=tuple(profile.at.get("score", ())),
+        scorers=(*profile.at.get("score", ()), *scoring),
         nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)),
         notes=tuple(notes),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
 from wharfinger.runtime.logs import bound
@@ -83,8 +83,8 @@ def test_the_folder_of_dev_has_the_agents_in_it_and_etcd_may_be_away(outside: Sh
 
 def test_follow_goes_on_over_a_log_that_is_emptied(shell: Shell, fleet: Records, tmp_path: Path) -> None:
     log = said(tmp_path, fleet.tenant, 3, "one\n" * 100)
-    command = [sys.executable, "-m", "wharfinger.cli.main", "fleet", "logs", fleet.tenant, "7", "-f", "--tail", "1"]
-    with subprocess.Popen([*command, "--data-dir", str(tmp_path)], stdout=subprocess.PIPE, text=True) as follow:
+    command = [*forked.COMMAND, "fleet", "logs", fleet.tenant, "7", "-f", "--tail", "1", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, env=forked.variables(), stdout=subprocess.PIPE, text=True) as follow:
         assert follow.stdout is not None
         assert follow.stdout.readline() == "one\n"
         log.write_text("two\n")

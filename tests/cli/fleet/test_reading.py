@@ -7,7 +7,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, ago, remove, status
 from tests.conftest import free_port, start_etcd
 from tests.patience import patient
 from wharfinger.model.rollout import Running
-
-MAIN = [sys.executable, "-m", "wharfinger.cli.main"]
 
 
 @pytest.fixture
@@ -107,7 +105,11 @@ def test_status_shows_slots_conditions_and_waits(shell: Shell, url: str, fleet: 
 def test_status_watch_prints_again_what_changed(shell: Shell, url: str, fleet: Records) -> None:
     fleet.fleet(replicas=1).grant(0).instance(0, state="starting").write(url)
     with subprocess.Popen(
-        [*MAIN, "fleet", "status", "-w", fleet.tenant], stdout=subprocess.PIPE, text=True, bufsize=1
+        [*forked.COMMAND, "fleet", "status", "-w", fleet.tenant],
+        env=forked.variables(),
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
     ) as watch:
         assert watch.stdout is not None
         assert any("0 ready" in line for line in iter(watch.stdout.readline, ""))
@@ -146,10 +148,10 @@ def on_a_terminal(fleet: Records, lines: int) -> Iterator[tuple[subprocess.Popen
     """`fleet status -w` on a terminal of so many lines, and the end of it that shows what it writes."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*MAIN, "fleet", "status", "-w", fleet.tenant],
+        [*forked.COMMAND, "fleet", "status", "-w", fleet.tenant],
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": str(lines)},
+        env=forked.variables({**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": str(lines)}),
     ) as watch:
         os.close(theirs)
         yield watch, ours
@@ -205,8 +207,14 @@ def test_host_list_shows_agents_and_cordons(shell: Shell, url: str, fleet: Recor
 
 
 def waiting_for(fleet: Records, *options: str) -> subprocess.Popen[str]:
-    command = [*MAIN, "fleet", "wait", fleet.tenant, *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+    return subprocess.Popen(
+        [*forked.COMMAND, "fleet", "wait", fleet.tenant, *options],
+        env=forked.variables(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
 
 
 def test_wait_ends_when_it_is_so(shell: Shell, url: str, fleet: Records) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import forked
 from tests.cli.conftest import Shell
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.search import decisions_query
@@ -159,8 +160,8 @@ def test_get_invalid_lists_what_cannot_be_read_with_its_reason(shell: Shell, url
 
 def test_get_watch_goes_on_with_every_change(shell: Shell, url: str) -> None:
     shell("apply", "-f", shell.file([shell.pod("a")]))
-    command = [sys.executable, "-m", "wharfinger.cli.main", "get", "pods", "-w", "-n", shell.namespace]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as watch:
+    command = [*forked.COMMAND, "get", "pods", "-w", "-n", shell.namespace]
+    with subprocess.Popen(command, env=forked.variables(), stdout=subprocess.PIPE, text=True, bufsize=1) as watch:
         assert watch.stdout is not None
         assert watch.stdout.readline().startswith("NAMESPACE")
         assert watch.stdout.readline().split()[1:3] == ["a", "Pending"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import uuid
 from dataclasses import dataclass
 
+from tests import forked
 from tests.conftest import EtcdServer, TemporalServer
 from tests.engine.conftest import pod_object
 from tests.workflows.conftest import Stage, refused, stage
@@ -31,11 +31,9 @@ async def wharfinger(etcd: EtcdServer, temporal: TemporalServer, *arguments: str
     """Run the command in a process of its own."""
     servers = {"WHARFINGER_ETCD": etcd.url, "WHARFINGER_TEMPORAL": temporal.address}
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "wharfinger",
+        *forked.COMMAND,
         *arguments,
-        env=os.environ | servers,
+        env=forked.variables(os.environ | servers),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -18,6 +18,7 @@ from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
+from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import WharfingerError
 from wharfinger.manifests.kinds import PRIORITY_CLASS
 from wharfinger.manifests.times import rfc3339
@@ -52,6 +53,8 @@ def apply(
     allocatable. A fleet keeps what `fleet apply` keeps. In a cluster of the format rk8s, pods and nodes are rk8s' YAML
     documents; a new one is stored as it stands in its file.
 
+    Where a Kubernetes API is the store, its kinds are refused: use kubectl, or `wharfinger kubernetes apply`.
+
     An object that cannot be read or stored is refused, and so is one that --validate refuses. The others are written,
     and the exit code is 1.
     """
@@ -79,6 +82,9 @@ async def _apply(
         manifests = load(files, namespace, judged=True, format_=store.format)
         if not manifests:
             raise WharfingerError("no objects found")
+        copies = await has_copies(store)
+        for about in [manifest.about for manifest in manifests if manifest.about is not None]:
+            check_written_here(copies, "apply", about.kind)
         for manifest in manifests if validate is Validation.WARN else ():
             warn(str(manifest.about), manifest.findings)
         with _progress(len(manifests)) as advance:

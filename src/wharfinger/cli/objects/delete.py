@@ -11,6 +11,7 @@ import typer
 from wharfinger.cli.files import contents_of, load
 from wharfinger.cli.objects.stored import check_kind
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import UsageError
 from wharfinger.manifests import documents, kinds, merge
 from wharfinger.manifests.kinds import Reference
@@ -104,7 +105,9 @@ async def _delete_named(connection: ConnectionOptions, objects: list[Reference],
 
 
 async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: bool) -> bool:
-    missing = False
+    missing, objects, copies = False, list(objects), await has_copies(store)
+    for about in objects:
+        check_written_here(copies, "delete", about.kind)
     for about in objects:
         if about.kind is kinds.FLEET:
             missing |= not await _delete_fleet(store, about, ignore_not_found)

@@ -76,7 +76,7 @@ def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
     return (
         pod.namespace,
         pod.name,
-        pod_status(pod),
+        "Promised" if stored.promised and not pod.deletion_timestamp else pod_status(pod),
         pod.node_name or _NONE,
         age(pod.creation_timestamp, now),
         pod_reason(pod),

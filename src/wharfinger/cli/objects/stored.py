@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import PriorityClass, PriorityClasses, resolve
+from wharfinger.observe.upstream_pods import promise_of, promises_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -32,6 +33,8 @@ class Stored:
     invalid: str = ""
     format: ObjectFormat = KUBERNETES
     """Of the object."""
+    promised: bool = False
+    """Whether the bind of a pod is in etcd, and the Kubernetes API has not shown it yet."""
 
     def mapping(self) -> Mapping[str, Any]:
         """The object itself, with the etcd revision as `resourceVersion`; empty when it is none.
@@ -106,6 +109,11 @@ def refused(found: Stored, record: AttemptRecord | None) -> Stored:
     return replace(found, pod=replace(pod, condition=condition, nominated_node_name=record.nominated_node))
 
 
+def promised(found: Stored, promises: Container[PodKey]) -> Stored:
+    """The same; a pod with whether its bind is promised only."""
+    return replace(found, promised=True) if found.pod is not None and found.pod.key in promises else found
+
+
 async def priority_classes(store: Store) -> PriorityClasses:
     """The stored PriorityClasses that can be read; none where priorities do not depend on them."""
     if not format_of(store.format).has_surroundings:
@@ -120,8 +128,9 @@ async def listing(store: Store, kind: Kind, namespace: str = "") -> AsyncIterato
     format_ = format_of(store.format)
     classes = await priority_classes(store) if kind is POD else PriorityClasses()
     records = await attempt_records(store) if kind is POD and not format_.marks_pods else {}
+    promises = await promises_of(store, namespace) if kind is POD and format_.marks_pods else {}
     async for page in store.list(keys.stored_prefix(kind.folder, namespace)):
-        found = (resolved(read(kind, kv, format_), classes) for kv in page.items)
+        found = (promised(resolved(read(kind, kv, format_), classes), promises) for kv in page.items)
         yield page.revision, [refused(entry, records.get((entry.namespace, entry.name))) for entry in found]
 
 
@@ -143,6 +152,8 @@ async def one(store: Store, kind: Kind, namespace: str, name: str) -> Stored:
     stored = read(kind, found.kv, format_of(store.format))
     if kind is POD and not stored.format.marks_pods:
         stored = refused(stored, await record_of(store, stored))
+    if stored.pod is not None and stored.format.marks_pods and await promise_of(store, stored.pod.key) is not None:
+        stored = replace(stored, promised=True)
     asks = stored.pod is not None and stored.pod.class_terms is not None
     return resolved(stored, await priority_classes(store)) if asks else stored
 

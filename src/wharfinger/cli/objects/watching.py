@@ -1,8 +1,8 @@
 """`wharfinger get --watch`: the table first, then a row for every change.
 
 A node's row is printed again when its own object or what its pods use changes, and a pod's when its attempt record
-changes, where pods do not carry refusals themselves. When etcd has compacted
-what was to be watched next, the list is printed anew. Priority classes are those of the list.
+changes, where pods do not carry refusals themselves, or when the Kubernetes API has shown its promised bind. When etcd
+has compacted what was to be watched next, the list is printed anew. Priority classes are those of the list.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from wharfinger.cli.objects.stored import (
     attempt_records,
     every,
     priority_classes,
+    promised,
     read,
     record_in,
     record_key,
@@ -27,12 +28,14 @@ from wharfinger.cli.objects.stored import (
 )
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain
+from wharfinger.client.installations import has_copies
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import Compacted
 from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.kinds import NODE, POD, Kind
 from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PriorityClasses
+from wharfinger.observe.upstream_pods import promised_pod, promises_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 
@@ -42,12 +45,17 @@ async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
-        view = _View(kind, namespace, name, output, format_of(store.format))
-        while True:
-            try:
-                await _follow(store, view)
-            except Compacted:
-                continue
+        await show_changes(store, kind, namespace, name, output)
+
+
+async def show_changes(store: Store, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    """The same, of a store that is open."""
+    view = _View(kind, namespace, name, output, format_of(store.format))
+    while True:
+        try:
+            await _follow(store, view)
+        except Compacted:
+            continue
 
 
 async def _follow(store: Store, view: _View) -> None:
@@ -59,6 +67,8 @@ async def _follow(store: Store, view: _View) -> None:
         view.usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
     if view.kind is POD:
         view.classes = await priority_classes(store)
+        view.promises = set(await promises_of(store))
+        prefix = keys.ROOT if await has_copies(store) else prefix
     if view.reads_records:
         prefix = keys.ROOT
         view.records = await attempt_records(store)
@@ -77,6 +87,8 @@ class _View:
         self.reads_records = kind is POD and not format_.marks_pods
         """Whether rows of pods show what their attempt records hold."""
         self.records: dict[tuple[str, str], AttemptRecord] = {}
+        self.promises: set[PodKey] = set()
+        """Pods whose bind the Kubernetes API has not shown yet."""
         self.namespace = namespace
         self.usage = Usage()
         self.classes = PriorityClasses()
@@ -102,6 +114,9 @@ class _View:
             if self.reads_records and (pod := record_key(event.kv)) is not None:
                 self._record_changed(event, pod, changed)
         for event in events:
+            if self.kind is POD and (promised_one := promised_pod(event.kv.key)) is not None:
+                self._promise_changed(event, promised_one, changed)
+        for event in events:
             if event.kv.key.startswith(self._prefix):
                 self._take(event, changed)
             elif self.kind is NODE and event.kv.key.startswith(keys.PODS):
@@ -124,7 +139,7 @@ class _View:
             self._known[event.kv.key] = changed[event.kv.key] = entry
 
     def _read(self, kv: KeyValue) -> Stored:
-        entry = resolved(read(self.kind, kv, self.format), self.classes)
+        entry = promised(resolved(read(self.kind, kv, self.format), self.classes), self.promises)
         return refused(entry, self.records.get((entry.namespace, entry.name)))
 
     def _record_changed(self, event: Event, pod: tuple[str, str], changed: dict[str, Stored]) -> None:
@@ -135,6 +150,12 @@ class _View:
             self.records.pop(pod, None)
         before = self._known.get(keys.pod(*pod))
         if before is not None and record is not None and (now := self._read(before.kv)).pod != before.pod:
+            self._known[now.kv.key] = changed[now.kv.key] = now
+
+    def _promise_changed(self, event: Event, pod: PodKey, changed: dict[str, Stored]) -> None:
+        (self.promises.discard if event.deleted else self.promises.add)(pod)
+        before = self._known.get(keys.pod(*pod))
+        if before is not None and (now := self._read(before.kv)).promised != before.promised:
             self._known[now.kv.key] = changed[now.kv.key] = now
 
     def _pod_changed(self, event: Event) -> tuple[str, ...]:

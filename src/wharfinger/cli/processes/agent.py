@@ -54,11 +54,13 @@ from wharfinger.cli.processes.process_options import (
     format_arguments,
     node_eviction_arguments,
 )
+from wharfinger.cli.processes.serving_options import ServingChoices, serves
+from wharfinger.cli.processes.upstream_options import check_alone, schedules_kubernetes, upstream_arguments
 from wharfinger.contracts.names import check_tenant_label
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.names import is_dns_subdomain
-from wharfinger.settings import AgentSettings, LeaseSettings
+from wharfinger.settings import AgentSettings, LeaseSettings, UpstreamSettings
 
 _DEFAULTS = AgentSettings(host="", data_dir=Path())
 
@@ -69,6 +71,8 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
+@serves
+@schedules_kubernetes
 def agent(
     *,
     host: Annotated[
@@ -146,6 +150,8 @@ def agent(
     compatible: CompatibleOption = False,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
     connection: ConnectionOptions,
+    serving: ServingChoices,
+    upstream: UpstreamSettings | None,
 ) -> None:
     """Run scheduler instances on this host, as fleets want them: one agent a host.
 
@@ -162,6 +168,7 @@ def agent(
     from wharfinger.agent import run_agent
     from wharfinger.observe.logs import quiet_sdk, write_lines
 
+    check_alone(upstream, format_, node_evictions=bool(lost_pods or lost_after or taint_eviction))
     settings = AgentSettings(
         host=host_name(host),
         data_dir=data_dir,
@@ -191,15 +198,18 @@ def agent(
                 ["--plugins=all"] if plugins is PluginPackages.ALL else []
             ),  # a release before this one has no such option
             *([f"--end-with={end_with}"] if end_with else []),
+            *serving.arguments(),
+            *upstream_arguments(upstream),
         ),
+        upstream=upstream,
         lease=LeaseSettings(ttl=lease_ttl),
         host_lost=host_lost,
         tenant_label=tenant_label,
         stop_instances=stop_instances,
     )
-    write_lines(log_level.value)
+    write_lines(log_level.value, serving.logging_format.value)
     quiet_sdk()
-    code = uvloop.run(run_agent(settings))
+    code = uvloop.run(run_agent(settings, serving.at(bind_address, health_port)))
     if code:
         raise typer.Exit(code)
 

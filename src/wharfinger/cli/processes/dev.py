@@ -121,6 +121,19 @@ def dev(
             min=0, max=16, metavar="N", help="Run a hub and so many member clusters, each with an etcd of its own."
         ),
     ] = 0,
+    kubernetes: Annotated[
+        bool | None,
+        typer.Option(
+            "--kubernetes/--no-kubernetes",
+            help="Run a Kubernetes API server too, whose pods the workers schedule. Its kubeconfig is written into the "
+            "data folder.",
+            show_default="as in the folder; --no-kubernetes in a new one",
+        ),
+    ] = None,
+    kubernetes_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of the API server.", show_default="6443 if free"),
+    ] = None,
 ) -> None:
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
@@ -137,7 +150,17 @@ def dev(
     from wharfinger.profiles import load_configuration
 
     tune_garbage_collection()
-    chosen = _format_of(DataFolder(data_dir.resolve()), format_)
+    folder = DataFolder(data_dir.resolve())
+    chosen = _format_of(folder, format_)
+    with_api = _with_api(folder, kubernetes, chosen)
+    if with_api and (hub or members):
+        raise UsageError("--hub and --members exclude --kubernetes: a hub keeps what it places in its own etcd")
+    if with_api and (lost_pods or lost_after or taint_eviction):
+        raise UsageError(
+            "--lost-pods, --lost-after and --taint-eviction exclude --kubernetes: Kubernetes' controllers do that"
+        )
+    if kubernetes_port is not None and not with_api:
+        raise UsageError("--kubernetes-port goes with --kubernetes")
     if (hub or members) and chosen is not ClusterFormat.KUBERNETES:
         raise UsageError(f"--hub and --members: placements are not kept in a cluster of the format {chosen}")
     # Better reported here than by workers that do not come up.
@@ -166,11 +189,13 @@ def dev(
         ),
         hub=hub or members > 0,
         members=members,
+        kubernetes=with_api,
+        kubernetes_port=kubernetes_port,
     )
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
             ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
-    asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr))))
+    asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr), kubernetes=with_api)))
 
 
 def _format_of(folder: DataFolder, asked: ClusterFormat | None) -> ClusterFormat:
@@ -184,6 +209,18 @@ def _format_of(folder: DataFolder, asked: ClusterFormat | None) -> ClusterFormat
     return asked or known or ClusterFormat.KUBERNETES
 
 
+def _with_api(folder: DataFolder, asked: bool | None, format_: ClusterFormat) -> bool:
+    """Whether an API server has the pods of the folder's cluster. Raises `UsageError` when that cannot be as asked."""
+    from wharfinger.dev.kubernetes_part import other_store
+
+    known = folder.kubernetes()
+    if asked and format_ is not ClusterFormat.KUBERNETES:
+        raise UsageError(f"--kubernetes: an API server has Kubernetes' objects, and the format here is {format_}")
+    if None not in (asked, known) and asked is not known:
+        raise UsageError(other_store(folder.root, kubernetes=bool(known)))
+    return bool(asked if known is None else known)
+
+
 async def _run(settings: DevSettings, servers: Servers) -> None:
     from wharfinger.dev.status import StatusLines
     from wharfinger.dev.tree import running
@@ -192,7 +229,8 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
     stopping = Stopping()
     status = StatusLines(sys.stdout)
     with suppress(asyncio.CancelledError), stopping, status:
-        status.say("Starting etcd, Temporal, an agent and its workers: a few seconds ...")
+        api = "an API server, " if settings.kubernetes else ""
+        status.say(f"Starting etcd, Temporal, {api}an agent and its workers: a few seconds ...")
         async with running(settings, servers, say=status.say) as tree:
             stopping.tree = tree
             status.show(tree)
@@ -222,7 +260,15 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
     folder = "quickstart" if settings.format is ClusterFormat.KUBERNETES else f"{settings.format}/quickstart"
     example = shlex.quote(os.path.relpath(binaries.examples() / folder))
-    lines += [f"  wharfinger apply -f {example}     # four nodes, three pods", "  wharfinger get pods -w"]
+    if tree.kubernetes is not None:
+        kubeconfig = shlex.quote(os.path.relpath(tree.kubernetes.kubeconfig))
+        lines += [
+            f"  export KUBECONFIG={kubeconfig}",
+            f"  wharfinger kubernetes apply -f {example}     # or kubectl apply: four nodes, three pods",
+        ]
+    else:
+        lines.append(f"  wharfinger apply -f {example}     # four nodes, three pods")
+    lines.append("  wharfinger get pods -w")
     if settings.members:
         placement = shlex.quote(os.path.relpath(binaries.examples() / "placement-live"))
         lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]

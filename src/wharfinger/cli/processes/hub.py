@@ -16,6 +16,7 @@ from wharfinger.cli.processes.process_options import (
     Level,
     LogLevel,
 )
+from wharfinger.cli.processes.serving_options import ServingChoices, serves
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.names import is_dns_subdomain
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
+@serves
 def hub(
     *,
     name: Annotated[
@@ -42,6 +44,7 @@ def hub(
     end_with: Annotated[int, typer.Option(min=0, metavar="PID", hidden=True, help="Ends at once when this does.")] = 0,
     format_: FormatOption = ClusterFormat.KUBERNETES,
     connection: ConnectionOptions,
+    serving: ServingChoices,
 ) -> None:
     """Decide which member clusters placements get, and deliver them; several hubs share the work.
 
@@ -70,8 +73,8 @@ def hub(
         health_port=health_port,
         lease=LeaseSettings(ttl=lease_ttl),
     )
-    write_lines(log_level.value)
+    write_lines(log_level.value, serving.logging_format.value)
     quiet_sdk()
-    code = uvloop.run(run_hub(settings))
+    code = uvloop.run(run_hub(settings, serving.at(bind_address, health_port)))
     if code:
         raise typer.Exit(code)

@@ -17,6 +17,7 @@ from wharfinger.cli.processes.process_options import (
     Level,
     LogLevel,
 )
+from wharfinger.cli.processes.serving_options import ServingChoices, serves
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.settings import LeaseSettings, MemberAgentSettings
 
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
+@serves
 def member(
     *,
     members_dir: Annotated[
@@ -50,6 +52,7 @@ def member(
     end_with: Annotated[int, typer.Option(min=0, metavar="PID", hidden=True, help="Ends at once when this does.")] = 0,
     format_: FormatOption = ClusterFormat.KUBERNETES,
     connection: ConnectionOptions,
+    serving: ServingChoices,
 ) -> None:
     """Join member clusters to the hub, apply what placements deliver, and report what each has.
 
@@ -74,8 +77,8 @@ def member(
         lease=LeaseSettings(ttl=lease_ttl),
         report_every=report_every,
     )
-    write_lines(log_level.value)
+    write_lines(log_level.value, serving.logging_format.value)
     quiet_sdk()
-    code = uvloop.run(run_members(settings))
+    code = uvloop.run(run_members(settings, serving.at(bind_address, health_port)))
     if code:
         raise typer.Exit(code)

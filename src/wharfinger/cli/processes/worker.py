@@ -44,10 +44,12 @@ from wharfinger.cli.processes.process_options import (
     eviction_of,
     node_evictions,
 )
+from wharfinger.cli.processes.serving_options import ServingChoices, serves
+from wharfinger.cli.processes.upstream_options import check_alone, schedules_kubernetes
 from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
 from wharfinger.errors import ServerError, UsageError
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
+from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings, UpstreamSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -70,6 +72,8 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
+@serves
+@schedules_kubernetes
 def worker(
     *,
     dispatch: Annotated[
@@ -141,6 +145,8 @@ def worker(
         ),
     ] = 0,
     connection: ConnectionOptions,
+    serving: ServingChoices,
+    upstream: UpstreamSettings | None,
 ) -> None:
     """Place pods: run one scheduler process until a signal stops it.
 
@@ -160,12 +166,14 @@ def worker(
     import uvloop
 
     from wharfinger.observe.logs import quiet_sdk, write_lines
-    from wharfinger.worker import run_worker
+    from wharfinger.worker_process import run_worker
 
-    write_lines(log_level.value)
+    write_lines(log_level.value, serving.logging_format.value)
     quiet_sdk()
+    check_alone(upstream, format_, node_evictions=bool(lost_pods or lost_after or taint_eviction))
     settings = WorkerSettings(
         etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+        upstream=upstream,
         temporal=connection.temporal,
         cluster=connection.cluster,
         format=format_,
@@ -183,7 +191,7 @@ def worker(
         node_evictions=node_evictions(format_, lost_pods, lost_after, taint_eviction),
         dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
     )
-    code = uvloop.run(run_worker(settings))
+    code = uvloop.run(run_worker(settings, serving.at(bind_address, health_port)))
     if code:
         raise typer.Exit(code)
 

@@ -11,13 +11,17 @@ from wharfinger.cli.objects.stored import one, pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.gangs import held_member
+from wharfinger.client.installations import has_copies
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
+from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.serving import gates, unserved
+from wharfinger.observe.upstream_pods import promise_of, story
 
 if TYPE_CHECKING:
+    from wharfinger.observe.explanation import Explanation
     from wharfinger.registry.store import Store
 
 LAST = 20
@@ -87,12 +91,23 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "pending":
             found = replace(found, held=await held_back(store, key))
+        if found.state in ("pending", "bound") and await has_copies(store):
+            found = await with_upstream(store, key, found)
     if found.state == "deleted" and not found.attempts:
         raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
     if output is Output.TABLE:
         typer.echo(tell(found))
     else:
         show(to_plain(found), output)
+
+
+async def with_upstream(store: Store, key: PodKey, found: Explanation) -> Explanation:
+    """The same, with what the Kubernetes API shows of the pod."""
+    entry, promise = await one(store, POD, *key), await promise_of(store, key)
+    if entry.pod is None:
+        return found
+    state = PROMISED if promise is not None and found.state == "bound" else found.state
+    return replace(found, state=state, upstream=story(entry.pod, found.record, promise))
 
 
 async def held_back(store: Store, key: PodKey) -> str:
@@ -120,7 +135,7 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
         if found.state == "deleted" and not found.attempts:
             raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
         attempt, outcome = deciding_again.decision_of(found.attempts, key, number)
-        again = await deciding_again.decide_again(store, key, outcome, load_profiles)
+        again = await deciding_again.decide_again(store, key, outcome, load_profiles, attempt.answers)
     if output is Output.TABLE:
         typer.echo(verdicts.tell(attempt, again))
     else:

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.objects.rows import preemption
 from wharfinger.cli.output import Columns, plain
-from wharfinger.observe.explanation import Explanation
+from wharfinger.observe.explanation import PROMISED, Explanation
 from wharfinger.observe.history import Attempt, Step
 
 _INDENT = "  "
@@ -28,6 +28,7 @@ _NOTHING_TO_PLACE = {
 """By the cause that workers record; by its reason where it has none of its own here, or an older worker recorded it."""
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
 _STEP_NAMES = {
+    "ask_extenders": "extenders asked",
     "record_refusal": "recorded",
     "record_many": "recorded",
     "bind_many": "bind",
@@ -53,7 +54,7 @@ def tell(explanation: Explanation) -> str:
 
 
 def _headline(explanation: Explanation) -> Iterator[str]:
-    where = f" to {plain(explanation.node)}" if explanation.node and explanation.state == "bound" else ""
+    where = f" to {plain(explanation.node)}" if explanation.node and explanation.state in ("bound", PROMISED) else ""
     yield typer.style(f"pod {explanation.pod} is {explanation.state}{where}", bold=True)
     if explanation.record is not None and explanation.state == "pending":
         record = explanation.record
@@ -62,6 +63,8 @@ def _headline(explanation: Explanation) -> Iterator[str]:
             yield f"An event that may help {plain(' or '.join(record.plugins))} wakes it."
         if record.nominated_node:
             yield f"It {plain(preemption(record.nominated_node, record.victims))}."
+    for sentence in explanation.upstream.sentences() if explanation.upstream is not None else ():
+        yield f"{plain(sentence)}."
     if explanation.held:
         yield f"Not tried now: {plain(explanation.held)}."
     for sentence in explanation.missing:

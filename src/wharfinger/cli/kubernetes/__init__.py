@@ -1,0 +1,1 @@
+"""`wharfinger kubernetes`: what concerns the Kubernetes API whose pods are scheduled."""

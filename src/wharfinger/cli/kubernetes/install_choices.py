@@ -1,0 +1,124 @@
+"""What an installation in a Kubernetes cluster is to be: the choices that all of its manifests share.
+
+Neighbours: `rbac_objects`, `scheduler_objects`, `etcd_objects`, `temporal_objects` and `static_pods` make the objects,
+`manifests` is the command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.errors import UsageError
+from wharfinger.model.names import is_dns_label, is_dns_subdomain
+from wharfinger.model.pod import DEFAULT_SCHEDULER
+from wharfinger.upstream.access_checks import LeaseName
+
+Manifest = dict[str, Any]
+NAME = "wharfinger"
+"""Of most objects, and of the image."""
+USER = 10001
+"""User and group id of our image (Dockerfile)."""
+STANDBY_LEASE = LeaseName("kube-system", "kube-scheduler")
+"""Kube-scheduler's own: where wharfinger schedules in its place, one is the other's standby."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallChoices:
+    """One installation. Raises `UsageError` for one that could not start again once all of it is down."""
+
+    namespace: str = NAME
+    cluster: str = NAME
+    """Name of the cluster, as `--cluster` of every command."""
+    scheduler_name: str = NAME
+    """The `spec.schedulerName` of the pods that it schedules."""
+    bootstrap_scheduler: str = DEFAULT_SCHEDULER
+    """The scheduler that places its own pods, and that stays; empty = they are static pods."""
+    image: str = f"{NAME}:latest"
+    replicas: int = 2
+    etcd_replicas: int = 3
+    etcd_storage: str = "16Gi"
+    temporal: str = ""
+    """`host:port` of a Temporal; empty = one is made."""
+    temporal_namespace: str = "default"
+    user: str = ""
+    """A user of the Kubernetes API that has the permissions; empty = a service account."""
+
+    def __post_init__(self) -> None:
+        for option, value, checked in (
+            ("--namespace", self.namespace, is_dns_label),
+            ("--cluster", self.cluster, is_dns_label),
+            ("--scheduler-name", self.scheduler_name, is_dns_subdomain),
+            ("--bootstrap-scheduler", self.bootstrap_scheduler or DEFAULT_SCHEDULER, is_dns_subdomain),
+        ):
+            if not checked(value):
+                raise UsageError(f"{option}: {value!r} is no name: lower case letters, digits and dashes")
+        if self.bootstrap_scheduler == self.scheduler_name:
+            raise UsageError(
+                f"--bootstrap-scheduler {self.bootstrap_scheduler}: wharfinger would have to place its own pods, "
+                "etcd's and Temporal's, and could not start again once all are down: name a scheduler that stays, or "
+                "run static pods (--only static-pods)"
+            )
+        if self.etcd_replicas % 2 == 0:
+            raise UsageError(f"--etcd-replicas {self.etcd_replicas}: etcd needs an odd number of members")
+
+    @property
+    def lease(self) -> LeaseName:
+        """The Lease of the installation."""
+        if self.scheduler_name == DEFAULT_SCHEDULER:
+            return STANDBY_LEASE
+        return LeaseName(self.namespace, self.cluster)
+
+    def metadata(self, name: str, component: str = "", *, namespaced: bool = True) -> Manifest:
+        """Of an object of the installation."""
+        found: Manifest = {"name": name}
+        if namespaced:
+            found["namespace"] = self.namespace
+        return {**found, "labels": labels(component)}
+
+    def pod_spec(self, spec: Manifest, *, user: int = USER) -> Manifest:
+        """A pod that another scheduler places, and that runs without any privilege."""
+        return {
+            "schedulerName": self.bootstrap_scheduler,
+            "priorityClassName": "system-cluster-critical",
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": user,
+                "runAsGroup": user,
+                "fsGroup": user,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **spec,
+        }
+
+
+def labels(component: str = "") -> dict[str, str]:
+    """Of all objects, or of those of one component, by which its pods are selected."""
+    shared = {"app.kubernetes.io/name": NAME}
+    return {**shared, "app.kubernetes.io/component": component} if component else shared
+
+
+def container(name: str, image: str, **fields: Any) -> Manifest:
+    """A container that can write nothing but its volumes."""
+    return {
+        "name": name,
+        "image": image,
+        **fields,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def spread(component: str) -> Manifest:
+    """Affinity by which the pods of a component go to different nodes where there are several."""
+    term = {"labelSelector": {"matchLabels": labels(component)}, "topologyKey": "kubernetes.io/hostname"}
+    rules = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": rules}}
+
+
+def variables(values: dict[str, str]) -> list[Manifest]:
+    """Environment variables of a container."""
+    return [{"name": name, "value": value} for name, value in values.items()]

@@ -1,0 +1,58 @@
+"""Whose etcd it is: the installation record, and what it means where a Kubernetes API is the store.
+
+There, pods, nodes and the other kinds that the importer copies belong to the API. Clients read the copies; what they
+write there the importer would take away again, so they write to the API instead.
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from wharfinger.contracts.records import InstallationRecord
+from wharfinger.errors import InstallationMismatch, UsageError
+from wharfinger.manifests.kinds import Kind
+from wharfinger.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+_NOT_THE_APIS = frozenset({"wharfinger.dev", CLUSTER_GROUP, PLACEMENT_GROUP})
+"""API groups of kinds that only wharfinger has."""
+
+
+async def installation_of(store: Store) -> InstallationRecord | None:
+    """The record that the first worker or agent has written; None before that.
+
+    Raises `InstallationMismatch` for one that cannot be read, and the store's errors.
+    """
+    found = (await store.get(keys.INSTALLATION)).kv
+    if found is None:
+        return None
+    try:
+        return InstallationRecord.model_validate_json(found.value)
+    except ValidationError as error:
+        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
+
+
+async def has_copies(store: Store) -> bool:
+    """Whether the pods and nodes in etcd are copies of a Kubernetes API's. Raises as `installation_of`."""
+    installation = await installation_of(store)
+    return installation is not None and bool(installation.upstream)
+
+
+def belongs_to_api(kind: Kind) -> bool:
+    """Whether objects of the kind belong to the Kubernetes API, where there is one."""
+    return kind.group not in _NOT_THE_APIS
+
+
+def written_elsewhere(verb: str, kind: Kind) -> str:
+    """Why objects of the kind are not written here, and what to do. `verb`: of kubectl, `apply` or `delete`."""
+    return (
+        f"{kind.plural} of this cluster belong to its Kubernetes API, and etcd has copies of them: use kubectl {verb}, "
+        f"or `wharfinger kubernetes {verb}`"
+    )
+
+
+def check_written_here(copies: bool, verb: str, kind: Kind) -> None:
+    """Raise `UsageError` for a kind that belongs to the Kubernetes API. `copies`: whether etcd has copies of one."""
+    if copies and belongs_to_api(kind):
+        raise UsageError(written_elsewhere(verb, kind))
