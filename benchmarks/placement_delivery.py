@@ -83,6 +83,7 @@ from wharfinger.process.stopping import stop_on_signals
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Condition, Get, Operation, Put, Read, Store, TxnResult
+from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import EtcdSettings, HubSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -369,7 +370,7 @@ async def run_hub(url: str, temporal: str) -> None:
     tune_garbage_collection()
     stop = stop_on_signals()
     async with opened(
-        settings.etcd, settings.format, settings.temporal, bind_address="127.0.0.1", health_port=-1, stop=stop
+        settings.etcd, settings.format, settings.temporal, serving=ServingOptions(port=-1), stop=stop
     ) as found:
         assert found is not None
         hub = Hub(settings, found.process, found.temporal)

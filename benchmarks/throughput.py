@@ -18,6 +18,11 @@ namespace at the same time, which also prints the longest time from the first pu
     python benchmarks/throughput.py --nodes 5000 --pods 3000 --workload spread affinity anti-affinity preferred-spread
     python benchmarks/throughput.py --nodes 5000 --pods 1500 --workload spread affinity --workers 2 --beside
 
+Beside kube-scheduler with a Kubernetes API server and an etcd, on the same nodes, with as many of the same pods;
+`of_peer` is the rate divided by that of kube-scheduler, and `cpu_of_peer` divides the CPU times of all processes:
+
+    python benchmarks/throughput.py --nodes 5000 --pods 20000 --peer kube-scheduler
+
 On a Temporal that runs already, with the CPU of its processes (`python -m tests.integration.temporal_cluster` starts
 one on PostgreSQL and prints these options):
 
@@ -41,6 +46,7 @@ from pathlib import Path
 from typing import Any
 
 import core_workloads
+import kubernetes_peer
 import processes
 import uvloop
 from attempts import say
@@ -293,11 +299,13 @@ async def run(given: argparse.Namespace, servers: Servers) -> None:
     """Measure what was asked for, and print it."""
     modes = ("auto", "single") if given.mode == "both" else (given.mode,)
     rates: dict[tuple[str, ClusterFormat], float] = {}
+    costs: dict[str, float] = {}
     for format_ in map(ClusterFormat, given.format):
         for mode in modes:
             pods = given.single_pods or given.pods if mode == "single" else given.pods
             figures = await measure(servers, mode, pods, given, format_)
             rates[mode, format_] = figures.get("pods_per_s", 0.0)
+            costs[mode] = sum(figures.get("cpu_ms_per_pod", {}).values())
             print(json.dumps({"format": format_, **figures} if len(given.format) > 1 else figures), flush=True)
         if given.mode == "both" and not given.rate:
             ratio = rates["auto", format_] / rates["single", format_]
@@ -305,6 +313,16 @@ async def run(given: argparse.Namespace, servers: Servers) -> None:
     for mode in modes if len(given.format) > 1 and not given.rate else ():
         ratio = rates[mode, ClusterFormat.RK8S] / rates[mode, ClusterFormat.KUBERNETES]
         print(json.dumps({"mode": mode, "of_kubernetes": round(ratio, 2)}), flush=True)
+    if given.peer:
+        try:
+            peer = await kubernetes_peer.measure(servers.etcd, given.nodes, given.pods, WARM, say)
+        except kubernetes_peer.BenchmarkFailed as error:
+            raise SystemExit(str(error)) from error
+        print(json.dumps({"peer": given.peer, **peer}), flush=True)
+        for mode in modes:
+            of_peer = rates[mode, ClusterFormat.KUBERNETES] / peer["pods_per_s"]
+            cost = costs[mode] / sum(peer["cpu_ms_per_pod"].values())
+            print(json.dumps({"mode": mode, "of_peer": round(of_peer, 2), "cpu_of_peer": round(cost, 2)}), flush=True)
 
 
 def main() -> None:
@@ -323,9 +341,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="worker processes (1)")
     parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     parser.add_argument("--part", action="append", default=[], metavar="NAME=PID", help="a process of it; repeat")
+    parser.add_argument("--peer", choices=("kube-scheduler",), default="", help="compare with it (none)")
     given = parser.parse_args()
     if given.workload and given.format != formats[:1]:
         parser.error("--workload has Kubernetes' objects alone")
+    if given.peer and (given.workload or given.rate or given.format != formats[:1]):
+        parser.error("--peer has one flood of Kubernetes' objects: it excludes --workload, --rate and --format")
+    if given.peer and (lacking := kubernetes_peer.missing()):
+        say(f"skipped: {lacking}")
+        return
     uvloop.run(run(given, prepare(progress_for(sys.stderr))))
     os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
 

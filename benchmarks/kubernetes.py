@@ -1,0 +1,138 @@
+"""wharfinger as the scheduler of a real Kubernetes API, beside kube-scheduler on the same API server.
+
+One API server with an etcd of its own; the schedulers take turns on it, both without client throttle and without
+leader election, with their other defaults. Each turn: lone pods, a steady stream, and a backlog that was created while
+no scheduler ran (`kubernetes_turns.py` says what is measured). Then what only wharfinger does: binds by promises alone,
+and the import of a large cluster (`kubernetes_import.py`). Prints one JSON object a turn and side, and at the end a
+table of medians, of ratios (wharfinger divided by kube-scheduler, the median over the turns), and whether they reach
+the bars (`kubernetes_bars.py`), which are meant for the default sizes.
+
+    python benchmarks/kubernetes.py                                            all of it: about half an hour
+    python benchmarks/kubernetes.py --turns 1 --nodes 500 --backlog 500 --import 0
+    python benchmarks/kubernetes.py --turns 1 --nodes 50 --backlog 200 --arrivals 50 --seconds 4 --import 500
+
+Where kube-apiserver or kube-scheduler cannot be run, one line says so, and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvloop
+from attempts import say
+from kubernetes_bars import OURS, PEER, Figures, rows, table
+from kubernetes_children import Children, quiet
+from kubernetes_import import binds, importing
+from kubernetes_pods import BenchmarkFailed, PodWatch, clear, load_nodes, node
+from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger, missing
+from kubernetes_turns import Sizes, Turn
+
+from wharfinger.dev.progress import progress_for
+from wharfinger.dev.tree import Servers, prepare
+from wharfinger.errors import WharfingerError
+
+
+async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> None:
+    """Measure what was asked for, and print it."""
+    running = asyncio.current_task()
+    assert running is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    async with Children(folder / "logs") as children:
+        api = await ApiServer.start(children, servers.etcd, folder)
+        client = api.client()
+        try:
+            say(f"creating {given.nodes} nodes")
+            await load_nodes(client, map(node, range(given.nodes)))
+            turns: list[dict[str, Figures]] = []
+            alone: dict[str, float] = {}
+            ours = Wharfinger(children, api, folder / OURS, servers)
+            if given.turns and (given.backlog or given.arrivals or given.lone):
+                await ours.open()
+                sides: dict[str, Side] = {PEER: KubeScheduler(children, api, folder / PEER), OURS: ours}
+                async with PodWatch.open(client) as watch:
+                    sizes = Sizes(given.backlog, given.arrivals, given.seconds, given.lone)
+                    for number in range(given.turns):
+                        figures: dict[str, Figures] = {}
+                        # who begins changes, so that what one leaves behind meets both
+                        for name in (PEER, OURS) if number % 2 == 0 else (OURS, PEER):
+                            await quiet(children.cpu)
+                            turn = Turn(api, client, watch, sides[name], sizes, say)
+                            figures[name] = await turn.run()
+                            _print({"turn": number + 1, "side": name} | _rounded(figures[name]))
+                        turns.append(figures)
+                await ours.close()
+            if given.binds:
+                found = await binds(children, api, client, servers.etcd, folder, given.nodes, given.binds, say)
+                _print(_rounded(found))
+                alone |= found
+                await clear(client)
+            if given.imported:
+                fresh = Wharfinger(children, api, folder / "import", servers, name="import")
+                found = await importing(api, client, fresh, given.nodes, given.imported, say)
+                _print(_rounded(found))
+                alone |= found
+        finally:
+            await client.close()
+    print(table(rows(turns, alone)), flush=True)
+
+
+def _rounded(figures: Figures) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in figures.items()}
+
+
+def _print(figures: Mapping[str, object]) -> None:
+    print(json.dumps(figures), flush=True)
+
+
+def main() -> int:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000, help="nodes in the cluster (5000)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each scheduler (5)")
+    parser.add_argument(
+        "--backlog", type=int, default=2000, help="pods that wait when a scheduler starts; 0: none (2000)"
+    )
+    parser.add_argument("--arrivals", type=float, default=100.0, help="pods a second, steadily; 0: none (100)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long pods arrive (20)")
+    parser.add_argument("--lone", type=int, default=50, help="pods one after another; 0: none (50)")
+    parser.add_argument("--binds", type=int, default=3000, help="pods bound by promises alone; 0: none (3000)")
+    parser.add_argument(
+        "--import", type=int, default=50000, dest="imported", metavar="PODS", help="pods imported; 0: none (50000)"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
+    given = parser.parse_args()
+    lacking = missing()
+    if lacking:
+        say(f"skipped: {lacking}")
+        return 0
+    servers = prepare(progress_for(sys.stderr))
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+    try:
+        uvloop.run(measure(given, servers, folder))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("interrupted")
+        return 130
+    except (BenchmarkFailed, WharfingerError) as error:
+        say(f"error: {error}")
+        return 1
+    finally:
+        if given.keep:
+            say(f"logs and data: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # Temporal's SDK may abort an interpreter that is torn down

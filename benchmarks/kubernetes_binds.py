@@ -1,0 +1,100 @@
+"""How many promised binds one process sends in a second, and what one costs it. Run by `kubernetes.py`.
+
+Each pending pod of the benchmark's namespace gets a promise in etcd, and `Promises.keep` sends all of them: one read of
+etcd and one POST each. Nothing is placed, and no copies are written. Prints one JSON object: `per_s`, `cpu_ms`
+(milliseconds of this process a bind, all of its threads), and `kept`.
+
+    python benchmarks/kubernetes_binds.py --kubeconfig FILE --etcd URL --nodes 5000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+from kubernetes_pods import NAMESPACE, node_name
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.adopting import Adopter
+from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import MayBind, Promise
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Put
+from wharfinger.settings import EtcdSettings
+from wharfinger.upstream.client import PODS, revision_of, uid_of
+from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.upstream.transport import HttpUpstream
+
+AT_ONCE = 60
+"""Promises that are being kept: more than are sent at once, so that reads of etcd overlap with requests."""
+PUTS_AT_ONCE = 100
+"""In one transaction."""
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def promised(store: EtcdStore, api: HttpUpstream, nodes: int) -> list[PodKey]:
+    """Promise all pending pods, each node in turn."""
+    puts: list[Put] = [Put(keys.ACTIVE, upstream_records.stored(MayBind("bench", rfc3339(now()))))]
+    pods: list[PodKey] = []
+    async for page, _ in api.list(PODS, namespace=NAMESPACE, field_selector="spec.nodeName="):
+        for one in page:
+            name = str(one["metadata"]["name"])
+            promise = Promise(
+                uid_of(one), revision_of(one), node_name(len(pods) % nodes), f"{name}@bench", since=rfc3339(now())
+            )
+            puts.append(Put(keys.promise(NAMESPACE, name), upstream_records.stored(promise)))
+            pods.append(PodKey(NAMESPACE, name))
+    for at in range(0, len(puts), PUTS_AT_ONCE):
+        await store.txn((), puts[at : at + PUTS_AT_ONCE])
+    return pods
+
+
+async def measure(kubeconfig: Path, etcd: str, nodes: int) -> dict[str, float]:
+    """Keep them all."""
+    api = HttpUpstream(read_access(kubeconfig), qps=-1)
+    try:
+        async with EtcdStore(EtcdSettings(endpoints=(etcd,))) as store:
+            adopter = Adopter(store, utc_now=now)
+            promises = Promises(store, api, adopter, RightToBind(store, clock=time.monotonic), utc_now=now)
+            left = await promised(store, api, nodes)
+            count = len(left)
+            ended: Counter[KeptKind] = Counter()
+
+            async def keep() -> None:
+                while left:
+                    outcome = await promises.keep(left.pop())
+                    ended[outcome.kind] += 1
+
+            cpu, began = time.process_time(), time.perf_counter()
+            await asyncio.gather(*(keep() for _ in range(AT_ONCE)))
+            seconds, used = time.perf_counter() - began, time.process_time() - cpu
+    finally:
+        await api.close()
+    return {"per_s": count / seconds, "cpu_ms": used / max(count, 1) * 1000, "kept": ended[KeptKind.KEPT]}
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kubeconfig", type=Path, required=True, help="the API server")
+    parser.add_argument("--etcd", required=True, metavar="URL", help="an etcd that no worker uses")
+    parser.add_argument("--nodes", type=int, default=5000, help="nodes that the API server has (5000)")
+    given = parser.parse_args()
+    print(json.dumps(uvloop.run(measure(given.kubeconfig, given.etcd, given.nodes))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""One Kubernetes API server and the two schedulers that are compared on it: kube-scheduler, and wharfinger.
+
+::
+
+    ApiServer       kube-apiserver, its own etcd                     serves both sides, and counts for both
+    KubeScheduler   kube-scheduler                                   no leader election, qps -1, else its defaults
+    Wharfinger      one worker, its own etcd, Temporal's dev server  no leader election, qps -1, else its defaults
+
+The servers of wharfinger run on while kube-scheduler has its turn: they are idle then, and are not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from kubernetes_children import Child, Children, answers, up
+
+from wharfinger.cli.processes.upstream_options import upstream_arguments
+from wharfinger.dev import binaries
+from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
+from wharfinger.dev.kube_apiserver import KubeApiserver
+from wharfinger.dev.kube_apiserver_files import ApiserverFiles
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.supervisor import python_command
+from wharfinger.dev.temporal import TemporalServer
+from wharfinger.dev.tree import Servers
+from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.upstream.transport import HttpUpstream
+
+UNLIMITED = -1.0
+"""Requests a second."""
+
+
+def missing() -> str:
+    """Which of Kubernetes' programs cannot be run here; empty when both can."""
+    absent = [one.name for one in binaries.KUBERNETES_PROGRAMS if binaries.at_hand(one) is None]
+    if not absent:
+        return ""
+    return f"no {' and no '.join(absent)}: `make kubernetes-servers` builds them, where Go is installed"
+
+
+@dataclass
+class ApiServer:
+    """A running API server."""
+
+    files: ApiserverFiles
+    parts: tuple[Child, ...]
+    """The server, and its etcd."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's."""
+        return self.files.kubeconfig
+
+    def client(self) -> HttpUpstream:
+        """A client that is not held back."""
+        return HttpUpstream(read_access(self.kubeconfig), qps=UNLIMITED)
+
+    @classmethod
+    async def start(cls, children: Children, etcd: Path, folder: Path) -> ApiServer:
+        """Start it and its etcd. Raises `BenchmarkFailed` when they do not come up."""
+        executable = binaries.at_hand(binaries.KUBE_APISERVER)
+        assert executable is not None, missing()
+        store, storing = await start_etcd(children, "kube-etcd", etcd, folder / "etcd")
+        server = KubeApiserver(executable, ApiserverFiles(folder / "apiserver"), store.url, free_port())
+        server.prepare()
+        serving = await children.start("kube-apiserver", server.command())
+        await up(serving, _asked(server.is_up))
+        return cls(server.files, (serving, storing))
+
+
+@dataclass
+class KubeScheduler:
+    """kube-scheduler on an API server."""
+
+    children: Children
+    api: ApiServer
+    folder: Path
+    name: str = "kube-scheduler"
+    port: int = field(default_factory=free_port)
+    process: Child | None = None
+
+    @property
+    def parts(self) -> Sequence[Child]:
+        """What counts as this side's, beside the API server: nothing while it is stopped."""
+        return [self.process] if self.process is not None else []
+
+    async def start(self) -> Child:
+        """Start it; it may not be ready yet."""
+        executable = binaries.at_hand(binaries.KUBE_SCHEDULER)
+        assert executable is not None, missing()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "config.yaml"
+        content = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(self.api.kubeconfig), "qps": UNLIMITED},
+            "leaderElection": {"leaderElect": False},
+        }
+        config.write_text(yaml.safe_dump(content), encoding="utf-8")
+        command = [str(executable), f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={self.port}"]
+        self.process = await self.children.start(self.name, command)
+        return self.process
+
+    async def is_up(self) -> bool:
+        """Whether its informers have listed everything."""
+        return await asyncio.to_thread(answers, f"https://127.0.0.1:{self.port}/readyz")
+
+    async def stop(self) -> None:
+        """Stop it."""
+        if self.process is not None:
+            process, self.process = self.process, None
+            await self.children.stop(process)
+
+    async def close(self) -> None:
+        """It has no servers of its own."""
+
+
+@dataclass
+class Wharfinger:
+    """A worker on an API server, with an etcd and a Temporal of its own."""
+
+    children: Children
+    api: ApiServer
+    folder: Path
+    servers: Servers
+    name: str = "wharfinger"
+    port: int = field(default_factory=free_port)
+    etcd: EtcdServer | None = None
+    temporal: TemporalServer | None = None
+    process: Child | None = None
+    _own: list[Child] = field(default_factory=list)
+
+    @property
+    def parts(self) -> Sequence[Child]:
+        """What counts as this side's, beside the API server."""
+        return [*self._own, *([self.process] if self.process is not None else [])]
+
+    async def open(self) -> None:
+        """Start its servers, which keep everything over restarts of the worker."""
+        self.etcd, storing = await start_etcd(
+            self.children, f"{self.name}-etcd", self.servers.etcd, self.folder / "etcd"
+        )
+        self._own.append(storing)
+        self.temporal = TemporalServer(self.servers.temporal, free_port(), self.folder / "temporal.db")
+        running = await self.children.start(f"{self.name}-temporal", self.temporal.command())
+        self._own.append(running)
+        await up(running, self.temporal.is_up)
+
+    async def start(self) -> Child:
+        """Start the worker; it may not be ready yet."""
+        assert self.etcd is not None, "open() comes first"
+        assert self.temporal is not None
+        upstream = UpstreamSettings(
+            kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=ElectionSettings(enabled=False)
+        )
+        command = python_command(
+            "worker",
+            f"--etcd={self.etcd.url}",
+            f"--temporal={self.temporal.near}",
+            f"--health-port={self.port}",
+            f"--max-txn-ops={MAX_TXN_OPS}",
+            *upstream_arguments(upstream),
+        )
+        self.process = await self.children.start(f"{self.name}-worker", command)
+        return self.process
+
+    async def is_up(self) -> bool:
+        """Whether everything is copied, and the worker places pods."""
+        return await asyncio.to_thread(answers, f"http://127.0.0.1:{self.port}/readyz")
+
+    async def stop(self) -> None:
+        """Stop the worker."""
+        if self.process is not None:
+            process, self.process = self.process, None
+            await self.children.stop(process)
+
+    async def close(self) -> None:
+        """Stop its servers, too."""
+        await self.stop()
+        while self._own:
+            await self.children.stop(self._own.pop())
+
+
+Side = KubeScheduler | Wharfinger
+
+
+async def start_etcd(children: Children, name: str, executable: Path, data: Path) -> tuple[EtcdServer, Child]:
+    """Start an etcd on an empty folder; its writes wait for the disk, as in production."""
+    server = EtcdServer(executable, data, free_port())
+    child = await children.start(name, server.command())
+    await up(child, _asked(server.is_up))
+    return server, child
+
+
+def _asked(blocking: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def ask() -> bool:
+        with suppress(OSError):
+            return await asyncio.to_thread(blocking)
+        return False
+
+    return ask

@@ -1,0 +1,86 @@
+"""How benchmarks/kubernetes.py judges its figures: ratios in each turn, their median, and the bars."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kubernetes_bars import BARS, OURS, PEER, Bar, Figures, Row, rows, table
+
+
+def turn(peer: Figures, ours: Figures) -> dict[str, Figures]:
+    return {PEER: peer, OURS: ours}
+
+
+def row_of(found: list[Row], figure: str) -> Row:
+    return next(row for row in found if row.figure == figure)
+
+
+def test_ratio_is_the_median_of_the_turns_ratios() -> None:
+    """The ratio of the medians would be 1.0."""
+    figure = "backlog.pods_per_s"
+    turns = [turn({figure: peer}, {figure: ours}) for peer, ours in ((100, 200), (200, 100), (150, 150), (50, 150))]
+
+    row = row_of(rows(turns, {}), figure)
+
+    assert row.ratio == pytest.approx(1.5)
+    assert (row.peer, row.ours) == (125, 150)
+    assert row.verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("figure", "ratio", "verdict"),
+    [
+        ("backlog.pods_per_s", 1.4, "ok"),
+        ("backlog.pods_per_s", 1.39, "missed"),
+        ("backlog.cpu_ms_per_pod", 0.85, "ok"),
+        ("backlog.cpu_ms_per_pod", 0.86, "missed"),
+        ("arrivals.cpu_ms_per_pod", 1.51, "missed"),
+        ("lone.p50_ms", 4.4, "ok"),
+        ("lone.p50_ms", 4.6, "missed"),
+    ],
+)
+def test_ratios_are_compared_with_their_bars(figure: str, ratio: float, verdict: str) -> None:
+    assert row_of(rows([turn({figure: 1.0}, {figure: ratio})], {}), figure).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "verdict"),
+    [
+        ("binds.per_s", 999.0, "missed"),
+        ("binds.per_s", 1000.0, "ok"),
+        ("import.fresh_s", 15.1, "missed"),
+        ("import.restart_s", 7.9, "ok"),
+        ("import.lag_p99_ms", 100.1, "missed"),
+    ],
+)
+def test_figures_of_wharfinger_alone_are_compared_as_they_are(figure: str, value: float, verdict: str) -> None:
+    row = row_of(rows([], {figure: value}), figure)
+
+    assert (row.peer, row.ratio, row.verdict) == (None, None, verdict)
+
+
+def test_figures_without_a_bar_or_a_peer_are_shown_without_verdict() -> None:
+    ours = {"lone.p99_ms": 3.0, "backlog.cpu_ms.wharfinger-etcd": 0.5}
+
+    found = rows([turn({"lone.p99_ms": 2.0}, ours)], {"binds.cpu_ms": 0.3})
+
+    assert [(row.figure, row.ratio, row.verdict) for row in found] == [
+        ("lone.p99_ms", 1.5, ""),
+        ("backlog.cpu_ms.wharfinger-etcd", None, ""),
+        ("binds.cpu_ms", None, ""),
+    ]
+
+
+def test_table_aligns_its_columns_and_ends_with_the_verdict() -> None:
+    found = rows([turn({"backlog.pods_per_s": 1234.0}, {"backlog.pods_per_s": 2468.0})], {"import.fresh_s": 20.0})
+
+    head, first, second = table(found).splitlines()
+
+    assert first.split() == ["backlog.pods_per_s", "1,234", "2,468", "2.00x", ">=", "1.4x", "ok"]
+    assert second.split() == ["import.fresh_s", "20.00", "<=", "15", "missed"]
+    assert head.index(OURS) + len(OURS) == first.index("2,468") + len("2,468")
+
+
+def test_bars_print_what_is_wanted_beyond_them() -> None:
+    assert str(BARS["lone.p50_ms"]) == "<= 4.5x (wanted 3x)"
+    assert str(Bar(1000.0, most=False, ratio=False)) == ">= 1000"
