@@ -26,7 +26,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests import server_marker
+from tests import forked, server_marker
 from tests.patience import PROCESSES, patient
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
@@ -59,6 +59,8 @@ os.environ.setdefault("GOMAXPROCS", "1")
 # Tests of etcd's gRPC are followed by tests that start servers in the same process. What gRPC does in a forked child
 # before the server's program begins may abort it.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# From the first one on, `wharfinger` commands of tests are forks.
+forked.start_wanted()
 # Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
 gc.disable()
 

@@ -1,16 +1,16 @@
-"""What the process of `tests.forked` imports once, before it forks: all that commands need."""
+"""What the process of `tests.fork_server` imports once, before it forks: all that commands need."""
 
 import os
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as the command does, before anything imports grpcio
+# As the command sets them, before anything imports what reads them.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from wharfinger import agent, worker
+from tests import forked
+from wharfinger import agent, hub, member, worker
 from wharfinger.cli.main import command_line
-from wharfinger.dev import processes
+from wharfinger.dev import processes, tree
 
-__all__ = ["agent", "die_with_parent", "worker"]
+__all__ = ["agent", "forked", "hub", "member", "processes", "tree", "worker"]
 
 command_line()
-
-die_with_parent = processes.die_with_parent()
-"""For the forks of this process."""

@@ -65,8 +65,7 @@ def test_deleting_a_pod_gives_its_room_back(simulator: Simulator) -> None:
 
 
 def test_an_unsupported_feature_is_refused_not_placed_wrongly(simulator: Simulator) -> None:
-    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    decision = simulator.decide(pod("stateful", volumes=[claim]))
+    decision = simulator.decide(pod("accelerated", resourceClaims=[{"name": "gpu"}]))
     assert decision.node is None
     assert "which this version does not support" in decision.message
     assert decision.rejectors == ["UnsupportedFeatures"]

@@ -87,12 +87,13 @@ class Live:
     async def _seen(self) -> None:
         assert await self._cache.progress.wait_for(self._revision, patient(20))
 
-    async def _starts(self, *keys_: Key) -> None:
-        """The pods start on their nodes, as a kubelet says it."""
+    async def _bound(self, nodes: Mapping[Key, str]) -> None:
+        """The pods are bound to these nodes. They start there, as a kubelet says it."""
         operations: list[Operation] = []
-        for key in keys_:
+        for key, node in nodes.items():
             pod = await self.pod(key)
             assert pod is not None
+            assert pod["spec"]["nodeName"] == node
             started = FIRST_START + timedelta(minutes=self._binds)
             self._binds += 1
             pod.setdefault("status", {}).setdefault("startTime", started.isoformat().replace("+00:00", "Z"))
@@ -117,7 +118,7 @@ class Live:
         )
         assert isinstance(outcome, Bound), outcome
         assert outcome.node == node
-        await self._bound(key, node)
+        await self._bound({key: node})
 
     async def preempt(self, key: Key, refused: Refused) -> None:
         """Record the nomination and evict the victims, by the activities of the attempt."""
@@ -132,12 +133,6 @@ class Live:
 
     def _attempt(self, key: Key) -> dict[str, str]:
         return {"workflow_id": pod_workflow_id(CLUSTER, *key, self._uids[key]), "run_id": "run"}
-
-    async def _bound(self, key: Key, node: str) -> None:
-        pod = await self.pod(key)
-        assert pod is not None
-        assert pod["spec"]["nodeName"] == node
-        await self._starts(key)
 
     # --- many pods ----------------------------------------------------------------------------
 
@@ -163,11 +158,7 @@ class Live:
             )
         )
         assert not outcome.unbound, outcome.unbound
-        for key, node in nodes.items():
-            pod = await self.pod(key)
-            assert pod is not None
-            assert pod["spec"]["nodeName"] == node
-        await self._starts(*nodes)
+        await self._bound(nodes)
 
 
 @asynccontextmanager

@@ -12,19 +12,26 @@ from temporalio import activity, workflow
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, FailureType, chain_retry
 from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import (
+    AskOutcome,
     Bound,
     Contended,
     Gone,
     Placed,
+    PlaceInput,
     PlaceOutcome,
     Recorded,
+    RefusalInput,
     Refused,
     Rejected,
     Scheduling,
 )
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
+ASK = AskExtenders(
+    uid="u", create_revision=1, pod_revision=1, about="nodes", question="q", count=1, extenders=("http://e",)
+)
 METHODS = sorted(Scheduling.__abstractmethods__)
 
 
@@ -72,16 +79,45 @@ def test_the_workflow_is_found_under_its_name() -> None:
         ),
         Refused(uid="u", create_revision=1, pod_revision=1, message="no", computation=Computation(revision=1)),
         Gone(reason="deleted"),
+        ASK,
     ],
-    ids=["placed", "refused", "gone"],
+    ids=["placed", "refused", "gone", "ask"],
 )
 def test_an_outcome_of_place_is_read_back_as_what_it_was(outcome: Any) -> None:
     assert TypeAdapter(PlaceOutcome).validate_json(outcome.model_dump_json()) == outcome
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [ExtendersAnswered(answer="x"), ExtendersFailed(extender="e", verb="filter", message="no"), Gone(reason="deleted")],
+    ids=["answered", "failed", "gone"],
+)
+def test_an_outcome_of_asking_is_read_back_as_what_it_was(outcome: Any) -> None:
+    assert TypeAdapter(AskOutcome).validate_json(outcome.model_dump_json()) == outcome
+
+
+def test_requests_of_a_release_without_extenders_have_no_answers() -> None:
+    names = {"namespace": "a", "name": "b", "workflow_id": "w", "run_id": "r"}
+
+    assert PlaceInput.model_validate(names).answers == NO_ANSWERS
+    assert RefusalInput.model_validate({**names, "attempt": 1, "message": "no"}).answers == NO_ANSWERS
+
+
 def test_kinds_of_outcomes_are_all_different() -> None:
     kinds = [
-        model.model_fields["kind"].default for model in (Placed, Refused, Gone, Bound, Contended, Rejected, Recorded)
+        model.model_fields["kind"].default
+        for model in (
+            Placed,
+            Refused,
+            Gone,
+            AskExtenders,
+            ExtendersAnswered,
+            ExtendersFailed,
+            Bound,
+            Contended,
+            Rejected,
+            Recorded,
+        )
     ]
 
     assert len(set(kinds)) == len(kinds)

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,12 @@ class Recorder:
 
     def wait_for(self, revision: int, seconds: float) -> bool:
         """Whether everything up to the revision is written down within so many seconds."""
+        return self.until(lambda: self.read >= revision, seconds)
+
+    def until(self, true: Callable[[], bool], seconds: float) -> bool:
+        """Whether it becomes true within so many seconds; asked anew whenever something was heard."""
         with self._heard:
-            return (
-                self._heard.wait_for(lambda: bool(self.failure) or self.read >= revision, seconds) and not self.failure
-            )
+            return self._heard.wait_for(lambda: bool(self.failure) or true(), seconds) and not self.failure
 
     def prove(self, gateway: Gateway, seconds: float = 30.0) -> list[str]:
         """What speaks against the record: nothing, when it is whole up to now."""

@@ -30,7 +30,7 @@ class Process:
         self.log = log
         self.is_up = is_up
         self._command = command
-        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from typing import Any
 
 from tests import forked
 from tests.conftest import free_port
-from tests.forked import Forked
+from tests.forked import COMMAND, Forked, may_fork
 from tests.integration.gateway import NODES, PODS, TENANTS, Gateway, new_age
 from tests.patience import patient
 
@@ -56,21 +55,24 @@ class DevTree:
         usual_ports: bool = False,
         cohorts: str = "off",
         lease_ttl: float = LEASE_TTL,
+        own_interpreter: bool = False,
     ) -> None:
         """`usual_ports`: prefer those of the documentation, as without options; else any, so that trees can
         start beside each other. A folder that was in use keeps its ports. `cohorts`: of all workers on this tree;
-        most tests look at single attempts, however many pods they put."""
+        most tests look at single attempts, however many pods they put. `own_interpreter`: the tree, and all that it
+        starts, are no forks."""
         self.folder = folder
         self.ready_file = folder / "ready.json"
-        self._command = [
-            sys.executable, "-m", "wharfinger", "dev", "--data-dir", str(folder / "data"),
+        self._arguments = (
+            "dev", "--data-dir", str(folder / "data"),
             "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(lease_ttl),
-        ]  # fmt: skip
+        )  # fmt: skip
         self.lease_ttl = lease_ttl
         self._usual_ports = usual_ports
         # Instances get no other variable of ours; with this one they do not read the machine's certificates, either.
         passed = {"WHARFINGER_ALLOW_ENV": "SSL_CERT_FILE"}
         self._env = {**passed, **os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
+        self._own_interpreter = own_interpreter or not may_fork(self._env)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
@@ -79,8 +81,12 @@ class DevTree:
         if not (self._usual_ports or (self.folder / "data").exists()):
             for name in ("etcd", "temporal", "ui", "health"):
                 options = (f"--{name}-port", str(free_port()), *options)
-        with (self.folder / "dev.log").open("ab") as log:
-            self.process = subprocess.Popen([*self._command, *options], stdout=log, stderr=log, env=self._env)
+        words, log = (*self._arguments, *options), self.folder / "dev.log"
+        if self._own_interpreter:
+            with log.open("ab") as output:
+                self.process = subprocess.Popen([*COMMAND, *words], stdout=output, stderr=output, env=self._env)
+        else:
+            self.process = Forked(words, self._env, log, log)
         wait_until(self._up, 120, f"ready file; see {self.folder}/dev.log")
 
     def _up(self) -> bool:

@@ -21,7 +21,7 @@ SECONDS = 120.0
 LONGEST_DELAY = 5.0
 """Seconds that a tenant in trouble may add to what another's pod waits on this machine anyway; on a slow one a part of
 what the flood itself takes, for who stood in line behind it would wait as long as that."""
-FLOOD = 2000
+FLOOD = 1000
 SCHEDULED = "scheduler_schedule_attempts_total"
 
 

@@ -76,13 +76,13 @@ class Host:
         log = (folder / "agent.log").open("wb")
         self.agent = subprocess.Popen(
             [
-                *(sys.executable, "-m", "wharfinger", "agent", "--host=h1", f"--data-dir={folder / 'data'}"),
+                *(*forked.COMMAND, "agent", "--host=h1", f"--data-dir={folder / 'data'}"),
                 *(f"--secrets-dir={self.secrets}", f"--health-port={self.health.rpartition(':')[2]}"),
                 *(f"--lease-ttl={TTL}", "--allow-env=HARMLESS", "--log-level=debug"),
             ],
             stdout=log,
             stderr=log,
-            env={**self.variables, "AGENTS_OWN": AGENTS, "HARMLESS": "passes"},
+            env=forked.variables({**self.variables, "AGENTS_OWN": AGENTS, "HARMLESS": "passes"}),
         )
         log.close()
 

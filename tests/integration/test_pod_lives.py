@@ -132,8 +132,7 @@ def test_a_waiting_pod_that_is_made_smaller_is_bound(cluster: DevTree) -> None:
 def test_unsupported_pod_is_refused_with_a_reason_and_never_placed(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n0", node("n0"))
-    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    etcd.put(f"{PODS}default/claims", pod("claims", volumes=[claim]))
+    etcd.put(f"{PODS}default/claims", pod("claims", resourceClaims=[{"name": "gpu"}]))
 
     wait_until(refused(etcd, "claims"), 15, "refused")
     message = condition(etcd.get(f"{PODS}default/claims"))["message"]

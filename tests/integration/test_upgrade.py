@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forked
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Verdict, audit, bound_pods, node, pod, refusals
@@ -37,7 +38,7 @@ def start_old(servers: DevTree, tmp_path: Path) -> Iterator[StartOld]:
         env = {**servers.environment, **release}
         worker = WorkerProcess(tmp_path / f"old{len(started)}.log", env=env, lease_ttl=None)
         started.append(worker)
-        assert isinstance(worker.process, subprocess.Popen), "a fork would be the present release"
+        assert not isinstance(worker.process, Forked), "a fork would be the present release"
         worker.wait_ready()
         return worker
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(400)
 CHECKOUT = Path(__file__).parents[2]
 
 
-MUCH = 400
+MUCH = 250
 """Pods that no worker binds before it is told to stop in the middle of them."""
 ROUNDS = 8
 """Tries to tell it in time: this process may stand still while the worker goes on."""
@@ -191,10 +191,21 @@ def test_metrics_have_the_names_that_dashboards_know(servers: DevTree, start_wor
     assert names >= {
         "scheduler_scheduling_attempt_duration_seconds_bucket",
         "scheduler_pod_scheduling_sli_duration_seconds_bucket",
+        "scheduler_pod_scheduling_attempts_bucket",
         "scheduler_queue_incoming_pods_total",
         "scheduler_cache_size",
+        "scheduler_preemption_attempts_total",
+        "scheduler_preemption_victims_bucket",
         "wharfinger_contended_total",
         "wharfinger_foreign_overcommit_total",
         "wharfinger_members",
     }
     assert any(name.startswith("temporal_") for name in names)
+    point = 'scheduler_framework_extension_point_duration_seconds_count{extension_point="%s",profile="%s",status="%s"}'
+    for name, status in {
+        "PreFilter": "Success",
+        "Filter": "Success",
+        "PostFilter": "Unschedulable",
+        "Bind": "Success",
+    }.items():
+        assert found.get(point % (name, "default-scheduler", status), 0) >= 1

@@ -7,20 +7,19 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conftest import free_port
-from tests.forked import Forked, may_fork
+from tests.forked import COMMAND, Forked, may_fork
 from tests.integration.dev_tree import LEASE_TTL, wait_until
 from tests.integration.histories import DEADLOCK
 from tests.patience import patient
 
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$")
-WORKER = (sys.executable, "-m", "wharfinger", "worker")
+WORKER = (*COMMAND, "worker")
 ANSWER = patient(30)
 """Seconds for an endpoint to answer: a worker that stands still for a while is late, and not gone."""
 
@@ -44,7 +43,7 @@ class WorkerProcess:
         lease = () if lease_ttl is None else ("--lease-ttl", str(lease_ttl))
         line = ("--health-port", str(port), *lease, *options)
         environment = {**os.environ, **(env or {})}
-        self.process: subprocess.Popen[bytes] | Forked
+        self.process: subprocess.Popen[bytes]
         if command is None and may_fork(environment):
             self.process = Forked(("worker", *line), environment, log, log)
         else:

@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy, target = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, copy)
-    for name in ("src", "workflows", "activities", "tools", "examples"):
+    for name in ("src", "workflows", "activities", "tools", "examples", "deploy"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(copy)])
     (built,) = target.glob("*.whl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +33,14 @@ class Authority:
         certificate = self._certificate(self._name, self._key, None, authority=True)
         self.pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def sign(self, name: str, *, host: str | None = None, common_name: bool = True) -> Signed:
+    def sign(
+        self, name: str, *, host: str | None = None, common_name: bool = True, organizations: Sequence[str] = ()
+    ) -> Signed:
         """A certificate for a server at `host`, or for a client; without `common_name`, `name` is only its file's."""
         key = ec.generate_private_key(ec.SECP256R1())
         named = NameOID.COMMON_NAME if common_name else NameOID.ORGANIZATIONAL_UNIT_NAME
-        subject = x509.Name([x509.NameAttribute(named, name)])
+        groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+        subject = x509.Name([*groups, x509.NameAttribute(named, name)])
         signed = Signed(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         certificate = self._certificate(subject, key, host, authority=False)
         signed.cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

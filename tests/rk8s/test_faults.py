@@ -8,8 +8,8 @@ import pytest
 
 from tests.faults.recorder import Recorder
 from tests.faults.site import Process, running
-from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
+from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_judge import PENDING, Rk8sJudge
 from wharfinger.registry import keys
@@ -46,11 +46,11 @@ def test_nothing_is_lost_doubled_or_overcommitted(tmp_path: Path, cohorts: str) 
             site.start_workers()
             for turn, victim in enumerate((site.workers[0].process, site.temporal, site.etcd)):
                 put(gateway, range(turn * STRUCK, (turn + 1) * STRUCK))
-                wait_until(lambda at=turn: bound(recorder) > at * STRUCK, 60, "the first of them is bound", every=0.005)
+                assert recorder.until(lambda at=turn: bound(recorder) > at * STRUCK, patient(60)), "the first is bound"
                 pending.append((turn + 1) * STRUCK - bound(recorder))
                 kill(victim)
-            wait_until(lambda: bound(recorder) == PODS, 120, f"{PODS} pods are bound")
-            wait_until(lambda: not recorder.latest(keys.ATTEMPTS), 30, "no attempt record is left")
+            assert recorder.until(lambda: bound(recorder) == PODS, patient(120)), f"{PODS} pods are bound"
+            assert recorder.until(lambda: not recorder.latest(keys.ATTEMPTS), patient(30)), "no attempt record is left"
             assert recorder.prove(gateway) == []
             judge = Rk8sJudge().take_all(recorder.revisions)
         finally:

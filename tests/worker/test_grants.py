@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.conftest import EtcdServer, TemporalServer, free_port
 from tests.integration.gateway import Gateway, audit
 from tests.integration.worker_process import mistakes
@@ -23,7 +23,7 @@ from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
 
-WORKER = (sys.executable, "-m", "wharfinger", "worker", "--lease-ttl", "4", "--cohorts", "off")
+WORKER = (*forked.COMMAND, "worker", "--lease-ttl", "4", "--cohorts", "off")
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -79,7 +79,7 @@ class Hand:
         lock = ("--instance-lock", str(self.lock(incarnation)), "--health-port", "0")
         with log.open("wb") as out:
             process = await asyncio.create_subprocess_exec(
-                *WORKER, *own, *lock, *self._options, *options, stdout=out, stderr=out
+                *WORKER, *own, *lock, *self._options, *options, stdout=out, stderr=out, env=forked.variables()
             )
         self._stack.push_async_callback(_end, process)
         return Instance(process, log)

@@ -6,24 +6,26 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from tests import forked
 from tests.conftest import EtcdServer, TemporalServer, free_port
 from tests.patience import patient
 from tests.worker.conftest import Site
 
-WORKER = (sys.executable, "-m", "wharfinger", "worker")
+WORKER = (*forked.COMMAND, "worker")
 
 
 @contextlib.asynccontextmanager
 async def process(log: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     with log.open("wb") as out:
-        started = await asyncio.create_subprocess_exec(*WORKER, *arguments, stdout=out, stderr=out)
+        started = await asyncio.create_subprocess_exec(
+            *WORKER, *arguments, stdout=out, stderr=out, env=forked.variables()
+        )
     try:
         yield started
     finally:

@@ -1,0 +1,120 @@
+"""Backups are restored under a real installation: its own etcd, and that of the Kubernetes API.
+
+Row 14 of the table of interleavings. Saved and restored with `etcdctl` and `etcdutl`, as docs/operations.md does.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dev_tree import wait_until
+from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.settled import until_settled
+from tests.kubernetes.site import Installation, KubernetesSite, names
+from tests.patience import patient
+from tests.registry.etcd_process import EtcdProcess
+from tests.upstream import api_server_process
+from wharfinger.dev import binaries
+from wharfinger.registry import keys
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+BUMPED = ("--bump-revision", "1000000000", "--mark-compacted")
+SLOW = 30.0
+"""Binds a second of one worker: a flood's promises wait for seconds."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[KubernetesSite]:
+    """One of the test's own: its API forgets what others have seen."""
+    if reason := api_server_process.missing():
+        pytest.skip(reason)
+    binaries.locate_all(binaries.BACKUP_PROGRAMS)  # else they are built while a test runs
+    with closing(KubernetesSite(tmp_path / "own")) as found:
+        yield found.start()
+
+
+def save(etcd: EtcdProcess, file: Path) -> Path:
+    """A backup of a running etcd."""
+    _run(binaries.ETCDCTL, "--endpoints", etcd.url, "snapshot", "save", str(file))
+    return file
+
+
+def restore(etcd: EtcdProcess, file: Path, options: Sequence[str] = ()) -> None:
+    """Kill an etcd, put the backup in the place of its data, start it again."""
+    etcd.kill()
+    data = etcd.folder / "data"
+    shutil.rmtree(data)
+    _run(
+        binaries.ETCDUTL, "snapshot", "restore", str(file), "--data-dir", str(data), "--name", etcd.name,
+        "--initial-cluster", etcd.cluster, "--initial-advertise-peer-urls", etcd.peer, *options,
+    )  # fmt: skip
+    etcd.start()
+
+
+def _run(program: binaries.Program, *arguments: str) -> None:
+    command = [str(binaries.locate(program)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_lists_bring_restored_copies_forward_and_settle_old_promises(
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, tmp_path: Path
+) -> None:
+    """The backup has promises that were kept since, of pods some of which are gone, or live anew."""
+    site.create_pods(names("web", 200))
+    installation.start_workers(2, qps=SLOW)
+    wait_until(lambda: len(installation.promised_and_unbound()) > 100, 60, "many are promised", every=0.01)
+    promised = sorted(installation.promises())
+    saved = save(installation.etcd, tmp_path / "ours.db")
+    wait_until(lambda: site.unbound() == [], 60, "all are bound")
+    site.delete_pods(promised[:20])
+    site.create_pods([*promised[:10], *names("late", 60)])
+    wait_until(lambda: site.unbound() == [], 60, "all are bound")
+
+    restore(installation.etcd, saved, BUMPED)
+
+    for worker in installation.workers:
+        assert worker.wait_exit(40) == 1
+        assert "restored from a backup" in worker.said.splitlines()[-1]
+    installation.workers.clear()
+    assert installation.promises()
+    site.create_pods(names("after", 30))
+    installation.start_workers(2)
+    until_settled(site, [installation], history, room)
+
+
+def test_everything_is_copied_anew_when_the_api_was_restored(
+    site: KubernetesSite, room: dict[str, int], installation: Installation, tmp_path: Path
+) -> None:
+    """Binds and pods that the API has forgotten are forgotten; the pods that it has again are bound again, once."""
+    installation.start_workers(2)
+    site.create_pods(names("kept", 60))
+    wait_until(lambda: site.unbound() == [], 60, "all are bound")
+    site.create_pods(names("waits", 20), cpu="100")
+    site.create_pods(names("unbound", 40))
+    saved = save(site.api.etcd, tmp_path / "api.db")
+    wait_until(lambda: len(site.unbound()) == 20, 60, "what fits is bound")
+    site.create_pods(names("lost", 60))
+    wait_until(lambda: len(site.unbound()) == 20, 60, "what fits is bound")
+    site.delete_pods(names("kept", 30))
+
+    site.api.kill()
+    restore(site.api.etcd, saved)
+    site.api.start()
+    with closing(PodHistory(site.api)) as history:
+        wait_until(lambda: _generation(installation) > 0, 60, "a new generation has begun")
+        site.delete_pods(names("waits", 20))
+
+        until_settled(site, [installation], history, room)
+        assert sorted(site.pods()) == sorted([*names("kept", 60), *names("unbound", 40)])
+
+
+def _generation(installation: Installation) -> int:
+    return int((installation.gateway.get(keys.IMPORTED) or {}).get("generation", 0))
