@@ -29,6 +29,7 @@ from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
 from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
+from wharfinger.client.installations import installation_of
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
@@ -37,22 +38,24 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
-from wharfinger.observe.health import OK
 from wharfinger.plugins import builtin
 from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
-from wharfinger.process.opening import opened
+from wharfinger.process.opening import Opened, opened
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.upstream import connect_upstream, open_upstream
 from wharfinger.profiles import load_configuration
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete
 from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime
+from wharfinger.serving.content import OK
+from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import AgentSettings, TemporalSettings
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
@@ -80,12 +83,16 @@ class Agent:
         runtime: Runtime,
         ask: Ask,
         environ: Mapping[str, str] = os.environ,
+        upstream_uid: str = "",
     ) -> None:
-        """`settings.temporal` is what instances are told; `ask` asks a health endpoint."""
+        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `upstream_uid`: of the
+        Kubernetes cluster whose pods the instances schedule, empty for none.
+        """
         self._settings = settings
         self._process = process
         self._client = client
         self._runtime = runtime
+        self._upstream_uid = upstream_uid
         self.metrics = process.metrics
         store, clock, rng, host = process.store, process.clock, process.rng, settings.host
         self._exits = HostExits(process, runtime, host)
@@ -165,7 +172,12 @@ class Agent:
         """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when the host has an agent."""
         self._exits.add(await self._runtime.adopt())
         preparing = prepare(
-            self._process.store, self._client, (), cluster=self._settings.cluster, rng=self._process.rng
+            self._process.store,
+            self._client,
+            (),
+            cluster=self._settings.cluster,
+            rng=self._process.rng,
+            upstream=self._upstream_uid,
         )
         await unless_stopped(stop, preparing)
         await unless_stopped(stop, self._registration.claim())
@@ -218,7 +230,7 @@ class Agent:
         return Polling(factory, drain_timeout=timeout)
 
 
-async def run_agent(settings: AgentSettings) -> int:
+async def run_agent(settings: AgentSettings, serving: ServingOptions | None = None) -> int:
     """Run an agent process until a signal stops it; returns its exit code.
 
     The first SIGTERM or SIGINT stops it, and leaves instances running unless the settings say otherwise; the second
@@ -239,12 +251,14 @@ async def run_agent(settings: AgentSettings) -> int:
             settings.etcd,
             settings.format,
             settings.temporal,
-            bind_address=settings.bind_address,
-            health_port=settings.health_port,
+            serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
             stop=stop,
         )
         found = await stack.enter_async_context(opening)
         if found is None:
+            return 0
+        uid = await _cluster_uid(settings, found, stop)
+        if uid is None:
             return 0
         runtime = Processes(settings.data_dir, limits.ProcessLimits(limits.delegated()))
         stack.push_async_callback(runtime.close)
@@ -257,10 +271,38 @@ async def run_agent(settings: AgentSettings) -> int:
             found.temporal,
             runtime=runtime,
             ask=asking(session, min(3.0, settings.probe_every)),
+            upstream_uid=uid,
         )
-        found.health.checks, found.health.refresh = agent.checks, agent.refresh_metrics
+        found.health.content.checks, found.health.content.refresh = agent.checks, agent.refresh_metrics
         await agent.run(stop)
     return 0
+
+
+async def _cluster_uid(settings: AgentSettings, found: Opened, stop: asyncio.Event) -> str | None:
+    """The uid of the Kubernetes cluster; empty without one, None when `stop` is set first.
+
+    An agent needs the API only before anything is in etcd: later it starts instances whether the API answers or not,
+    and these compare the uid. Raises `ConfigurationError` and `InstallationMismatch`.
+    """
+    if settings.upstream is None:
+        return ""
+    installed = await unless_stopped(stop, installation_of(found.process.store))
+    if installed is not None and installed.upstream:
+        return installed.upstream
+    api = open_upstream(settings.upstream)
+    try:
+        connecting = connect_upstream(
+            api,
+            settings.upstream,
+            found.process.store,
+            cluster=settings.cluster,
+            temporal_namespace=found.temporal.namespace,
+            rng=found.process.rng,
+        )
+        connected = await unless_stopped(stop, connecting)
+    finally:
+        await api.close()
+    return connected.uid if connected is not None else None
 
 
 def _hold(settings: AgentSettings) -> locks.Lock:

@@ -40,7 +40,6 @@ from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
 from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.hub_loops.update_runs import UpdateRunJudge
-from wharfinger.observe.health import OK
 from wharfinger.observe.placement_conditions import SAID_STATES, results_by_state
 from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
@@ -52,6 +51,8 @@ from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.registry import keys
 from wharfinger.runtime import lives
+from wharfinger.serving.content import OK
+from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import HubSettings
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.schedule_placement import SchedulePlacement
@@ -196,7 +197,7 @@ class Hub:
             await self._registration.leave()
 
 
-async def run_hub(settings: HubSettings) -> int:
+async def run_hub(settings: HubSettings, serving: ServingOptions | None = None) -> int:
     """Run a hub process until a signal stops it; returns its exit code. The second signal ends it at once."""
     check_cluster(settings.cluster)
     tune_garbage_collection()
@@ -205,12 +206,11 @@ async def run_hub(settings: HubSettings) -> int:
         settings.etcd,
         settings.format,
         settings.temporal,
-        bind_address=settings.bind_address,
-        health_port=settings.health_port,
+        serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
         stop=stop,
     ) as found:
         if found is not None:
             hub = Hub(settings, found.process, found.temporal, health_url=found.health.url)
-            found.health.checks, found.health.refresh = hub.checks, hub.refresh_metrics
+            found.health.content.checks, found.health.content.refresh = hub.checks, hub.refresh_metrics
             await hub.run(stop)
     return 0

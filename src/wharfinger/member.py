@@ -18,13 +18,14 @@ from wharfinger.member_loops.folder import members_in
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
-from wharfinger.observe.health import OK
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store
+from wharfinger.serving.content import OK
+from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import MemberAgentSettings
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ async def _connect(connection: MemberConnection) -> Store:
     return store_of(await EtcdStore.connect(connection.etcd), connection.format)
 
 
-async def run_members(settings: MemberAgentSettings) -> int:
+async def run_members(settings: MemberAgentSettings, serving: ServingOptions | None = None) -> int:
     """Run a process of members' agents until a signal stops it; returns its exit code."""
     members_in(settings.members_dir)  # better reported before anything is opened
     tune_garbage_collection()
@@ -134,12 +135,11 @@ async def run_members(settings: MemberAgentSettings) -> int:
         settings.etcd,
         settings.format,
         None,
-        bind_address=settings.bind_address,
-        health_port=settings.health_port,
+        serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
         stop=stop,
     ) as found:
         if found is not None:
             agents = MemberAgents(settings, found.process)
-            found.health.checks, found.health.refresh = agents.ready, agents.refresh_metrics
+            found.health.content.checks, found.health.content.refresh = agents.ready, agents.refresh_metrics
             await agents.run(stop)
     return 0

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
+from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import place
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
@@ -33,6 +34,7 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_configuration
 from wharfinger.simulation.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
 from wharfinger.simulation.decision import SimulatedDecision
+from wharfinger.simulation.extenders import SimulatedExtenders
 from wharfinger.simulation.gangs import SimulatedGang
 from wharfinger.simulation.waiting import WaitingPods
 
@@ -67,6 +69,8 @@ class Simulator:
         """Installed plugins that the configuration does not name."""
         self._cluster = Cluster(chosen)
         self._waiting = WaitingPods(self._profiles, self._cluster.pods)
+        self.extenders = SimulatedExtenders()
+        """The extenders of the configuration; nobody asks them unless told how."""
         self._start = 0
         """Where the next search of a sampling profile begins."""
 
@@ -107,8 +111,8 @@ class Simulator:
         """Decide for a pod given as an object, or one that was added, by (namespace, name).
 
         Changes nothing but, in a sampling profile, where the next search begins. A pod held back (by its scheduling
-        gates, or as its PriorityClass does not exist) is not placed. `preempt`: whether preemption is considered when
-        no node fits.
+        gates, or as its PriorityClass does not exist) is not placed. Extenders are taken to accept the pod.
+        `preempt`: whether preemption is considered when no node fits.
 
         Raises InvalidObject, UsageError (no such pod or profile), PluginError.
         """
@@ -120,7 +124,7 @@ class Simulator:
         profile = self._profile(subject)
         gate = profile.gate(subject)
         snapshot = self._cluster.snapshot() if gate.ok else Snapshot.of(())
-        evaluation = profile.evaluate(subject, snapshot, start=self._start, preempt=preempt)
+        evaluation = self.extenders.evaluate(profile, subject, snapshot, start=self._start, preempt=preempt)
         if gate.ok:
             self._start = evaluation.next_start
         return SimulatedDecision(evaluation, gate)
@@ -146,6 +150,9 @@ class Simulator:
             return SimulatedGang(key, None, held=stands.held)
         if stands.gang is None:
             return None
+        refused = not_for_gangs(members, self._profile(subject))
+        if refused is not None:
+            return SimulatedGang(key, None, held=refused.message)
         bound = tuple(one for one in members if one.bound and counts(one))
         pending = in_order(one for one in members if one.pending and not self._held_back(one))
         wanted = Wanted(pending, stands.gang.required(len(bound)), bound, stands.gang.topology_keys)
