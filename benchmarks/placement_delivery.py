@@ -80,7 +80,7 @@ from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.stopping import stop_on_signals
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Condition, Get, Operation, Put, Read, Store, TxnResult
 from wharfinger.serving.options import ServingOptions
@@ -113,7 +113,7 @@ def encoded(obj: Any) -> bytes:
 
 def member(name: str) -> tuple[str, bytes]:
     kind = {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster"}
-    return keys.member_cluster(name), encoded({**kind, "metadata": {"name": name}, "spec": {}})
+    return placement_keys.member_cluster(name), encoded({**kind, "metadata": {"name": name}, "spec": {}})
 
 
 def placement(name: str) -> tuple[str, bytes]:
@@ -125,7 +125,7 @@ def placement(name: str) -> tuple[str, bytes]:
         "metadata": {"name": name, "generation": 1},
         "spec": {"resourceSelectors": [selector], "policy": {"placementType": "PickAll"}},
     }
-    return keys.placement(f"cluster/{name}"), encoded(obj)
+    return placement_keys.placement(f"cluster/{name}"), encoded(obj)
 
 
 def contents(name: str, objects: int, version: int) -> Iterable[tuple[str, bytes]]:
@@ -157,14 +157,14 @@ async def fill(store: Store, members: int, placements: int, agents: int) -> None
     await put_all(store, map(member, names))
     identities = {
         kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in store.list(keys.MEMBER_CLUSTERS)
+        async for page in store.list(placement_keys.MEMBER_CLUSTERS)
         for kv in page.items
     }
     status = {"agentStatus": [{"type": "MemberAgent", "conditions": ONLINE}]}
-    records = ((keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items())
+    records = ((placement_keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items())
     await put_all(store, records)
     told = ((name, MemberStatusRecord(identity=one, status=status)) for name, one in identities.items())
-    await put_all(store, ((keys.member_status(name), record.to_bytes()) for name, record in told))
+    await put_all(store, ((placement_keys.member_status(name), record.to_bytes()) for name, record in told))
     for number in range(placements):
         await put_all(store, contents(f"p{number:03}", AT_REST, 1))
     await put_all(store, (placement(f"p{number:03}") for number in range(placements)))
@@ -179,7 +179,7 @@ async def fill(store: Store, members: int, placements: int, agents: int) -> None
     for reference in sorted(view.placements):
         await deliver(store, view, reference, stamps[reference], identities)
     for name in names[:agents]:
-        await store.delete(keys.member(name))  # its agent's to write
+        await store.delete(placement_keys.member(name))  # its agent's to write
 
 
 async def selected_now(store: Store, view: HubView) -> dict[str, str]:
@@ -214,7 +214,10 @@ async def deliver(store: Store, view: HubView, reference: str, stamp: str, ident
             strategy=strategy,
         )
         told = ResultRecord(counter=1, since=1, identity=identity, **result)
-        puts += [(keys.work(reference, one.name), work.to_bytes()), (keys.result(reference, one.name), told.to_bytes())]
+        puts += [
+            (placement_keys.work(reference, one.name), work.to_bytes()),
+            (placement_keys.result(reference, one.name), told.to_bytes()),
+        ]
     await put_all(store, puts)
 
 
@@ -239,7 +242,7 @@ class MemberInMemory(MemoryStore):
 
     async def get(self, key: str, *, revision: int = 0) -> Read:
         """See `Store.get`."""
-        if key.startswith(keys.APPLIED):
+        if key.startswith(placement_keys.APPLIED):
             COUNTED.reads += 1
             COUNTED.looked.add((id(self._shared), key))
         return await super().get(key, revision=revision)
@@ -256,14 +259,16 @@ class MemberInMemory(MemoryStore):
 
 async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Mapping[str, int]) -> None:
     """Make the stores what they would be with all works applied."""
-    hub_is, applied = await hub_id(hub), [kv async for page in hub.list(keys.WORKS) for kv in page.items]
+    hub_is, applied = await hub_id(hub), [kv async for page in hub.list(placement_keys.WORKS) for kv in page.items]
     wanted: dict[str, WorkRecord] = {}
     for kv in applied:
-        wanted.setdefault(kv.key.removeprefix(keys.WORKS).rpartition("/")[0], WorkRecord.model_validate_json(kv.value))
+        wanted.setdefault(
+            kv.key.removeprefix(placement_keys.WORKS).rpartition("/")[0], WorkRecord.model_validate_json(kv.value)
+        )
     template = MemoryStore()
     bringing = EtcdMember(template, now=lambda: TIME)
     for reference, work in wanted.items():
-        kv = (await hub.get(keys.snapshot(reference, work.snapshot))).kv
+        kv = (await hub.get(placement_keys.snapshot(reference, work.snapshot))).kv
         assert kv is not None
         objects = await snapshots.read(hub, reference, SnapshotRecord.model_validate_json(kv.value))
         await WorkOnMember(bringing, reference, work, "life", runs_workloads=False, now=TIME).bring(objects)
@@ -272,10 +277,10 @@ async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Map
         life, puts = f"{hub_is}/{name}/{identities[name]}", []
         for kv in found:
             value = kv.value
-            if kv.key.startswith(keys.APPLIED):
+            if kv.key.startswith(placement_keys.APPLIED):
                 record = AppliedRecord.model_validate_json(value)
                 value = record.model_copy(update={"identity": identities[name]}).to_bytes()
-            elif kv.key.startswith(keys.MARKS):
+            elif kv.key.startswith(placement_keys.MARKS):
                 mark = MarkRecord.model_construct(**json.loads(value) | {"life": life})
                 value = mark.to_bytes()
             puts.append(Put(kv.key, value))
@@ -286,7 +291,7 @@ async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Map
 
 def prefix_of(key: str) -> str:
     """The part of a key that says what it is."""
-    known = next((one for one in (keys.HUB, keys.PLACED) if key.startswith(one)), "")
+    known = next((one for one in (placement_keys.HUB, placement_keys.PLACED) if key.startswith(one)), "")
     head, _, rest = key.removeprefix(known).lstrip("/").partition("/")
     return f"{known}{head}" if known else f"/{head}/{rest.partition('/')[0]}"
 
@@ -314,7 +319,7 @@ async def run_agents(url: str, count: int) -> None:
     hub = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
     identities = {
         kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in hub.list(keys.MEMBER_CLUSTERS)
+        async for page in hub.list(placement_keys.MEMBER_CLUSTERS)
         for kv in page.items
     }
     stores = {name: MemberInMemory() for name in sorted(identities)[:count]}
@@ -597,9 +602,9 @@ class Rolling:
                     if key == snapshot:
                         self.first, self.cpu = time.monotonic(), cpu()
                     name = key.rpartition("/")[2]
-                    if key.startswith(keys.WORKS):
+                    if key.startswith(placement_keys.WORKS):
                         self.counters[name] = WorkRecord.model_validate_json(event.kv.value).counter
-                    elif key.startswith(keys.RESULTS):
+                    elif key.startswith(placement_keys.RESULTS):
                         result = ResultRecord.model_validate_json(event.kv.value)
                         self.told[name] = result.counter if result.available else 0
                 away = sum(self.told.get(name, 0) < counter for name, counter in self.counters.items())
@@ -608,9 +613,13 @@ class Rolling:
 
 async def delivered(store: Store, snapshot: int, members: int) -> bool:
     """Whether all members have it."""
-    works = [WorkRecord.model_validate_json(kv.value) async for page in store.list(keys.WORKS) for kv in page.items]
+    works = [
+        WorkRecord.model_validate_json(kv.value) async for page in store.list(placement_keys.WORKS) for kv in page.items
+    ]
     results = [
-        ResultRecord.model_validate_json(kv.value) async for page in store.list(keys.RESULTS) for kv in page.items
+        ResultRecord.model_validate_json(kv.value)
+        async for page in store.list(placement_keys.RESULTS)
+        for kv in page.items
     ]
     return (
         len(works) == len(results) == members
@@ -633,7 +642,7 @@ async def rolled(members: int, objects: int) -> dict[str, Any]:
             await asyncio.sleep(REPORTED)
             rest = await found.cores(10.0)
             rolling, changed = Rolling(found.store), time.monotonic()
-            following = asyncio.create_task(rolling.follow(keys.snapshot("cluster/web", 2), found.cpu))
+            following = asyncio.create_task(rolling.follow(placement_keys.snapshot("cluster/web", 2), found.cpu))
             await asyncio.sleep(0.5)
             await put_all(found.store, contents("web", objects, 2))
             await at_an_end(found, id_, 2, members)
@@ -663,7 +672,7 @@ async def at_an_end(found: Scene, id_: str, snapshot: int, members: int) -> None
     """Until all members have the snapshot, and the run has ended."""
     began = time.monotonic()
     while time.monotonic() - began < WITHIN:
-        if (await found.store.get(keys.snapshot("cluster/web", snapshot))).kv is not None:
+        if (await found.store.get(placement_keys.snapshot("cluster/web", snapshot))).kv is not None:
             described = await found.client.get_workflow_handle(id_).describe()
             if described.status != WorkflowExecutionStatus.RUNNING and await delivered(found.store, snapshot, members):
                 return

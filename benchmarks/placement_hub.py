@@ -40,7 +40,7 @@ from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put, Store
 from wharfinger.settings import EtcdSettings
@@ -106,21 +106,25 @@ async def fill(store: Store, members: int, placements: int) -> dict[str, int]:
     """Members, their agents, placements and a settled decision of each; the members' identities."""
     chance = random.Random(1)
     await put_all(
-        store, ((keys.member_cluster(one["metadata"]["name"]), encoded(one)) for one in map(member, range(members)))
+        store,
+        ((placement_keys.member_cluster(one["metadata"]["name"]), encoded(one)) for one in map(member, range(members))),
     )
     identities = {
         kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in store.list(keys.MEMBER_CLUSTERS)
+        async for page in store.list(placement_keys.MEMBER_CLUSTERS)
         for kv in page.items
     }
     await put_all(
-        store, ((keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items())
+        store,
+        ((placement_keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items()),
     )
-    await put_all(store, ((keys.member_status(name), status(one, chance)) for name, one in identities.items()))
+    await put_all(
+        store, ((placement_keys.member_status(name), status(one, chance)) for name, one in identities.items())
+    )
     await put_all(
         store,
         (
-            (keys.placement(f"cluster/{one['metadata']['name']}"), encoded(one))
+            (placement_keys.placement(f"cluster/{one['metadata']['name']}"), encoded(one))
             for one in map(placement, range(placements))
         ),
     )
@@ -178,7 +182,7 @@ async def measure(url: str, members: int, placements: int) -> dict[str, Any]:
     }
     with_hub = await beats(store, identities)
     put = time.monotonic()
-    await store.put(keys.member_cluster("member-0000"), encoded(member(0, group=1)))
+    await store.put(placement_keys.member_cluster("member-0000"), encoded(member(0, group=1)))
     while time.monotonic() < max(put, starts.last) + 3.0:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.01)
     found |= {"label_seconds": round(starts.last - put, 3), "started": len(starts.started)}
@@ -196,7 +200,7 @@ async def beats(store: Store, identities: dict[str, int]) -> float:
     cpu, began = time.process_time(), time.monotonic()
     for beat in range(int(BEATS_FOR * len(names) / HEARTBEAT)):
         name = names[beat % len(names)]
-        await store.put(keys.member_status(name), status(identities[name], chance))
+        await store.put(placement_keys.member_status(name), status(identities[name], chance))
         await asyncio.sleep(max(0.0, began + (beat + 1) * HEARTBEAT / len(names) - time.monotonic()))
     return (time.process_time() - cpu) / (time.monotonic() - began)
 

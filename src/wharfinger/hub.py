@@ -49,7 +49,7 @@ from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.runtime import lives
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
@@ -79,7 +79,7 @@ class Hub:
         )
         self._registration = Registration(
             process.store,
-            LeasedName("hub", self.name, keys.hub(self.name), "name"),
+            LeasedName("hub", self.name, placement_keys.hub(self.name), "name"),
             record,
             settings.lease,
             clock=process.clock,

@@ -23,7 +23,7 @@ from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.manifests.members import agent_status
 from wharfinger.model.delivery import Want
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 
 GOOD: Mapping[str, Any] = {"applied": True, "available": True, "objects": 3}
 STRATEGY = apply_strategy({})
@@ -41,7 +41,7 @@ class DeliveredScene(HubScene):
     async def begin(cls, *, namespace: str = "", **spec: Any) -> DeliveredScene:
         """Members, a hub, and a placement that is decided. `spec`: more of the placement's."""
         scene = cls(placement=f"ns/{namespace}/web" if namespace else P)
-        await scene.store.put(keys.hub("h"), HubRecord().to_bytes())
+        await scene.store.put(placement_keys.hub("h"), HubRecord().to_bytes())
         for name in "abc":
             await scene.member(name)
         await scene.namespace()
@@ -58,12 +58,12 @@ class DeliveredScene(HubScene):
 
     async def snapshot(self, number: int) -> None:
         """Of what is selected now."""
-        kv = (await self.store.get(keys.placement(self.placement))).kv
+        kv = (await self.store.get(placement_keys.placement(self.placement))).kv
         assert kv is not None
         selected = await read_selected(self.store, json.loads(kv.value), self.placement)
         digest = selected.digest or f"digest-{number}"
         record = SnapshotRecord(digest=digest, objects=(NAMESPACE,), revision=selected.revision, time=TIME)
-        await self.store.put(keys.snapshot(self.placement, number), record.to_bytes())
+        await self.store.put(placement_keys.snapshot(self.placement, number), record.to_bytes())
 
     async def deliver(
         self,
@@ -75,7 +75,7 @@ class DeliveredScene(HubScene):
     ) -> None:
         """The works of members, and their results: None = there is none."""
         for name in members:
-            kv = (await self.store.get(keys.member_cluster(name))).kv
+            kv = (await self.store.get(placement_keys.member_cluster(name))).kv
             fields = {
                 "counter": 5,
                 "since": 5,
@@ -84,10 +84,10 @@ class DeliveredScene(HubScene):
                 **work,
             }
             record = WorkRecord(want=want, snapshot=snapshot, **fields)
-            await self.store.put(keys.work(self.placement, name), record.to_bytes())
+            await self.store.put(placement_keys.work(self.placement, name), record.to_bytes())
             if result is not None:
                 said = {"counter": record.counter, "identity": record.identity, "time": TIME, **result}
-                await self.store.put(keys.result(self.placement, name), ResultRecord(**said).to_bytes())
+                await self.store.put(placement_keys.result(self.placement, name), ResultRecord(**said).to_bytes())
 
     async def ready(self) -> DeliveredScene:
         """Snapshot 1 is available everywhere."""
@@ -96,15 +96,15 @@ class DeliveredScene(HubScene):
         return self
 
     async def pin(self, number: int, **fields: str) -> None:
-        await self.store.put(keys.pin(self.placement), PinRecord(snapshot=number, **fields).to_bytes())
+        await self.store.put(placement_keys.pin(self.placement), PinRecord(snapshot=number, **fields).to_bytes())
 
     async def trouble(self, text: str) -> None:
         """Why the selected objects cannot be placed."""
-        await self.store.put(keys.rollout(self.placement), RolloutRecord(trouble=text).to_bytes())
+        await self.store.put(placement_keys.rollout(self.placement), RolloutRecord(trouble=text).to_bytes())
 
     async def away(self, member: str) -> None:
         """Its agent is not there."""
-        await self.store.delete(keys.member(member))
+        await self.store.delete(placement_keys.member(member))
 
     async def told(self) -> PlacementDelivery:
         return delivery_of(await read(self.store, self.placement))
@@ -116,9 +116,9 @@ class DeliveredScene(HubScene):
 
 async def unwell(scene: HubScene, member: str) -> None:
     """Its agent is there, and its etcd does not answer."""
-    kv = (await scene.store.get(keys.member_cluster(member))).kv
+    kv = (await scene.store.get(placement_keys.member_cluster(member))).kv
     assert kv is not None
     status = agent_status(healthy=False, why="its etcd does not answer")
     await scene.store.put(
-        keys.member_status(member), MemberStatusRecord(identity=kv.create_revision, status=status).to_bytes()
+        placement_keys.member_status(member), MemberStatusRecord(identity=kv.create_revision, status=status).to_bytes()
     )

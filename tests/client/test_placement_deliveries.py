@@ -24,7 +24,7 @@ from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.observe.placement_attempts import OUTCOME_KEY
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def placements(scene: DeliveredScene) -> PlacementDeliveries:
 
 
 async def pinned(scene: DeliveredScene) -> PinRecord | None:
-    kv = (await scene.store.get(keys.pin(P))).kv
+    kv = (await scene.store.get(placement_keys.pin(P))).kv
     return PinRecord.model_validate_json(kv.value) if kv is not None else None
 
 
@@ -107,7 +107,7 @@ async def test_a_snapshot_that_goes_meanwhile_is_not_pinned(scene: DeliveredScen
 
     async def forget(*_: object) -> None:
         client.before_txn = None
-        await scene.store.delete(keys.snapshot(P, 2))
+        await scene.store.delete(placement_keys.snapshot(P, 2))
 
     client.before_txn = forget
     with pytest.raises(NotFound, match="there are: 1, 3"):
@@ -127,9 +127,9 @@ async def test_a_lost_answer_changes_nothing_twice(scene: DeliveredScene, applie
 
 
 async def test_a_pin_that_cannot_be_read_is_replaced(scene: DeliveredScene, placements: PlacementDeliveries) -> None:
-    await scene.store.put(keys.pin(P), b"garbage")
+    await scene.store.put(placement_keys.pin(P), b"garbage")
     assert (await placements.rollback("web", 1)).written
-    await scene.store.put(keys.pin(P), b"garbage")
+    await scene.store.put(placement_keys.pin(P), b"garbage")
     assert (await placements.rollback("web", None)).written
 
 
@@ -139,7 +139,7 @@ async def test_an_external_placement_is_said_to_need_an_update_run() -> None:
     with pytest.raises(UsageError, match=r"update-run start RUN --placement web --strategy S --snapshot 1$"):
         await PlacementDeliveries(scene.store).rollback("web", 1)
     assert await pinned(scene) is None
-    await scene.store.put(keys.pin(P), b'{"snapshot": 1}')  # of a time when it was rolled out
+    await scene.store.put(placement_keys.pin(P), b'{"snapshot": 1}')  # of a time when it was rolled out
     changed = await PlacementDeliveries(scene.store).rollback("web", None)
     assert changed.sentence.endswith("; an update run delivers it")
 
@@ -234,7 +234,7 @@ async def test_an_eviction_that_does_not_end_has_no_outcome(
 ) -> None:
     requested = await placements.evict("web", "b")
     former = EvictionRecord(identity=1, valid=True, executed=True, message="of a former life")
-    await scene.store.put(keys.evicted(requested.name), former.to_bytes())
+    await scene.store.put(placement_keys.evicted(requested.name), former.to_bytes())
     assert (await placements.eviction(requested, timeout=0)).outcome is None
     assert (await placements.evict("web", "c", wait=0)).outcome is None
 
@@ -253,7 +253,7 @@ async def test_a_placement_is_marked_once(scene: DeliveredScene, placements: Pla
 
 
 async def test_what_cannot_be_read_is_not_marked(scene: DeliveredScene, placements: PlacementDeliveries) -> None:
-    await scene.store.put(keys.placement(P), b"garbage")
+    await scene.store.put(placement_keys.placement(P), b"garbage")
     with pytest.raises(InvalidObject, match="cannot be read: apply it again"):
         await placements.delete("web")
 

@@ -13,7 +13,7 @@ from tests.placement.objects import eviction_object, pick, placement_object
 from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placement_goals import PlacementGoal, PlacementVerdict, follow, look
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 SETTLED, AVAILABLE, GONE = PlacementGoal.SETTLED, PlacementGoal.AVAILABLE, PlacementGoal.GONE
@@ -62,7 +62,7 @@ async def test_changed_contents_are_waited_for(scene: DeliveredScene) -> None:
 
 
 async def test_a_snapshot_that_is_not_there_is_waited_for(scene: DeliveredScene) -> None:
-    await scene.store.delete(keys.snapshot(P, 1))
+    await scene.store.delete(placement_keys.snapshot(P, 1))
     assert await verdict(scene, AVAILABLE) == ("waiting", "no snapshot of the selected objects is taken yet")
     assert (await verdict(scene))[0] == "waiting"
 
@@ -109,14 +109,14 @@ async def test_an_empty_placement_settles_and_is_not_available(scene: DeliveredS
 
 
 async def test_it_is_told_that_no_hub_runs(scene: DeliveredScene) -> None:
-    await scene.store.delete(keys.hub("h"))
+    await scene.store.delete(placement_keys.hub("h"))
     await scene.put(placement_object("new"))
     scene.placement = "cluster/new"
     assert await verdict(scene) == ("waiting", "it is not decided yet; no hub runs (`wharfinger hub`)")
 
 
 async def test_an_unreadable_placement_is_told(scene: DeliveredScene) -> None:
-    await scene.store.put(keys.placement(P), b"garbage")
+    await scene.store.put(placement_keys.placement(P), b"garbage")
     kind, why = await verdict(scene)
     assert kind == "waiting"
     assert why.startswith("it cannot be read: ")
@@ -141,7 +141,7 @@ async def test_a_deleted_placement_fails_and_then_is_gone(scene: DeliveredScene)
     for name in "abc":
         await scene.remove_work(name)
     assert await verdict(scene, GONE) == ("waiting", "its keys are not removed yet")
-    for key in (keys.decision(P), keys.placement(P)):
+    for key in (placement_keys.decision(P), placement_keys.placement(P)):
         await scene.store.delete(key)
     assert await verdict(scene, GONE) == ("reached", "nothing is left of it")
     with pytest.raises(NotFound, match="there is no placement"):

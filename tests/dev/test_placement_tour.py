@@ -13,7 +13,7 @@ import yaml
 from tests.integration.dev_tree import DevTree, end_all, processes_of, wait_until
 from tests.integration.gateway import Gateway, bound_pods
 from wharfinger.contracts.delivery_records import PinRecord
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "placement-live"
@@ -103,7 +103,7 @@ def test_the_tour(tree: DevTree) -> None:
     wait_until(lambda: len(chosen(tree)) == 1 and other not in chosen(tree), WITHIN, "a successor is chosen")
     wait_until(lambda: holders(tree) > {other}, WITHIN, "the successor has the shop", every=0.3)
     wait_until(
-        lambda: members(tree)[other].get(keys.mark(keys.stored("secrets", "web", "database"))) is None,
+        lambda: members(tree)[other].get(placement_keys.mark(keys.stored("secrets", "web", "database"))) is None,
         WITHIN,
         "the marks are gone",
     )
@@ -124,7 +124,7 @@ def test_the_tour(tree: DevTree) -> None:
 
     wait_until(lambda: images() == {"example/web:2"}, 60, "the new contents are there", every=0.5)
     settled(tree, 3)
-    tree.etcd.put(keys.pin("cluster/web"), PinRecord(snapshot=1).to_bytes())
+    tree.etcd.put(placement_keys.pin("cluster/web"), PinRecord(snapshot=1).to_bytes())
     wait_until(lambda: images() == {"example/web:1"}, WITHIN, "they are taken back", every=0.3)
     settled(tree, 3)
 
@@ -144,5 +144,5 @@ def test_no_secret_is_where_people_look(tree: DevTree) -> None:
     for pid in processes_of(tree.folder):
         told += Path(f"/proc/{pid}/environ").read_bytes().decode("latin-1")
     assert "correct-horse" not in told
-    results = tree.etcd.values(keys.RESULTS)
+    results = tree.etcd.values(placement_keys.RESULTS)
     assert not any(b"correct-horse" in value for value in results.values())

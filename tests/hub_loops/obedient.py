@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Put, Store
 
 
@@ -21,8 +21,8 @@ class Obedient:
 
     async def answer(self, store: Store) -> None:
         """Answer every work once."""
-        for kv in [kv async for page in store.list(keys.WORKS) for kv in page.items]:
-            reference, _, member = kv.key.removeprefix(keys.WORKS).rpartition("/")
+        for kv in [kv async for page in store.list(placement_keys.WORKS) for kv in page.items]:
+            reference, _, member = kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
             work = WorkRecord.model_validate_json(kv.value)
             if work.want != "present" and member in self.holding:
                 continue
@@ -30,7 +30,7 @@ class Obedient:
             said = ResultRecord(
                 counter=work.counter, identity=work.identity, applied=there, available=there, gone=not there
             )
-            key = keys.result(reference, member)
+            key = placement_keys.result(reference, member)
             found = (await store.get(key)).kv
             if found is None or ResultRecord.model_validate_json(found.value) != said:
                 await store.txn([Compare(kv.key, "mod", kv.mod_revision)], [Put(key, said.to_bytes())])

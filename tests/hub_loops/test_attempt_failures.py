@@ -11,7 +11,7 @@ from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.contracts.placements import StreamRevisions, required_seen
 from wharfinger.errors import UsageError
 from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.schedule_placement import _ending
@@ -48,8 +48,8 @@ def test_details_of_other_failures_require_nothing(details: tuple[object, ...]) 
 async def test_a_taken_name_of_a_hub_is_no_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wharfinger.process.registration.SLACK", -99.0)
     store = MemoryStore()
-    await store.put(keys.hub("dev"), HubRecord(pid=1, time="now").to_bytes())
-    named = LeasedName("hub", "dev", keys.hub("dev"), "name")
+    await store.put(placement_keys.hub("dev"), HubRecord(pid=1, time="now").to_bytes())
+    named = LeasedName("hub", "dev", placement_keys.hub("dev"), "name")
     registration = Registration(
         store, named, HubRecord(pid=2), LeaseSettings(), clock=lambda: 0.0, rng=random.Random(1)
     )

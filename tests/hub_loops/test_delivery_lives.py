@@ -32,7 +32,7 @@ from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.process.installation import register_search_attributes
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Delete, Store
 from wharfinger.settings import EtcdSettings, HubSettings, LeaseSettings
 from wharfinger.telemetry import Metrics
@@ -148,11 +148,11 @@ class Fleet:
 
     async def join(self, *names: str) -> None:
         for name in names:
-            await self.put(keys.member_cluster(name), member_object(name))
+            await self.put(placement_keys.member_cluster(name), member_object(name))
 
     async def leave(self, name: str) -> None:
-        await self.put(keys.member_cluster(name), member_object(name, deletionTimestamp=NOW))
-        await until(lambda: self.is_gone(keys.member_cluster(name)), 30)
+        await self.put(placement_keys.member_cluster(name), member_object(name, deletionTimestamp=NOW))
+        await until(lambda: self.is_gone(placement_keys.member_cluster(name)), 30)
 
     async def is_gone(self, key: str) -> bool:
         return (await self.store.get(key)).kv is None
@@ -174,7 +174,7 @@ class Fleet:
 
     async def place(self, name: str = "web", namespace: str = "web", **strategy: Any) -> None:
         await self.put(
-            keys.placement(f"cluster/{name}"),
+            placement_keys.placement(f"cluster/{name}"),
             {
                 "apiVersion": "placement.kubernetes-fleet.io/v1",
                 "kind": "ClusterResourcePlacement",
@@ -188,18 +188,18 @@ class Fleet:
         )
 
     async def delete(self, name: str = "web") -> None:
-        kv = (await self.store.get(keys.placement(f"cluster/{name}"))).kv
+        kv = (await self.store.get(placement_keys.placement(f"cluster/{name}"))).kv
         assert kv is not None
         obj = json.loads(kv.value)
         obj["metadata"]["deletionTimestamp"] = NOW
-        await self.put(keys.placement(f"cluster/{name}"), obj)
+        await self.put(placement_keys.placement(f"cluster/{name}"), obj)
 
     async def result(self, member: str, placement: str = WEB) -> ResultRecord:
-        kv = (await self.store.get(keys.result(placement, member))).kv
+        kv = (await self.store.get(placement_keys.result(placement, member))).kv
         return ResultRecord.model_validate_json(kv.value) if kv is not None else ResultRecord()
 
     async def work(self, member: str, placement: str = WEB) -> WorkRecord:
-        kv = (await self.store.get(keys.work(placement, member))).kv
+        kv = (await self.store.get(placement_keys.work(placement, member))).kv
         return WorkRecord.model_validate_json(kv.value) if kv is not None else WorkRecord()
 
     async def version(self, member: str, key: str = CHART) -> str:
@@ -278,8 +278,8 @@ async def test_deleted_while_a_member_is_away_and_made_anew(fleet: Fleet) -> Non
             await fleet.until_version("east", "")
             await until(lambda: _wants(fleet, "west", "absent"), 30)
             assert await fleet.version("west") == "1"
-            assert not await fleet.is_gone(keys.placement(WEB))
-            await fleet.store.delete(keys.placement(WEB))
+            assert not await fleet.is_gone(placement_keys.placement(WEB))
+            await fleet.store.delete(placement_keys.placement(WEB))
             await fleet.place()
             await fleet.until_version("east", "1", 60)
         async with fleet.agents("east", "west"):
@@ -291,7 +291,7 @@ async def test_deleted_while_a_member_is_away_and_made_anew(fleet: Fleet) -> Non
 
 
 async def _wants(fleet: Fleet, member: str, want: str) -> bool:
-    return (await fleet.work(member)).want == want and not await fleet.is_gone(keys.work(WEB, member))
+    return (await fleet.work(member)).want == want and not await fleet.is_gone(placement_keys.work(WEB, member))
 
 
 async def test_a_member_leaves_and_comes_back_thirty_times(fleet: Fleet) -> None:
@@ -301,9 +301,9 @@ async def test_a_member_leaves_and_comes_back_thirty_times(fleet: Fleet) -> None
         await fleet.place()
         await fleet.until_version("east", "1")
         for _ in range(30):
-            await fleet.store.txn([], [Delete(keys.member_cluster("east"))])
+            await fleet.store.txn([], [Delete(placement_keys.member_cluster("east"))])
             await fleet.join("east")
-        identity = (await fleet.store.get(keys.member_cluster("east"))).kv
+        identity = (await fleet.store.get(placement_keys.member_cluster("east"))).kv
         assert identity is not None
         await fleet.until_told("east", lambda one: one.available and one.identity == identity.create_revision)
         assert (await fleet.work("east")).identity == identity.create_revision
@@ -325,7 +325,7 @@ async def test_one_object_is_one_placements(fleet: Fleet) -> None:
         await fleet.delete()
         await fleet.until_told("east", lambda one: one.available, "cluster/other")
         assert await fleet.version("east") == "1"
-        await until(lambda: fleet.is_gone(keys.placement(WEB)), 30)
+        await until(lambda: fleet.is_gone(placement_keys.placement(WEB)), 30)
 
 
 async def test_one_etcd_is_one_member(fleet: Fleet) -> None:
@@ -337,7 +337,7 @@ async def test_one_etcd_is_one_member(fleet: Fleet) -> None:
         await fleet.join("twin")
 
         async def conflicts() -> bool:
-            kv = (await fleet.store.get(keys.member_status("twin"))).kv
+            kv = (await fleet.store.get(placement_keys.member_status("twin"))).kv
             return kv is not None and b"JoinConflict" in kv.value
 
         await until(conflicts, 30)
@@ -367,8 +367,8 @@ async def test_strangers_change_what_lies_there_and_it_is_changed_back(fleet: Fl
 
 
 async def _joined(fleet: Fleet, member: str) -> bool:
-    return not await fleet.is_gone(keys.member_status(member)) and (
-        (await fleet.members[member].get(keys.PLACED_MEMBER)).kv is not None
+    return not await fleet.is_gone(placement_keys.member_status(member)) and (
+        (await fleet.members[member].get(placement_keys.PLACED_MEMBER)).kv is not None
     )
 
 
@@ -391,8 +391,20 @@ async def test_hostile_objects_disturb_nothing_else(fleet: Fleet) -> None:
     async with fleet.hub() as hub, fleet.agents("east"):
         await fleet.join("east")
         await fleet.contents("1")
-        folders = (keys.CLUSTER_PLACEMENTS, keys.MEMBER_CLUSTERS, *keys.OVERRIDES, keys.WORKS, keys.RESULTS, keys.PINS)
-        folders += (keys.ROLLOUTS, keys.SNAPSHOTS, keys.DECISIONS, keys.stored_prefix("namespaces"))
+        folders = (
+            placement_keys.CLUSTER_PLACEMENTS,
+            placement_keys.MEMBER_CLUSTERS,
+            *placement_keys.OVERRIDES,
+            placement_keys.WORKS,
+            placement_keys.RESULTS,
+            placement_keys.PINS,
+        )
+        folders += (
+            placement_keys.ROLLOUTS,
+            placement_keys.SNAPSHOTS,
+            placement_keys.DECISIONS,
+            keys.stored_prefix("namespaces"),
+        )
         for number in range(500):
             folder = folders[number % len(folders)]
             await fleet.store.put(f"{folder}hostile-{number}", HOSTILE[number % len(HOSTILE)](number))
@@ -400,7 +412,7 @@ async def test_hostile_objects_disturb_nothing_else(fleet: Fleet) -> None:
         await fleet.until_told("east", lambda one: one.available)
         await fleet.delete()
         await fleet.until_version("east", "")
-        await until(lambda: fleet.is_gone(keys.placement(WEB)), 30)
+        await until(lambda: fleet.is_gone(placement_keys.placement(WEB)), 30)
         assert set(hub.checks().values()) == {"ok"}
 
 
@@ -415,7 +427,7 @@ async def test_what_nobody_knows_is_shown_and_kept(fleet: Fleet) -> None:
         fleet.restore(before)  # the hub knows the member, and no placement
 
         async def shown() -> bool:
-            kv = (await fleet.store.get(keys.member_status("east"))).kv
+            kv = (await fleet.store.get(placement_keys.member_status("east"))).kv
             return kv is not None and json.loads(kv.value).get("orphans") == [WEB]
 
         await until(shown, 60)

@@ -13,13 +13,13 @@ from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import RevisionWentBack
 from wharfinger.hub_loops.following import HubStreams
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_what_went_before_a_list_is_waited_for_no_longer() -> None:
     store, view = MemoryStore(), HubView(time.monotonic)
-    key = keys.placement("cluster/web")
+    key = placement_keys.placement("cluster/web")
     put = await store.put(key, b"{}")
     await store.delete(key)
     streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
@@ -33,7 +33,7 @@ async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
     async with running(streams.run()):
         await until(lambda: view.in_sync)
         store.pause_watches()
-        put = await store.put(keys.member("a"), b"{}")
+        put = await store.put(placement_keys.member("a"), b"{}")
         waiting = asyncio.create_task(view.wait_for(StreamRevisions(hub=put), 5.0))
         assert not await view.wait_for(StreamRevisions(hub=put), 0.05)
         store.resume_watches()
@@ -42,12 +42,12 @@ async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
 
 async def test_a_hub_ends_when_etcd_was_restored() -> None:
     store, view = MemoryStore(), HubView(time.monotonic)
-    await store.put(keys.member("a"), b"{}")
+    await store.put(placement_keys.member("a"), b"{}")
     before = (await store.get("x")).revision
     streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
     following = asyncio.create_task(streams.run())
     await until(lambda: view.in_sync)
-    await store.put(keys.member("b"), b"{}")
+    await store.put(placement_keys.member("b"), b"{}")
     await until(lambda: view.revisions["hub"] > before)
     store.restore(before)
     with pytest.raises(RevisionWentBack):

@@ -37,14 +37,21 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
 from wharfinger.manifests.kinds import reference
 from wharfinger.process.installation import register_search_attributes
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings, HubSettings
 from wharfinger.telemetry import Metrics
 
 SECONDS = patient(30)
 WEB = "cluster/web"
-OWN = (keys.HUB, keys.CONTENTS, keys.NAMESPACES, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS, keys.INSTALLATION)
+OWN = (
+    placement_keys.HUB,
+    placement_keys.CONTENTS,
+    keys.NAMESPACES,
+    placement_keys.MEMBER_CLUSTERS,
+    placement_keys.PLACEMENT_OBJECTS,
+    keys.INSTALLATION,
+)
 
 
 @pytest.fixture
@@ -101,10 +108,10 @@ class World:
 
     async def member(self, name: str, **of: Any) -> None:
         await self.put(member_object(name, **of))
-        kv = (await self.store.get(keys.member_cluster(name))).kv
+        kv = (await self.store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
-        await self.store.put(keys.member(name), agent_record(kv.create_revision))
-        await self.store.put(keys.member_status(name), status_record(kv.create_revision))
+        await self.store.put(placement_keys.member(name), agent_record(kv.create_revision))
+        await self.store.put(placement_keys.member_status(name), status_record(kv.create_revision))
 
     async def chosen(self, name: str) -> list[str]:
         try:
@@ -155,11 +162,11 @@ async def test_a_leaving_member_goes_and_a_deleted_placement_too(world: World) -
         async def gone(key: str) -> bool:
             return (await world.store.get(key)).kv is None
 
-        await until(lambda: gone(keys.member_cluster("c")), SECONDS)
+        await until(lambda: gone(placement_keys.member_cluster("c")), SECONDS)
         await world.put(placement_object(deleting=True, **pick(1)))
-        await until(lambda: gone(keys.placement("cluster/web")), SECONDS)
-        assert await gone(keys.decision("cluster/web"))
-        assert await gone(keys.policy("cluster/web", 1))
+        await until(lambda: gone(placement_keys.placement("cluster/web")), SECONDS)
+        assert await gone(placement_keys.decision("cluster/web"))
+        assert await gone(placement_keys.policy("cluster/web", 1))
 
 
 async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World) -> None:
@@ -167,11 +174,11 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         return (await world.store.get(key)).kv is None
 
     async def ended(name: str) -> bool:
-        kv = (await world.store.get(keys.evicted(name))).kv
+        kv = (await world.store.get(placement_keys.evicted(name))).kv
         return kv is not None and EvictionRecord.model_validate_json(kv.value).executed
 
     async def available(name: str) -> bool:
-        kv = (await world.store.get(keys.result(WEB, name))).kv
+        kv = (await world.store.get(placement_keys.result(WEB, name))).kv
         return kv is not None and ResultRecord.model_validate_json(kv.value).available
 
     async with world.hub("h1"), Obedient({"b", "c"}).at_work(world.store) as agents:
@@ -193,12 +200,12 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
 
         await world.put(placement_object(generation=2, deleting=True, **pick(3)))
         await world.until_chosen("web", [])
-        await until(lambda: gone(keys.work(WEB, "c")), SECONDS)
-        assert not await gone(keys.placement(WEB))
+        await until(lambda: gone(placement_keys.work(WEB, "c")), SECONDS)
+        assert not await gone(placement_keys.placement(WEB))
         agents.holding.clear()
-        await until(lambda: gone(keys.placement(WEB)), SECONDS)
-        assert await gone(keys.rollout(WEB))
-        assert await gone(keys.losses(WEB))
+        await until(lambda: gone(placement_keys.placement(WEB)), SECONDS)
+        assert await gone(placement_keys.rollout(WEB))
+        assert await gone(placement_keys.losses(WEB))
 
 
 async def test_two_hubs_share_the_placements_and_one_goes_on_alone(world: World) -> None:

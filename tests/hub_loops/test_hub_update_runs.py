@@ -16,7 +16,7 @@ from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.names import update_run_id
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 
 __all__ = ["client", "store"]
@@ -42,11 +42,11 @@ async def agents(world: World) -> AsyncIterator[None]:
 
     async def report() -> None:
         while True:
-            async for page in world.store.list(f"{keys.WORKS}{WEB}/"):
+            async for page in world.store.list(f"{placement_keys.WORKS}{WEB}/"):
                 for kv in page.items:
                     work, member = WorkRecord.model_validate_json(kv.value), kv.key.rpartition("/")[2]
                     result = ResultRecord(counter=work.counter, identity=work.identity, applied=True, available=True)
-                    await world.store.put(keys.result(WEB, member), result.to_bytes())
+                    await world.store.put(placement_keys.result(WEB, member), result.to_bytes())
             await asyncio.sleep(0.2)
 
     running = asyncio.create_task(report())
@@ -55,7 +55,7 @@ async def agents(world: World) -> AsyncIterator[None]:
 
 
 async def delivered(world: World) -> list[str]:
-    return [kv.key[-1] async for page in world.store.list(f"{keys.WORKS}{WEB}/") for kv in page.items]
+    return [kv.key[-1] async for page in world.store.list(f"{placement_keys.WORKS}{WEB}/") for kv in page.items]
 
 
 async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -> None:
@@ -82,7 +82,7 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
         await runs.resume(RUN)
         async with world.hub("h2") as hub:
             await until(lambda: is_phase("waiting"), SECONDS)
-            kv = (await world.store.get(keys.update_run("", RUN))).kv
+            kv = (await world.store.get(placement_keys.update_run("", RUN))).kv
             assert kv is not None
             handle = world.client.get_workflow_handle(update_run_id(world.cluster, WEB, RUN, kv.create_revision))
 
@@ -98,9 +98,9 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
             assert await delivered(world) == ["a", "b", "c"]
             assert (await handle.result())["outcome"] == "succeeded"
             hub.refresh_metrics()
-            await world.store.delete(keys.update_run("", RUN))
+            await world.store.delete(placement_keys.update_run("", RUN))
 
             async def forgotten() -> bool:
-                return not [kv async for page in world.store.list(keys.RUNS) for kv in page.items]
+                return not [kv async for page in world.store.list(placement_keys.RUNS) for kv in page.items]
 
             await until(forgotten, SECONDS)

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.placements.scene import P
 from tests.hub_loops.scene import ALL, EAST, WEST, JudgedScene
 from tests.placement.objects import eviction_object, in_region, pick, placement_object
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_silent_member_is_judged_when_its_silence_is_too_long(scene: Jud
     await scene.put(placement_object("all", **ALL, **in_region("east")))
     await scene.settle()
     scene.clock.advance(10)
-    await scene.store.delete(keys.member("c"))
+    await scene.store.delete(placement_keys.member("c"))
     assert await scene.judged() == []
     scene.clock.advance(299)
     await scene.member("c", labels=EAST, online=False)
@@ -125,7 +125,7 @@ async def test_decisions_of_one_placement_lie_apart_but_users_do_not_wait(scene:
     await scene.member("d")
     (started,) = await scene.judged()
     await scene.commit(scene.decide(started))
-    await scene.store.delete(keys.member_cluster("d"))
+    await scene.store.delete(placement_keys.member_cluster("d"))
     assert await scene.judged() == []
     await scene.put(placement_object(generation=2, **pick(3)))
     assert await scene.judged() == [P]
@@ -134,10 +134,10 @@ async def test_decisions_of_one_placement_lie_apart_but_users_do_not_wait(scene:
 async def test_two_hubs_share_the_placements(scene: JudgedScene) -> None:
     for number in range(40):
         await scene.put(placement_object(f"p{number}", **pick(1)))
-    await scene.store.put(keys.hub("h2"), b"{}")
+    await scene.store.put(placement_keys.hub("h2"), b"{}")
     mine = await scene.judged()
     assert 10 < len(mine) < 30
-    await scene.store.delete(keys.hub("h2"))
+    await scene.store.delete(placement_keys.hub("h2"))
     assert len(mine) + len(await scene.judged()) == 40
 
 

@@ -11,7 +11,7 @@ from tests.engine.placements.scene import HubScene, P
 from tests.hub_loops.scene import ALL, EAST, WEST, JudgedScene, Starter
 from tests.placement.objects import in_region, pick, placement_object
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_what_another_hub_has_now_is_not_unsettled_here(scene: JudgedScene
     for number in range(40):
         await scene.put(placement_object(f"p{number}", **pick(1)))
     assert len(await scene.judged()) == 40
-    await scene.store.put(keys.hub("h2"), b"{}")
+    await scene.store.put(placement_keys.hub("h2"), b"{}")
     await scene.judged()
     assert scene.judge.unsettled == sum(scene.judge.mine(f"cluster/p{number}") for number in range(40)) < 40
 
@@ -132,7 +132,7 @@ async def test_nothing_is_kept_of_placements_that_are_gone(scene: JudgedScene) -
         await scene.put(placement_object(f"p{number}", **pick(1)))
     await scene.settle()
     for number in range(20):
-        await scene.store.delete(keys.placement(f"cluster/p{number}"))
+        await scene.store.delete(placement_keys.placement(f"cluster/p{number}"))
     for _ in range(6):
         await scene.settle()
         scene.clock.advance(5)
@@ -173,7 +173,7 @@ async def test_a_member_that_came_back_is_judged_by_pick_all(scene: JudgedScene)
     await scene.put(placement_object("all", **ALL))
     await scene.settle()
     scene.clock.advance(10)
-    await scene.store.delete(keys.member_cluster("b"))
+    await scene.store.delete(placement_keys.member_cluster("b"))
     await scene.member("b", labels=EAST)
     assert await scene.judged() == ["cluster/all"]
 
@@ -182,7 +182,7 @@ async def test_a_new_member_that_cannot_be_read_is_judged(scene: JudgedScene) ->
     await scene.put(placement_object("all", **ALL))
     await scene.settle()
     scene.clock.advance(10)
-    await scene.store.put(keys.member_cluster("d"), b"{")
+    await scene.store.put(placement_keys.member_cluster("d"), b"{")
     assert await scene.judged() == ["cluster/all"]
 
 
@@ -191,7 +191,7 @@ async def test_a_member_that_becomes_unreadable_is_judged(scene: JudgedScene) ->
     await scene.put(placement_object("all", **ALL))
     await scene.settle()
     scene.clock.advance(10)
-    await scene.store.put(keys.member_cluster("c"), b"{")
+    await scene.store.put(placement_keys.member_cluster("c"), b"{")
     assert await scene.judged() == ["cluster/all"]
 
 
@@ -199,13 +199,17 @@ async def test_a_member_that_came_back_unreadable_leaves_what_has_it(scene: Judg
     await scene.put(placement_object(**pick(1, **in_region("west"))))
     await scene.settle()
     scene.clock.advance(10)
-    await scene.store.delete(keys.member_cluster("c"))
-    await scene.store.put(keys.member_cluster("c"), b"{")
+    await scene.store.delete(placement_keys.member_cluster("c"))
+    await scene.store.put(placement_keys.member_cluster("c"), b"{")
     assert await scene.judged() == [P]
 
 
 async def test_policies_of_no_placement_are_left_alone(scene: JudgedScene) -> None:
-    for key in (keys.POLICIES + "cluster/web/x", keys.POLICIES + "web/1", keys.POLICIES + "1"):
+    for key in (
+        placement_keys.POLICIES + "cluster/web/x",
+        placement_keys.POLICIES + "web/1",
+        placement_keys.POLICIES + "1",
+    ):
         await scene.store.put(key, b"{}")
     assert await scene.judged() == []
     assert scene.view.references == set()
@@ -213,7 +217,7 @@ async def test_policies_of_no_placement_are_left_alone(scene: JudgedScene) -> No
 
 async def test_policies_that_a_removal_left_behind_go_after_a_restart(scene: JudgedScene) -> None:
     for number in range(1, 61):
-        await scene.store.put(keys.policy(P, number), b"{}")
+        await scene.store.put(placement_keys.policy(P, number), b"{}")
     again = JudgedScene(store=scene.store)
     assert await again.judged() == [P]
     for _ in range(2):

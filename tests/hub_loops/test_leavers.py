@@ -12,7 +12,7 @@ from tests.placement.objects import eviction_object, pick, placement_object, sta
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.hub_loops.leavers import UNREACHABLE, Leavers
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy", "status": "False"}]}]}
@@ -23,7 +23,11 @@ def leavers(scene: HubScene) -> Leavers:
 
 
 async def there(scene: HubScene) -> set[str]:
-    return {kv.key.rpartition("/")[2] async for page in scene.store.list(keys.MEMBER_CLUSTERS) for kv in page.items}
+    return {
+        kv.key.rpartition("/")[2]
+        async for page in scene.store.list(placement_keys.MEMBER_CLUSTERS)
+        for kv in page.items
+    }
 
 
 async def test_finalizers_that_are_none_keep_no_other_member(
@@ -69,7 +73,7 @@ async def test_a_member_that_does_not_answer_goes_after_a_quarter_of_an_hour() -
     await scene.put(placement_object(**pick(1)))
     await scene.see()
     await scene.work("a")
-    await scene.store.put(keys.member_status("a"), status_record(identity, **SICK))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity, **SICK))
     await scene.see()
     found = leavers(scene)
     await found.look()
@@ -87,11 +91,11 @@ async def test_a_member_that_answers_again_is_waited_for() -> None:
     await scene.put(placement_object(**pick(1)))
     await scene.see()
     await scene.work("a")
-    await scene.store.put(keys.member_status("a"), status_record(identity, **SICK))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity, **SICK))
     await scene.see()
     found = leavers(scene)
     await found.look()
-    await scene.store.put(keys.member_status("a"), status_record(identity))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity))
     await scene.see()
     scene.clock.advance(UNREACHABLE + 1)
     await found.look()
@@ -101,11 +105,11 @@ async def test_a_member_that_answers_again_is_waited_for() -> None:
 async def test_the_record_of_an_eviction_goes_with_its_object() -> None:
     scene = HubScene()
     await scene.put(eviction_object("kept", "nothing", "a"))
-    await scene.store.put(keys.PLACEMENT_EVICTIONS + "unreadable", b"{")
+    await scene.store.put(placement_keys.PLACEMENT_EVICTIONS + "unreadable", b"{")
     for name in ("kept", "unreadable", "gone"):
         record = EvictionRecord(valid=True, executed=True, message="", identity=1)
-        await scene.store.put(keys.evicted(name), record.to_bytes())
+        await scene.store.put(placement_keys.evicted(name), record.to_bytes())
     await scene.see()
     await leavers(scene).look()
-    left = [kv.key.rpartition("/")[2] async for page in scene.store.list(keys.EVICTED) for kv in page.items]
+    left = [kv.key.rpartition("/")[2] async for page in scene.store.list(placement_keys.EVICTED) for kv in page.items]
     assert left == ["kept", "unreadable"]

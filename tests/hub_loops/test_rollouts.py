@@ -25,7 +25,7 @@ from wharfinger.engine.placements import catching_up
 from wharfinger.engine.placements.hub_view import STREAMS
 from wharfinger.hub_loops.contents import ContentsStreams
 from wharfinger.hub_loops.rollouts import RolloutJudge
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 @dataclass
@@ -129,7 +129,7 @@ async def test_a_start_names_the_newest_change_that_was_seen(scene: JudgedScene)
     await decided(scene, 3)
     await scene.store.put("/elsewhere", b"")
     await scene.judged()
-    kv = (await scene.store.get(keys.decision(P))).kv
+    kv = (await scene.store.get(placement_keys.decision(P))).kv
     assert kv is not None
     assert scene.starter.seen[-1].hub == kv.mod_revision
 
@@ -231,7 +231,7 @@ async def test_contents_that_are_as_they_were_start_nothing(scene: JudgedScene) 
 
 
 async def test_a_member_that_goes_starts_what_has_a_work_there(scene: JudgedScene) -> None:
-    await scene.store.delete(keys.member_cluster("c"))
+    await scene.store.delete(placement_keys.member_cluster("c"))
     assert await scene.judged() == ["member c changed"]
 
 
@@ -243,14 +243,14 @@ async def test_an_agent_that_returns_starts_what_waits_for_it(scene: JudgedScene
     await scene.judged()
     scene.clock.advance(40)
     for name in "bc":
-        await scene.store.delete(keys.member(name))
+        await scene.store.delete(placement_keys.member(name))
     await scene.edit("3")
     await scene.judged()
     scene.clock.advance(100)
     await scene.judged()
     assert scene.judge.unsettled == 0
-    await scene.store.put(keys.member("c"), agent_record(scene.view.members["c"].member.identity))
-    await scene.store.put(keys.member("b"), agent_record(scene.view.members["b"].member.identity))
+    await scene.store.put(placement_keys.member("c"), agent_record(scene.view.members["c"].member.identity))
+    await scene.store.put(placement_keys.member("b"), agent_record(scene.view.members["b"].member.identity))
     assert await scene.judged() == ["member b changed"] or scene.starter.started[-1][1].startswith("member")
 
 
@@ -273,11 +273,11 @@ async def test_labels_start_nothing_without_overrides(scene: JudgedScene) -> Non
 
 async def test_another_hubs_placements_are_left_to_it_until_it_goes(scene: JudgedScene) -> None:
     scene.others = {P}
-    await scene.store.put(keys.hub("h2"), b"{}")
+    await scene.store.put(placement_keys.hub("h2"), b"{}")
     await decided(scene, 3)
     assert await scene.judged() == []
     scene.others = set()
-    await scene.store.delete(keys.hub("h2"))
+    await scene.store.delete(placement_keys.hub("h2"))
     assert await scene.judged() == ["hubs changed"]
 
 

@@ -14,7 +14,7 @@ from wharfinger.contracts.update_run_records import END, RunEndRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.seen import HubChange
 from wharfinger.hub_loops.update_runs import AGAIN, SOON, UpdateRunJudge
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 
@@ -145,8 +145,8 @@ async def test_a_start_that_fails_is_tried_again(scene: RunScene) -> None:
 
 async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
     await scene.settle()
-    former = keys.run_records(P, RUN, await scene.identity())
-    await scene.store.delete(keys.update_run("", RUN))
+    former = placement_keys.run_records(P, RUN, await scene.identity())
+    await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     starter = Starter()
     found = judge(scene, starter)
@@ -158,8 +158,8 @@ async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
 async def test_records_stay_when_the_run_was_made_again_unseen(scene: RunScene) -> None:
     """The hub removes them once it has seen the new object."""
     await scene.settle()
-    former = keys.run_records(P, RUN, await scene.identity())
-    await scene.store.delete(keys.update_run("", RUN))
+    former = placement_keys.run_records(P, RUN, await scene.identity())
+    await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     await scene.put(run_object())
     found = judge(scene, Starter())

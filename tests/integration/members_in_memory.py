@@ -13,7 +13,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings, LeaseSettings
@@ -30,7 +30,7 @@ async def members_in_memory(url: str, count: int) -> AsyncIterator[dict[str, Mem
     tasks = [asyncio.create_task(works.run())]
     for name, store in stores.items():
         obj = member_object(name, labels={"wave": "many"})
-        await hub.put(keys.member_cluster(name), json.dumps(obj).encode())
+        await hub.put(placement_keys.member_cluster(name), json.dumps(obj).encode())
 
         async def connect(store: MemoryStore = store) -> Store:
             return store.client()
@@ -43,7 +43,7 @@ async def members_in_memory(url: str, count: int) -> AsyncIterator[dict[str, Mem
     try:
         yield stores
         for name in stores:
-            await hub.delete(keys.member_cluster(name))
+            await hub.delete(placement_keys.member_cluster(name))
     finally:
         for task in tasks:
             task.cancel()

@@ -16,7 +16,7 @@ from tests.integration.members_in_memory import members_in_memory
 from tests.patience import patient
 from tests.placement.deliveries import DeliveryHistory, judge_hub, judge_member
 from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
@@ -87,10 +87,14 @@ async def undelivered(store: Store, snapshot: int) -> list[str]:
     """Works that are not there, or not available with this snapshot."""
     found: dict[str, WorkRecord] = {}
     results: dict[str, ResultRecord] = {}
-    async for page in store.list(keys.WORKS):
-        found |= {kv.key.removeprefix(keys.WORKS): WorkRecord.model_validate_json(kv.value) for kv in page.items}
-    async for page in store.list(keys.RESULTS):
-        results |= {kv.key.removeprefix(keys.RESULTS): ResultRecord.model_validate_json(kv.value) for kv in page.items}
+    async for page in store.list(placement_keys.WORKS):
+        found |= {
+            kv.key.removeprefix(placement_keys.WORKS): WorkRecord.model_validate_json(kv.value) for kv in page.items
+        }
+    async for page in store.list(placement_keys.RESULTS):
+        results |= {
+            kv.key.removeprefix(placement_keys.RESULTS): ResultRecord.model_validate_json(kv.value) for kv in page.items
+        }
     open_ = [
         key
         for key, work in found.items()
@@ -125,7 +129,7 @@ async def stand_still(tree: DevTree, what: str, seconds: float) -> None:
 
 async def pin(store: Store, snapshot: int) -> None:
     for name in PLACEMENTS:
-        await store.put(keys.pin(f"cluster/{name}"), PinRecord(snapshot=snapshot).to_bytes())
+        await store.put(placement_keys.pin(f"cluster/{name}"), PinRecord(snapshot=snapshot).to_bytes())
 
 
 async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
@@ -134,7 +138,7 @@ async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
     async with members_in_memory(url, IN_MEMORY) as stores:
         await write_contents(store, 1)
         for name in PLACEMENTS:
-            await put(store, keys.placement(f"cluster/{name}"), placement(name))
+            await put(store, placement_keys.placement(f"cluster/{name}"), placement(name))
         await delivered(store, 1, 90)
         await write_contents(store, 2)
         await delivered(store, 2, 120)
@@ -214,8 +218,8 @@ class Concurrency:
         """Members in the order in which they got their works."""
 
     async def judge(self, store: Store) -> Concurrency:
-        until = await store.put(f"{keys.HUB}zz", b"")
-        async with store.watch(keys.HUB, 1) as batches:
+        until = await store.put(f"{placement_keys.HUB}zz", b"")
+        async with store.watch(placement_keys.HUB, 1) as batches:
             async for batch in batches:
                 for event in batch.events:
                     self._take(event)
@@ -225,7 +229,10 @@ class Concurrency:
         raise AssertionError("a watch does not end")
 
     def _take(self, event: Any) -> None:
-        for prefix, kind, into in ((keys.WORKS, WorkRecord, self.works), (keys.RESULTS, ResultRecord, self.results)):
+        for prefix, kind, into in (
+            (placement_keys.WORKS, WorkRecord, self.works),
+            (placement_keys.RESULTS, ResultRecord, self.results),
+        ):
             start = f"{prefix}{self.reference}/"
             if event.kv.key.startswith(start) and not event.deleted:
                 member = event.kv.key.removeprefix(start)
@@ -244,11 +251,11 @@ async def test_a_staged_run_goes_on_although_everything_dies_in_its_wait(tree: D
     loop = asyncio.get_running_loop()
     for number, name in enumerate(sorted(tree.ready["members"])):
         labels = {"wave": "canary" if number < 2 else "last"}
-        kv = (await store.get(keys.member_cluster(name))).kv
+        kv = (await store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
         obj = json.loads(kv.value)
         obj["metadata"]["labels"] = labels
-        await put(store, keys.member_cluster(name), obj)
+        await put(store, placement_keys.member_cluster(name), obj)
 
     async def status() -> dict[str, Any]:
         told = await asyncio.to_thread(tree.cli, "update-run", "status", "r1", "-o", "json", check=False)
@@ -269,7 +276,7 @@ async def test_a_staged_run_goes_on_although_everything_dies_in_its_wait(tree: D
         await write_contents(store, 1, (STAGED,))
         for obj in staged(STAGED):
             about = "clusterstagedupdatestrategies" if "Strategy" in obj["kind"] else "clusterresourceplacements"
-            await put(store, f"{keys.PLACEMENT_OBJECTS}{about}/{obj['metadata']['name']}", obj)
+            await put(store, f"{placement_keys.PLACEMENT_OBJECTS}{about}/{obj['metadata']['name']}", obj)
 
         async def all_chosen() -> bool:
             told = await asyncio.to_thread(tree.cli, "placement", "status", STAGED, "-o", "json", check=False)

@@ -20,7 +20,7 @@ from tests.placement.history import history
 from tests.placement.objects import agent_record, in_region, member_object, pick, placement_object, status_record
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.observe.placements import decided_again, read_all, record_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put, Store
 from wharfinger.settings import EtcdSettings
@@ -76,11 +76,11 @@ def on(tree: DevTree, work: Callable[[Store], Awaitable[T]]) -> T:
 async def put_members(store: Store, chance: random.Random) -> None:
     for number in range(MEMBERS):
         name, labels = f"m{number:02}", {"region": chance.choice("abc")}
-        await store.put(keys.member_cluster(name), json.dumps(member_object(name, labels=labels)).encode())
-        kv = (await store.get(keys.member_cluster(name))).kv
+        await store.put(placement_keys.member_cluster(name), json.dumps(member_object(name, labels=labels)).encode())
+        kv = (await store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
-        await store.put(keys.member(name), agent_record(kv.create_revision))
-        await store.put(keys.member_status(name), status_record(kv.create_revision))
+        await store.put(placement_keys.member(name), agent_record(kv.create_revision))
+        await store.put(placement_keys.member_status(name), status_record(kv.create_revision))
 
 
 async def put_placements(store: Store, chance: random.Random, generation: int, numbers: range) -> None:
@@ -90,7 +90,7 @@ async def put_placements(store: Store, chance: random.Random, generation: int, n
         policy = {"placementType": "PickAll"} if number % 2 else pick(chance.randrange(1, 8))
         affinity = in_region(*chance.sample("abc", 2)) if chance.random() < 0.5 else {}
         obj = placement_object(f"p{number:03}", generation=generation, **policy, **affinity)
-        puts.append(Put(keys.placement(f"cluster/p{number:03}"), json.dumps(obj).encode()))
+        puts.append(Put(placement_keys.placement(f"cluster/p{number:03}"), json.dumps(obj).encode()))
     await store.txn([], puts)
 
 
@@ -99,12 +99,12 @@ async def change_members(store: Store, chance: random.Random) -> None:
     for number in chance.sample(range(MEMBERS), 4):
         name, labels = f"m{number:02}", {"region": chance.choice("abc")}
         if chance.random() < 0.3:
-            await store.delete(keys.member_cluster(name))
-        await store.put(keys.member_cluster(name), json.dumps(member_object(name, labels=labels)).encode())
-        kv = (await store.get(keys.member_cluster(name))).kv
+            await store.delete(placement_keys.member_cluster(name))
+        await store.put(placement_keys.member_cluster(name), json.dumps(member_object(name, labels=labels)).encode())
+        kv = (await store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
-        await store.put(keys.member(name), agent_record(kv.create_revision))
-        await store.put(keys.member_status(name), status_record(kv.create_revision))
+        await store.put(placement_keys.member(name), agent_record(kv.create_revision))
+        await store.put(placement_keys.member_status(name), status_record(kv.create_revision))
 
 
 async def undecided(store: Store) -> list[str]:
@@ -126,8 +126,8 @@ def test_everything_dies_and_every_placement_is_decided(tree: DevTree) -> None:
     print(f"decided {took:.1f} s after the last blow")
 
     async def judged(store: Store) -> None:
-        until = await store.put(f"{keys.HUB}zz", b"")
-        await store.put(f"{keys.MEMBER_CLUSTERS}zz", b"{}")
+        until = await store.put(f"{placement_keys.HUB}zz", b"")
+        await store.put(f"{placement_keys.MEMBER_CLUSTERS}zz", b"{}")
         found = await history(store, until)
         assert found.broken == []
         assert len(found.decisions) == PLACEMENTS
@@ -135,7 +135,7 @@ def test_everything_dies_and_every_placement_is_decided(tree: DevTree) -> None:
         for reference in list(found.decisions)[::10]:
             record = await record_of(store, reference)
             assert (await decided_again(store, reference, record)).same, reference
-        await store.delete(f"{keys.MEMBER_CLUSTERS}zz")
+        await store.delete(f"{placement_keys.MEMBER_CLUSTERS}zz")
 
     on(tree, judged)
 
@@ -151,7 +151,7 @@ def test_at_rest_no_run_is_open_and_nothing_is_written(tree: DevTree) -> None:
     wait_until(lambda: "running" not in outcomes(), 30, "the last attempt has ended")
 
     async def decisions(store: Store) -> int:
-        found = [kv.mod_revision async for page in store.list(keys.DECISIONS) for kv in page.items]
+        found = [kv.mod_revision async for page in store.list(placement_keys.DECISIONS) for kv in page.items]
         return max(found)
 
     newest = on(tree, decisions)

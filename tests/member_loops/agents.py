@@ -14,7 +14,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import Unavailable
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
@@ -53,12 +53,12 @@ async def serving(*agents: MemberReporter) -> AsyncIterator[None]:
 
 
 async def put_member(hub: MemoryStore, name: str = "east") -> int:
-    return await hub.put(keys.member_cluster(name), json.dumps(member_object(name)).encode())
+    return await hub.put(placement_keys.member_cluster(name), json.dumps(member_object(name)).encode())
 
 
 async def status(hub: MemoryStore, name: str = "east") -> dict[str, str]:
     """Conditions of its agent, and how many nodes it has."""
-    kv = (await hub.get(keys.member_status(name))).kv
+    kv = (await hub.get(placement_keys.member_status(name))).kv
     if kv is None:
         return {}
     told = MemberStatusRecord.model_validate_json(kv.value).status

@@ -20,7 +20,7 @@ from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.works import Works
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 EAST = "east"
@@ -46,7 +46,7 @@ class Agents:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[MemoryStore]:
         """Its client of the member's store."""
-        await self.hub.put(keys.member(EAST), self.record.to_bytes())
+        await self.hub.put(placement_keys.member(EAST), self.record.to_bytes())
         client = self.member.client()
         async with running(self.works.run()):
             await until(lambda: self.works.in_sync)
@@ -55,18 +55,18 @@ class Agents:
 
     async def snapshot(self, number: int, *objects: Object, placement: str = P) -> None:
         digest, raw = _part([json.dumps(one).encode() for one in objects])
-        await self.hub.put(keys.contents(placement, digest), zlib.compress(raw))
+        await self.hub.put(placement_keys.contents(placement, digest), zlib.compress(raw))
         head = SnapshotRecord(digest=digest, parts=(digest,))
-        await self.hub.put(keys.snapshot(placement, number), head.to_bytes())
+        await self.hub.put(placement_keys.snapshot(placement, number), head.to_bytes())
 
     async def work(self, counter: int, *, placement: str = P, **said: Any) -> WorkRecord:
         usual = {"since": counter, "identity": 7, "snapshot": 1, "strategy": apply_strategy({})}
         work = WorkRecord(**{"counter": counter, **usual, **said})
-        await self.hub.put(keys.work(placement, EAST), work.to_bytes())
+        await self.hub.put(placement_keys.work(placement, EAST), work.to_bytes())
         return work
 
     async def result(self, placement: str = P) -> ResultRecord | None:
-        kv = (await self.hub.get(keys.result(placement, EAST))).kv
+        kv = (await self.hub.get(placement_keys.result(placement, EAST))).kv
         return ResultRecord.model_validate_json(kv.value) if kv is not None else None
 
     async def answered(self, counter: int, placement: str = P) -> ResultRecord:
@@ -82,7 +82,7 @@ class Agents:
         return found
 
     async def losses(self, placement: str = P) -> int:
-        kv = (await self.hub.get(keys.losses(placement))).kv
+        kv = (await self.hub.get(placement_keys.losses(placement))).kv
         return kv.mod_revision if kv is not None else 0
 
     async def there(self) -> set[str]:

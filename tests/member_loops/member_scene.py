@@ -11,7 +11,7 @@ from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, Ma
 from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P, Q = "cluster/web", "ns/team/web"
@@ -91,14 +91,14 @@ class Member:
 
     async def marks(self) -> dict[str, str]:
         """Key of an object -> its placement."""
-        found = [kv async for page in self.store.list(keys.MARKS) for kv in page.items]
+        found = [kv async for page in self.store.list(placement_keys.MARKS) for kv in page.items]
         return {
-            keys.ROOT + kv.key.removeprefix(keys.MARKS): MarkRecord.model_validate_json(kv.value).placement
+            keys.ROOT + kv.key.removeprefix(placement_keys.MARKS): MarkRecord.model_validate_json(kv.value).placement
             for kv in found
         }
 
     async def recorded(self, placement: str = P) -> AppliedRecord | None:
-        kv = (await self.store.get(keys.applied(placement))).kv
+        kv = (await self.store.get(placement_keys.applied(placement))).kv
         return AppliedRecord.model_validate_json(kv.value) if kv is not None else None
 
     async def change(self, key: str, **fields: Any) -> None:

@@ -16,7 +16,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.member_loops.applier import ceases
 from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED
 from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation
 
 
@@ -104,7 +104,7 @@ async def test_at_rest_nothing_is_written(agents: Agents) -> None:
         await until(lambda: not agents.applier._busy and not agents.applier._looks.due)
         before = agents.hub.revision, agents.member.revision
         member = EtcdMember(agents.member.client(), now=lambda: "")
-        member._fence = (await agents.member.get(keys.PLACED_AGENT)).kv.mod_revision  # type: ignore[union-attr]
+        member._fence = (await agents.member.get(placement_keys.PLACED_AGENT)).kv.mod_revision  # type: ignore[union-attr]
         for _ in range(3):
             await agents.applier._look(member, P)
         assert (agents.hub.revision, agents.member.revision) == before
@@ -126,8 +126,8 @@ async def test_what_is_not_as_it_shall_be_is_looked_at_more_often(agents: Agents
 
 async def waits(agents: Agents, looks: int) -> list[float]:
     """Seconds until the next look, after each one."""
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
-    agents.works._listed([kv async for page in agents.hub.list(keys.WORKS) for kv in page.items])
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
+    agents.works._listed([kv async for page in agents.hub.list(placement_keys.WORKS) for kv in page.items])
     member = EtcdMember(agents.member, now=lambda: "")
     found = []
     for _ in range(looks):
@@ -139,12 +139,12 @@ async def waits(agents: Agents, looks: int) -> list[float]:
 async def test_an_agent_that_was_replaced_tells_nothing(agents: Agents) -> None:
     await agents.snapshot(1, WEB)
     await agents.work(1)
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
 
     async def replaced(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if any(one.key == keys.result(P, EAST) for one in operations):
+        if any(one.key == placement_keys.result(P, EAST) for one in operations):
             other = agents.record.model_copy(update={"boot_id": "b"})
-            await agents.hub.put(keys.member(EAST), other.to_bytes())
+            await agents.hub.put(placement_keys.member(EAST), other.to_bytes())
 
     agents.applier._hub.store.before_txn = replaced  # type: ignore[attr-defined]
     for _ in range(2):
@@ -158,12 +158,12 @@ async def test_a_result_is_not_written_over_what_moved(agents: Agents, moves: st
     await agents.work(1)
 
     async def move(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if any(one.key == keys.result(P, EAST) for one in operations):
+        if any(one.key == placement_keys.result(P, EAST) for one in operations):
             agents.applier._hub.store.before_txn = None  # type: ignore[attr-defined]
             if moves == "work":
                 await agents.work(2)
             else:
-                await agents.hub.put(keys.result(P, EAST), ResultRecord(counter=9).to_bytes())
+                await agents.hub.put(placement_keys.result(P, EAST), ResultRecord(counter=9).to_bytes())
 
     agents.applier._hub.store.before_txn = move  # type: ignore[attr-defined]
     await waits(agents, 1)
@@ -173,11 +173,11 @@ async def test_a_result_is_not_written_over_what_moved(agents: Agents, moves: st
 
 async def test_the_loop_ends_when_another_agent_takes_over(agents: Agents) -> None:
     await agents.snapshot(1, WEB)
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     async with running(agents.works.run()):
         loop = asyncio.create_task(agents.applier.run(agents.member.client()))
         await until(lambda: agents.works.in_sync and agents.member.revision > 1)
-        await agents.member.put(keys.PLACED_AGENT, b"{}")
+        await agents.member.put(placement_keys.PLACED_AGENT, b"{}")
         await agents.work(1)
         with pytest.raises(AgentFenced):
             await loop
@@ -186,7 +186,7 @@ async def test_the_loop_ends_when_another_agent_takes_over(agents: Agents) -> No
 
 async def test_the_loop_ends_with_the_members_etcd_and_begins_anew(agents: Agents) -> None:
     await agents.snapshot(1, WEB, SETTINGS)
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     async with running(agents.works.run()):
         client = agents.member.client()
         loop = asyncio.create_task(agents.applier.run(client))
@@ -227,11 +227,11 @@ def test_a_loss_is_what_can_be_counted_on_no_longer(before: Any, now: Any, *, lo
 async def test_a_loss_is_written_with_the_result(agents: Agents) -> None:
     await agents.snapshot(1, WEB)
     await agents.work(1)
-    await agents.hub.put(keys.result(P, EAST), READY.to_bytes())
+    await agents.hub.put(placement_keys.result(P, EAST), READY.to_bytes())
     await waits(agents, 1)
     assert await agents.losses() == 0
-    await agents.hub.put(keys.snapshot(P, 1), b"{")
+    await agents.hub.put(placement_keys.snapshot(P, 1), b"{")
     await waits(agents, 1)
-    kv = (await agents.hub.get(keys.result(P, EAST))).kv
+    kv = (await agents.hub.get(placement_keys.result(P, EAST))).kv
     assert kv is not None
     assert await agents.losses() == kv.mod_revision

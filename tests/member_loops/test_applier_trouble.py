@@ -14,7 +14,7 @@ from tests.member_loops.applier_scene import EAST, Agents
 from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, P, Q, obj
 from wharfinger.contracts.delivery_records import AppliedRecord
 from wharfinger.errors import AccessDenied, RequestTooLarge, RevisionWentBack, StoreError, Unavailable
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Condition, Operation, Read
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -38,7 +38,7 @@ async def pass_time(agents: Agents, seconds: float, step: float = 1.0) -> None:
 
 async def fence(agents: Agents) -> int:
     """Changes when an agent takes over."""
-    kv = (await agents.member.get(keys.PLACED_AGENT)).kv
+    kv = (await agents.member.get(placement_keys.PLACED_AGENT)).kv
     return kv.mod_revision if kv is not None else 0
 
 
@@ -55,7 +55,7 @@ async def two_works(agents: Agents) -> None:
 @pytest.mark.parametrize("error", [RequestTooLarge("too large"), AccessDenied("permission denied")], ids=str)
 async def test_a_work_that_the_member_refuses_fails_alone(agents: Agents, error: StoreError) -> None:
     def refuse(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if any(one.key == keys.applied(P) and type(one).__name__ == "Put" for one in operations):
+        if any(one.key == placement_keys.applied(P) and type(one).__name__ == "Put" for one in operations):
             raise error
 
     await two_works(agents)
@@ -83,7 +83,7 @@ async def test_a_member_that_denies_everything_ends_the_loop(agents: Agents, mon
     async def read(key: str, *, revision: int = 0) -> Read:
         raise AccessDenied("invalid auth token")
 
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     client = agents.member.client()
     async with running(agents.works.run()):
         loop = asyncio.create_task(agents.applier.run(client))
@@ -112,7 +112,9 @@ def silent(agents: Agents, prefix: str, *, amiss: list[bool]) -> None:
     store.get = read  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("at", [keys.snapshot(P, 1), keys.result(P, EAST)], ids=["contents", "result"])
+@pytest.mark.parametrize(
+    "at", [placement_keys.snapshot(P, 1), placement_keys.result(P, EAST)], ids=["contents", "result"]
+)
 async def test_an_error_of_the_hub_puts_one_look_back(agents: Agents, at: str) -> None:
     await two_works(agents)
     amiss = [True]
@@ -135,7 +137,7 @@ async def test_a_restored_hub_ends_the_loop(agents: Agents, monkeypatch: pytest.
         raise RevisionWentBack("restored")
 
     await two_works(agents)
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     monkeypatch.setattr(agents.works, "contents", contents)
     async with running(agents.works.run()):
         await until(lambda: agents.works.in_sync)
@@ -147,31 +149,31 @@ async def test_a_restored_hub_ends_the_loop(agents: Agents, monkeypatch: pytest.
 
 
 async def test_an_orphan_is_told_when_its_placement_is_known(agents: Agents) -> None:
-    await agents.member.put(keys.applied(P), HERE.to_bytes())
+    await agents.member.put(placement_keys.applied(P), HERE.to_bytes())
     async with agents.serving():
         await until(lambda: P in agents.applier.orphans)
-        await agents.hub.put(keys.placement(P), b"{}")
+        await agents.hub.put(placement_keys.placement(P), b"{}")
         await pass_time(agents, 12)
         assert (await agents.answered(5)).reason == "it is on the member without a work of the hub's"
         assert agents.applier.orphans == set()
 
 
 async def test_an_orphan_is_told_when_the_agent_has_its_name(agents: Agents) -> None:
-    await agents.member.put(keys.applied(P), HERE.to_bytes())
-    await agents.hub.put(keys.placement(P), b"{}")
+    await agents.member.put(placement_keys.applied(P), HERE.to_bytes())
+    await agents.hub.put(placement_keys.placement(P), b"{}")
     async with running(agents.works.run()):
         await until(lambda: agents.works.in_sync)
         async with running(agents.applier.run(agents.member.client())):
             await until(lambda: P in agents.applier._looks.at)
-            await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+            await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
             await pass_time(agents, 6)
             await agents.answered(5)
 
 
 async def test_an_orphan_is_told_when_works_are_listed_late(agents: Agents) -> None:
-    await agents.member.put(keys.applied(P), HERE.to_bytes())
-    await agents.hub.put(keys.placement(P), b"{}")
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.member.put(placement_keys.applied(P), HERE.to_bytes())
+    await agents.hub.put(placement_keys.placement(P), b"{}")
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     async with running(agents.applier.run(agents.member.client())):
         await until(lambda: P in agents.applier._unlisted)
         async with running(agents.works.run()):
@@ -188,12 +190,12 @@ async def test_an_orphan_is_looked_at_ever_more_rarely(agents: Agents) -> None:
         return await tell(placement, applied)
 
     agents.applier._say_orphan = count  # type: ignore[method-assign]
-    await agents.member.put(keys.applied(P), HERE.to_bytes())
+    await agents.member.put(placement_keys.applied(P), HERE.to_bytes())
     async with agents.serving():
         await until(lambda: P in agents.applier.orphans)
         await pass_time(agents, 2_000, step=10)
         assert 7 <= looks <= 11
-        await agents.member.delete(keys.applied(P))
+        await agents.member.delete(placement_keys.applied(P))
         await pass_time(agents, 1_000, step=100)
         assert (agents.applier.orphans, agents.applier._looks.at) == (set(), {})
 
@@ -245,7 +247,7 @@ async def test_what_changed_while_the_watch_was_compacted_is_seen(agents: Agents
 
 async def test_a_restored_member_ends_the_loop_and_is_brought_up(agents: Agents) -> None:
     await agents.snapshot(1, WEB, SETTINGS)
-    await agents.hub.put(keys.member(EAST), agents.record.to_bytes())
+    await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
     async with running(agents.works.run()):
         loop = asyncio.create_task(agents.applier.run(agents.member.client()))
         await until(lambda: agents.works.in_sync and agents.member.revision > 1)

@@ -28,7 +28,7 @@ from tests.member_loops.member_scene import (
 )
 from wharfinger.contracts.delivery_records import WorkRecord
 from wharfinger.manifests.delivery import apply_strategy
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
 
@@ -46,11 +46,13 @@ async def test_objects_are_applied_in_waves_after_they_were_recorded(member: Mem
     written: list[str] = []
 
     def note(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        written.extend(one.key for one in operations if isinstance(one, Put) and not one.key.startswith(keys.MARKS))
+        written.extend(
+            one.key for one in operations if isinstance(one, Put) and not one.key.startswith(placement_keys.MARKS)
+        )
 
     member.store.before_txn = note
     result = await member.bring()
-    assert written[:2] == [keys.applied(P), NAMESPACE]
+    assert written[:2] == [placement_keys.applied(P), NAMESPACE]
     assert set(written[2:4]) == {CONFIG, SECRET}
     assert written[4:] == [POD]
     assert (result.applied, result.available, result.failed, result.objects) == (True, False, False, 4)

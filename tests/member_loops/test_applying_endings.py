@@ -33,7 +33,7 @@ from wharfinger.contracts.delivery_records import MarkRecord, WorkRecord
 from wharfinger.errors import Unavailable
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.member_store import AgentFenced
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
 
@@ -81,7 +81,7 @@ async def test_what_is_released_keeps_its_objects_and_loses_its_marks(member: Me
 async def test_what_others_deleted_or_took_is_left_to_them(member: Member) -> None:
     await member.bring([WEB, SETTINGS, HIDDEN])
     await member.store.delete(CONFIG)
-    await member.store.put(keys.mark(SECRET), MarkRecord(placement=Q, life="hub/east/7").to_bytes())
+    await member.store.put(placement_keys.mark(SECRET), MarkRecord(placement=Q, life="hub/east/7").to_bytes())
     assert (await member.bring(want="absent")).gone
     assert (await member.there()).keys() == {SECRET}
     assert await member.marks() == {SECRET: Q}

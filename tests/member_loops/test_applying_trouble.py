@@ -26,7 +26,7 @@ from tests.member_loops.member_scene import (
 )
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord
 from wharfinger.errors import AccessDenied
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation
 
 
@@ -94,7 +94,7 @@ async def test_the_mark_forgets_a_deletion_that_is_over(member: Member) -> None:
     await member.bring([WEB, pod("2")])
     await member.store.put(POD, json.dumps(pod("2")).encode())
     await member.bring([WEB, pod("2")])
-    kv = (await member.store.get(keys.mark(POD))).kv
+    kv = (await member.store.get(placement_keys.mark(POD))).kv
     assert kv is not None
     assert MarkRecord.model_validate_json(kv.value).removing == ""
 
@@ -197,5 +197,5 @@ async def test_ten_thousand_objects_with_long_names_are_recorded(member: Member)
 
 async def test_a_record_of_an_earlier_release_is_read(member: Member) -> None:
     record = AppliedRecord(counter=1, identity=7, objects=tuple(named(number) for number in range(1_000)))
-    await member.store.put(keys.applied(P), record.model_dump_json().encode())
+    await member.store.put(placement_keys.applied(P), record.model_dump_json().encode())
     assert (await member.agent.applied(P)).record == record

@@ -10,7 +10,7 @@ from tests.member_loops.member_scene import CONFIG, SETTINGS, WEB, P
 from wharfinger.member_loops.looking import LATEST
 from wharfinger.member_loops.member_store import EtcdMember
 from wharfinger.member_loops.works import Works
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -69,4 +69,4 @@ async def test_contents_are_read_once_in_the_life_of_a_placement(agents: Agents)
         assert len(reads) == 2  # the head and its part
         await agents.snapshot(1, WEB)  # of another life of the placement
         assert len(await works.contents(P, 1, 8)) == 1
-        assert reads.count(keys.snapshot(P, 1)) == 2
+        assert reads.count(placement_keys.snapshot(P, 1)) == 2

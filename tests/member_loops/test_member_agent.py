@@ -11,7 +11,7 @@ from tests.agent_loops.hosts import until
 from tests.member_loops.agents import agent, put_member, serving, status, there
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.member_loops.joining import JoinToken, hub_id
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.manifests import node_manifest
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -36,11 +36,11 @@ async def test_a_member_joins_registers_and_reports(hub: MemoryStore, member: Me
             return await status(hub) == {"Joined": "True", "Healthy": "True", "nodes": "1"}
 
         await until(reported)
-        kv = (await hub.get(keys.member("east"))).kv
+        kv = (await hub.get(placement_keys.member("east"))).kv
         assert kv is not None
         assert kv.lease
         assert MemberRecord.model_validate_json(kv.value).identity == identity
-        token = (await member.get(keys.PLACED_MEMBER)).kv
+        token = (await member.get(placement_keys.PLACED_MEMBER)).kv
         assert token is not None
         assert JoinToken.model_validate_json(token.value) == JoinToken(
             hub=await hub_id(hub), name="east", identity=identity
@@ -51,13 +51,13 @@ async def test_a_member_joins_registers_and_reports(hub: MemoryStore, member: Me
             return (await status(hub))["nodes"] == "2"
 
         await until(two)
-    assert (await hub.get(keys.member("east"))).kv is None
+    assert (await hub.get(placement_keys.member("east"))).kv is None
 
 
 async def test_at_rest_nothing_is_written(hub: MemoryStore, member: MemoryStore) -> None:
     async with serving(agent(hub, member)):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         await asyncio.sleep(0.1)
         before = (await hub.get("x")).revision, (await member.get("x")).revision
         await asyncio.sleep(0.3)
@@ -65,11 +65,11 @@ async def test_at_rest_nothing_is_written(hub: MemoryStore, member: MemoryStore)
 
 
 async def test_another_hubs_member_is_not_joined(hub: MemoryStore, member: MemoryStore) -> None:
-    await member.put(keys.PLACED_MEMBER, JoinToken(hub="other", name="east").to_bytes())
+    await member.put(placement_keys.PLACED_MEMBER, JoinToken(hub="other", name="east").to_bytes())
     one = agent(hub, member)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         assert (await status(hub))["Joined"] == "False"
         assert one.state == "JoinConflict: the cluster is a member of another hub"
 
@@ -81,7 +81,7 @@ async def test_one_etcd_under_two_names_is_not_joined_twice(hub: MemoryStore, me
         await until(lambda: one.state == "ok")
         async with serving(other):
             await put_member(hub, "west")
-            await until(lambda: there(hub, keys.member_status("west")))
+            await until(lambda: there(hub, placement_keys.member_status("west")))
             assert other.state == "JoinConflict: the cluster is a member under the name east"
 
 
@@ -89,18 +89,18 @@ async def test_the_hub_is_no_member_of_itself(hub: MemoryStore) -> None:
     one = agent(hub, hub)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         assert one.state == "JoinConflict: this is the etcd of the hub itself"
 
 
 async def test_a_member_that_does_not_answer_is_unhealthy_and_keeps_what_it_had(hub: MemoryStore) -> None:
     identity = await put_member(hub)
     had = MemberStatusRecord(identity=identity, status={"properties": {"p": {"value": "7"}}, "agentStatus": []})
-    await hub.put(keys.member_status("east"), had.to_bytes())
+    await hub.put(placement_keys.member_status("east"), had.to_bytes())
     async with serving(agent(hub, None)):
 
         async def told() -> bool:
-            kv = (await hub.get(keys.member_status("east"))).kv
+            kv = (await hub.get(placement_keys.member_status("east"))).kv
             assert kv is not None
             found = MemberStatusRecord.model_validate_json(kv.value).status
             return bool(found["agentStatus"]) and found["properties"] == {"p": {"value": "7"}}
@@ -116,10 +116,10 @@ async def test_a_second_agent_stands_by_and_takes_over(hub: MemoryStore, member:
         await until(lambda: second.state == "ok")
         async with serving(first):
             await until(lambda: first.state.startswith("stands by"))
-            kv = (await hub.get(keys.member("east"))).kv
+            kv = (await hub.get(placement_keys.member("east"))).kv
             assert kv is not None
             hub.drop_lease(kv.lease)
-            await until(lambda: there(hub, keys.member("east")))
+            await until(lambda: there(hub, placement_keys.member("east")))
 
 
 async def test_a_member_that_left_gives_its_token_back(hub: MemoryStore, member: MemoryStore) -> None:
@@ -127,16 +127,18 @@ async def test_a_member_that_left_gives_its_token_back(hub: MemoryStore, member:
     async with serving(one):
         await put_member(hub)
         await until(lambda: one.state == "ok")
-        await hub.delete(keys.member_cluster("east"))
+        await hub.delete(placement_keys.member_cluster("east"))
 
         async def left() -> bool:
-            return not await there(member, keys.PLACED_MEMBER) and not await there(hub, keys.member("east"))
+            return not await there(member, placement_keys.PLACED_MEMBER) and not await there(
+                hub, placement_keys.member("east")
+            )
 
         await until(left)
         identity = await put_member(hub)
 
         async def joined_again() -> bool:
-            kv = (await hub.get(keys.member("east"))).kv
+            kv = (await hub.get(placement_keys.member("east"))).kv
             return kv is not None and MemberRecord.model_validate_json(kv.value).identity == identity
 
         await until(joined_again)

@@ -19,7 +19,7 @@ from wharfinger.errors import AccessDenied, ConfigurationError, StoreError, Unav
 from wharfinger.member import MemberAgents
 from wharfinger.member_loops import member_agent
 from wharfinger.member_loops.joining import JoinToken, hub_id, join, leave
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Page, Read, Store
 from wharfinger.settings import MemberAgentSettings
 from wharfinger.testing.memory_store import MemoryStore
@@ -54,7 +54,7 @@ def failing(store: MemoryStore, prefix: str, error: StoreError) -> Iterator[None
 
 async def conditions(hub: MemoryStore) -> dict[str, Any]:
     """The conditions of the member's agent, by type."""
-    kv = (await hub.get(keys.member_status("east"))).kv
+    kv = (await hub.get(placement_keys.member_status("east"))).kv
     if kv is None:
         return {}
     told = MemberStatusRecord.model_validate_json(kv.value).status
@@ -62,7 +62,7 @@ async def conditions(hub: MemoryStore) -> dict[str, Any]:
 
 
 async def token_of(member: MemoryStore) -> JoinToken | None:
-    kv = (await member.get(keys.PLACED_MEMBER)).kv
+    kv = (await member.get(placement_keys.PLACED_MEMBER)).kv
     return JoinToken.model_validate_json(kv.value) if kv is not None else None
 
 
@@ -77,7 +77,7 @@ async def test_files_that_cannot_be_used_are_told_and_tried_again(hub: MemorySto
     one = agent(hub, connect)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         told = await conditions(hub)
         assert (told["Joined"]["status"], told["Joined"]["reason"]) == ("Unknown", "MemberClusterJoinStateUnknown")
         assert told["Healthy"]["message"] == one.state == "its etcd: cannot use the certificates"
@@ -98,7 +98,7 @@ async def test_an_agent_that_cannot_leave_goes_on(hub: MemoryStore, member: Memo
         await put_member(hub)
         await until(lambda: one.state == "ok")
         usable = False
-        await hub.delete(keys.member_cluster("east"))
+        await hub.delete(placement_keys.member_cluster("east"))
         await until(lambda: one.state.startswith("has no"))
         await asyncio.sleep(0.1)
         usable = True
@@ -116,8 +116,8 @@ async def test_keys_that_are_no_text_are_left_out(hub: MemoryStore, member: Memo
     await member.put(keys.NAMESPACES + "y", b"{}")
     async with serving(agent(hub, member)):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
-        kv = (await hub.get(keys.member_status("east"))).kv
+        await until(lambda: there(hub, placement_keys.member_status("east")))
+        kv = (await hub.get(placement_keys.member_status("east"))).kv
         assert kv is not None
         assert MemberStatusRecord.model_validate_json(kv.value).status["namespaces"] == {"y": ""}
 
@@ -139,7 +139,7 @@ async def test_what_nobody_thought_of_begins_the_following_anew(
         await put_member(hub)
         await until(lambda: one.state == "its etcd: KeyError('amiss')")
         await until(lambda: one.state == "ok")
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
 
 
 async def test_an_agent_that_ends_is_started_again(
@@ -180,16 +180,16 @@ async def test_a_failed_read_of_the_hub_gives_nothing_up(hub: MemoryStore, membe
     assert isinstance(store, MemoryStore)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
-        before = (await hub.get(keys.member("east"))).kv
+        await until(lambda: there(hub, placement_keys.member_status("east")))
+        before = (await hub.get(placement_keys.member("east"))).kv
         assert before is not None
-        with failing(store, keys.MEMBER_CLUSTERS, Unavailable("no answer")):
+        with failing(store, placement_keys.MEMBER_CLUSTERS, Unavailable("no answer")):
             await asyncio.sleep(0.1)
-        with failing(store, keys.MEMBERS, Unavailable("no answer")):
+        with failing(store, placement_keys.MEMBERS, Unavailable("no answer")):
             await member.put(keys.NAMESPACES + "new", b"{}")
             await asyncio.sleep(0.1)
         await asyncio.sleep(0.1)
-        after = (await hub.get(keys.member("east"))).kv
+        after = (await hub.get(placement_keys.member("east"))).kv
         assert after is not None
         assert (after.create_revision, connections) == (before.create_revision, 1)
 
@@ -207,7 +207,7 @@ async def test_a_token_stays_owed_until_the_member_answers(hub: MemoryStore, mem
         await put_member(hub)
         await until(lambda: one.state == "ok")
         answers = False
-        await hub.delete(keys.member_cluster("east"))
+        await hub.delete(placement_keys.member_cluster("east"))
         await asyncio.sleep(0.2)
         answers = True
         await until(lambda: _gone(member))
@@ -241,8 +241,8 @@ async def test_a_lost_token_is_put_again(hub: MemoryStore, member: MemoryStore) 
     async with serving(one):
         identity = await put_member(hub)
         await until(lambda: one.state == "ok")
-        await member.delete(keys.PLACED_MEMBER)
-        await until(lambda: there(member, keys.PLACED_MEMBER))
+        await member.delete(placement_keys.PLACED_MEMBER)
+        await until(lambda: there(member, placement_keys.PLACED_MEMBER))
         assert await token_of(member) == JoinToken(hub=await hub_id(hub), name="east", identity=identity)
 
 
@@ -251,7 +251,7 @@ async def test_another_hubs_token_is_told_when_it_comes(hub: MemoryStore, member
     async with serving(one):
         await put_member(hub)
         await until(lambda: one.state == "ok")
-        await member.put(keys.PLACED_MEMBER, JoinToken(hub="other", name="east").to_bytes())
+        await member.put(placement_keys.PLACED_MEMBER, JoinToken(hub="other", name="east").to_bytes())
         await until(lambda: one.state == "JoinConflict: the cluster is a member of another hub")
 
         async def told() -> bool:
@@ -282,7 +282,7 @@ async def test_a_next_lifes_token_is_not_taken_away(member: MemoryStore) -> None
 
 
 async def test_a_token_of_an_earlier_release_is_of_any_life(member: MemoryStore) -> None:
-    await member.put(keys.PLACED_MEMBER, b'{"hub":"h","name":"east"}')
+    await member.put(placement_keys.PLACED_MEMBER, b'{"hub":"h","name":"east"}')
 
     async def gone() -> bool:
         return True
@@ -303,7 +303,7 @@ async def test_rights_that_are_missing_are_told(hub: MemoryStore) -> None:
     one = agent(hub, Denied())
     async with serving(one):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         told = await conditions(hub)
         assert (told["Joined"]["status"], told["Healthy"]["status"]) == ("True", "False")
         assert told["Healthy"]["message"].endswith(": permission denied")
@@ -322,8 +322,8 @@ async def test_a_list_that_takes_long_delays_no_status(hub: MemoryStore, monkeyp
     monkeypatch.setattr(member_agent, "UNKNOWN_AFTER", 0.05)
     async with serving(agent(hub, Silent())):
         await put_member(hub)
-        await until(lambda: there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, placement_keys.member_status("east")))
         assert await status(hub) == {"Joined": "True", "Healthy": "True", "nodes": ""}
-        kv = (await hub.get(keys.member_status("east"))).kv
+        kv = (await hub.get(placement_keys.member_status("east"))).kv
         assert kv is not None
         assert [one["status"] for one in json.loads(kv.value)["status"]["conditions"]] == ["False"]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from tests.agent_loops.hosts import running, until
 from tests.member_loops.agents import agent, put_member, serving, there
 from wharfinger.member_loops.presence import Presence
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -29,7 +29,7 @@ async def sharing(hub: MemoryStore) -> AsyncIterator[None]:
 
 async def leases(hub: MemoryStore) -> set[int]:
     """Leases of both names; 0 for one that is not there."""
-    found = [(await hub.get(keys.member(name))).kv for name in ("east", "west")]
+    found = [(await hub.get(placement_keys.member(name))).kv for name in ("east", "west")]
     return {kv.lease if kv is not None else 0 for kv in found}
 
 
@@ -53,13 +53,13 @@ async def test_a_member_that_goes_takes_its_own_name_only() -> None:
         await put_member(hub, name)
     async with sharing(hub):
         await until(lambda: registered(hub))
-        await hub.delete(keys.member_cluster("east"))
+        await hub.delete(placement_keys.member_cluster("east"))
 
         async def gone() -> bool:
-            return not await there(hub, keys.member("east"))
+            return not await there(hub, placement_keys.member("east"))
 
         await until(gone)
-        assert await there(hub, keys.member("west"))
+        assert await there(hub, placement_keys.member("west"))
         await put_member(hub, "east")
         await until(lambda: registered(hub))
         assert len(await leases(hub)) == 1
@@ -87,6 +87,6 @@ async def test_a_name_that_is_deleted_comes_back() -> None:
         await put_member(hub, name)
     async with sharing(hub):
         await until(lambda: registered(hub))
-        await hub.delete(keys.member("west"))
+        await hub.delete(placement_keys.member("west"))
         await asyncio.sleep(0)
         await until(lambda: registered(hub))

@@ -19,7 +19,7 @@ from wharfinger.hub import Hub
 from wharfinger.observe.placement_conditions import SAID_STATES, DeliveryCondition, DeliveryState, results_by_state
 from wharfinger.observe.placement_delivery import delivery_of, read
 from wharfinger.observe.placements import read_all, read_one
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.settings import HubSettings
 from wharfinger.telemetry import Metrics
 
@@ -212,7 +212,7 @@ async def test_a_hub_shows_results_by_state(scene: DeliveredScene) -> None:
 
 async def test_a_member_that_joined_anew_has_nothing(scene: DeliveredScene) -> None:
     await scene.ready()
-    await scene.store.delete(keys.member_cluster("b"))
+    await scene.store.delete(placement_keys.member_cluster("b"))
     await scene.member("b")
     await scene.attempt()
     one = await scene.on("b")
@@ -337,10 +337,10 @@ async def test_reading_one_placement_rolls_out_as_reading_all(scene: DeliveredSc
     await scene.pin(2)
     await scene.put(override("yes"))
     await scene.trouble("x")
-    await scene.store.put(keys.losses(P), b"1")
+    await scene.store.put(placement_keys.losses(P), b"1")
     one, every = await read_one(scene.store, P), await read_all(scene.store)
     assert rollout_of(one, P) == rollout_of(every, P)
-    assert one.mod_revision(keys.losses(P)) == every.mod_revision(keys.losses(P)) != 0
+    assert one.mod_revision(placement_keys.losses(P)) == every.mod_revision(placement_keys.losses(P)) != 0
     assert len(set(one.revisions.values())) == 1
 
 
@@ -355,7 +355,7 @@ async def test_what_is_told_of_objects_is_read_whole(scene: DeliveredScene) -> N
 
 async def test_what_cannot_be_read_hides_nothing_else(scene: DeliveredScene) -> None:
     await scene.ready()
-    await scene.store.put(keys.result(P, "a"), b"garbage")
+    await scene.store.put(placement_keys.result(P, "a"), b"garbage")
     assert (await scene.on("a")).state is DeliveryState.APPLYING
     assert (await scene.on("b")).state is DeliveryState.AVAILABLE
 
@@ -366,6 +366,6 @@ async def test_a_placement_that_is_not_decided_is_told(scene: DeliveredScene) ->
         delivery_of(await read(scene.store, "cluster/other"))
     with pytest.raises(NotFound, match="there is no placement"):
         delivery_of(await read(scene.store, "cluster/nothing"))
-    await scene.store.put(keys.decision(P), b"\x00")
+    await scene.store.put(placement_keys.decision(P), b"\x00")
     with pytest.raises(NotFound, match="cannot be read"):
         await read(scene.store, P)

@@ -8,7 +8,7 @@ from tests.engine.placements.scene import HubScene, P
 from tests.placement.objects import eviction_object, in_region, pick, placement_object
 from wharfinger.errors import NotFound
 from wharfinger.observe.placements import decided_again, read_all, read_one, record_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 EAST, WEST = {"region": "east"}, {"region": "west"}
 
@@ -44,7 +44,7 @@ async def test_a_decision_that_followed_on_another_is_made_again(scene: HubScene
 
 
 async def test_a_silent_member_is_as_silent_when_it_is_decided_again(scene: HubScene) -> None:
-    await scene.store.delete(keys.member("c"))
+    await scene.store.delete(placement_keys.member("c"))
     await scene.see()
     scene.clock.advance(400)
     await scene.put(placement_object(generation=2, **pick(3)))
@@ -93,6 +93,6 @@ async def test_reading_one_placement_decides_as_reading_all(scene: HubScene) -> 
 
 
 async def test_a_decision_that_cannot_be_read_is_told(scene: HubScene) -> None:
-    await scene.store.put(keys.decision(P), b"\x00")
+    await scene.store.put(placement_keys.decision(P), b"\x00")
     with pytest.raises(NotFound, match="cannot be read: is cut off"):
         await record_of(scene.store, P)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, WorkRecord
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, Store
 
 
@@ -36,7 +36,11 @@ class DeliveryHistory:
 
     def take(self, events: list[Event]) -> None:
         """All changes of one revision."""
-        touched = {one.kv.key.removeprefix(keys.WORKS).rpartition("/")[0] for one in events if _of(one, keys.WORKS)}
+        touched = {
+            one.kv.key.removeprefix(placement_keys.WORKS).rpartition("/")[0]
+            for one in events
+            if _of(one, placement_keys.WORKS)
+        }
         before = {reference: self.available(reference) for reference in touched}
         there = {reference: set(self.works[reference]) for reference in touched}
         for event in events:
@@ -52,7 +56,10 @@ class DeliveryHistory:
                 self.broken.append(f"{where}: {len(self.works[reference])} works for {target}")
 
     def _take_one(self, event: Event) -> None:
-        for prefix, kind, into in ((keys.WORKS, WorkRecord, self.works), (keys.RESULTS, ResultRecord, self.results)):
+        for prefix, kind, into in (
+            (placement_keys.WORKS, WorkRecord, self.works),
+            (placement_keys.RESULTS, ResultRecord, self.results),
+        ):
             if not _of(event, prefix):
                 continue
             reference, _, member = event.kv.key.removeprefix(prefix).rpartition("/")
@@ -72,8 +79,8 @@ def _of(event: Event, prefix: str) -> bool:
 
 async def judge_hub(store: Store, judged: DeliveryHistory) -> DeliveryHistory:
     """All that happened on the hub, from the first revision on."""
-    until = await store.put(f"{keys.HUB}zz", b"")
-    async with store.watch(keys.HUB, 1) as batches:
+    until = await store.put(f"{placement_keys.HUB}zz", b"")
+    async with store.watch(placement_keys.HUB, 1) as batches:
         async for batch in batches:
             if batch.events:
                 judged.take(list(batch.events))
@@ -86,17 +93,17 @@ async def judge_member(store: Store, name: str) -> list[str]:
     """What is wrong with the order in which works were applied on a member."""
     broken: list[str] = []
     counters: dict[str, tuple[int, int]] = {}
-    until = await store.put(f"{keys.PLACED}zz", b"")
-    async with store.watch(keys.PLACED, 1) as batches:
+    until = await store.put(f"{placement_keys.PLACED}zz", b"")
+    async with store.watch(placement_keys.PLACED, 1) as batches:
         async for batch in batches:
             for event in batch.events:
                 key = event.kv.key
                 if event.deleted:  # nothing is there any more, so that counting begins anew
                     counters = {known: seen for known, seen in counters.items() if known.partition(" ")[0] != key}
                     continue
-                if not key.startswith((keys.APPLIED, keys.MARKS)):
+                if not key.startswith((placement_keys.APPLIED, placement_keys.MARKS)):
                     continue
-                if key.startswith(keys.APPLIED):
+                if key.startswith(placement_keys.APPLIED):
                     applied = AppliedRecord.model_validate_json(event.kv.value)
                     now = applied.identity, applied.counter
                 else:

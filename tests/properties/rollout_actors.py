@@ -28,7 +28,7 @@ from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class Agent:
 
     async def register(self) -> None:
         store = self.world.store
-        await store.put(keys.member(self.name), self.record.to_bytes())
-        await store.put(keys.member_status(self.name), status_record(self.identity))
+        await store.put(placement_keys.member(self.name), self.record.to_bytes())
+        await store.put(placement_keys.member_status(self.name), status_record(self.identity))
         await EtcdMember.take_over(self.member, AgentRecord(token=self.record.boot_id))
 
     async def look(self) -> None:
         """Bring the work, and say what is there."""
-        kv = (await self.hub.get(keys.work(P, self.name))).kv
+        kv = (await self.hub.get(placement_keys.work(P, self.name))).kv
         work = WorkRecord.model_validate_json(kv.value) if kv is not None else None
         if kv is None or work is None or work.identity != self.identity:
             await self.applier._orphan(self.member, P)
@@ -138,7 +138,7 @@ class Agent:
     async def _contents(self, work: WorkRecord) -> list[dict[str, Any]]:
         if work.want != "present":
             return []
-        kv = (await self.hub.get(keys.snapshot(P, work.snapshot))).kv
+        kv = (await self.hub.get(placement_keys.snapshot(P, work.snapshot))).kv
         if kv is None:
             self.world.missing.append(work.snapshot)
             raise InvalidObject("snapshot is not there")

@@ -18,7 +18,7 @@ from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, Res
 from wharfinger.contracts.placement_records import DecisionRecord, MemberRecord
 from wharfinger.manifests.delivery import delivery_from_mapping
 from wharfinger.model.delivery import DeliverySpec
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event
 
 
@@ -64,18 +64,18 @@ class Judge:
         for name, store in self.world.members.items():
             seen: dict[int, int] = {}
             marks: dict[tuple[str, str], int] = {}
-            for event in events_since(store, keys.PLACED, 0):
+            for event in events_since(store, placement_keys.PLACED, 0):
                 if event.deleted:  # all is gone there: counters begin again
-                    if event.kv.key == keys.applied(P):
+                    if event.kv.key == placement_keys.applied(P):
                         seen.clear()
                         marks.clear()
                     continue
-                if event.kv.key == keys.applied(P):
+                if event.kv.key == placement_keys.applied(P):
                     record = AppliedRecord.model_validate_json(event.kv.value)
                     if record.counter < seen.get(record.identity, 0):
                         self.broken.append(f"{name}@{event.kv.mod_revision}: counter {record.counter} is older")
                     seen[record.identity] = record.counter
-                elif event.kv.key.startswith(keys.MARKS):
+                elif event.kv.key.startswith(placement_keys.MARKS):
                     mark = MarkRecord.model_validate_json(event.kv.value)
                     if mark.counter < marks.get((event.kv.key, mark.life), 0):
                         self.broken.append(f"{name}@{event.kv.mod_revision}: {mark.counter} is applied late")
@@ -89,25 +89,25 @@ class Judge:
     def _take(self, event: Event) -> None:
         key, revision = event.kv.key, event.kv.mod_revision
         value = None if event.deleted else event.kv.value
-        if key == keys.rollout(P):
+        if key == placement_keys.rollout(P):
             self.wave = RolloutRecord.model_validate_json(value).token if value is not None else ""
-        elif key == keys.placement(P):
+        elif key == placement_keys.placement(P):
             self._take_spec(value, revision)
-        elif key == keys.decision(P):
+        elif key == placement_keys.decision(P):
             self.chosen = len(DecisionRecord.from_bytes(value).decision.chosen) if value is not None else 0
-        elif key.startswith(keys.MEMBER_CLUSTERS):
-            name = key.removeprefix(keys.MEMBER_CLUSTERS)
+        elif key.startswith(placement_keys.MEMBER_CLUSTERS):
+            name = key.removeprefix(placement_keys.MEMBER_CLUSTERS)
             identity = event.kv.create_revision if value is not None else 0
             self._note_lost(name, revision, self.identities.get(name, 0) != identity)
             self.identities[name] = identity
-        elif key.startswith(keys.MEMBERS):
-            name = key.removeprefix(keys.MEMBERS)
+        elif key.startswith(placement_keys.MEMBERS):
+            name = key.removeprefix(placement_keys.MEMBERS)
             identity = MemberRecord.model_validate_json(value).identity if value is not None else 0
             self._note_lost(name, revision, self.agents.get(name, 0) != identity)
             self.agents[name] = identity
-        elif key.startswith(f"{keys.RESULTS}{P}/"):
+        elif key.startswith(f"{placement_keys.RESULTS}{P}/"):
             self._take_result(key.rpartition("/")[2], value, revision)
-        elif key.startswith(f"{keys.WORKS}{P}/"):
+        elif key.startswith(f"{placement_keys.WORKS}{P}/"):
             self._take_work(key.rpartition("/")[2], value, revision)
 
     def _take_spec(self, value: bytes | None, revision: int) -> None:

@@ -19,7 +19,7 @@ from wharfinger.contracts.placement_rollouts import (
     PlannedRollout,
 )
 from wharfinger.manifests.kinds import reference
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Condition, Get, Operation
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -114,7 +114,7 @@ class Users:
         rng = self.rng
         self.generation += 1
         if rng.random() < 0.04:
-            await self.store.delete(keys.placement(P))
+            await self.store.delete(placement_keys.placement(P))
             return
         policy = pick(rng.randint(0, len(self.names))) if rng.random() < 0.7 else {"placementType": "PickAll"}
         if rng.random() < 0.2:
@@ -150,12 +150,12 @@ class Users:
         await self.put({**OVERRIDE, "spec": {**OVERRIDE["spec"], "policy": {"overrideRules": [rule]}}})
 
     async def pin_changes(self) -> None:
-        known = [kv async for page in self.store.list(keys.snapshots_of(P)) for kv in page.items]
+        known = [kv async for page in self.store.list(placement_keys.snapshots_of(P)) for kv in page.items]
         if known and self.rng.random() < 0.5:
             number = int(self.rng.choice(known).key.rpartition("/")[2])
-            await self.store.put(keys.pin(P), PinRecord(snapshot=number).to_bytes())
+            await self.store.put(placement_keys.pin(P), PinRecord(snapshot=number).to_bytes())
         else:
-            await self.store.delete(keys.pin(P))
+            await self.store.delete(placement_keys.pin(P))
 
     async def join(self, name: str, **metadata: Any) -> None:
         labels = {"region": self.rng.choice("xy")} if self.rng.random() < 0.8 else {}
@@ -164,20 +164,20 @@ class Users:
     async def member_changes(self) -> None:
         name, drawn = self.rng.choice(self.names), self.rng.random()
         if drawn < 0.25:
-            await self.store.delete(keys.member_cluster(name))
+            await self.store.delete(placement_keys.member_cluster(name))
             await self.agent_goes(name)
         else:
             await self.join(name, **(LEAVING if drawn < 0.45 else {}))
 
     async def agent_goes(self, name: str) -> None:
         """Its lease expires. It may not know, and go on."""
-        await self.store.delete(keys.member(name))
+        await self.store.delete(placement_keys.member(name))
         agent = self.agents.pop(name, None)
         if agent is not None:
             self.zombies.append(agent)
 
     async def agent_comes(self, name: str) -> None:
-        kv = (await self.store.get(keys.member_cluster(name))).kv
+        kv = (await self.store.get(placement_keys.member_cluster(name))).kv
         if kv is None:
             return
         if name in self.agents:

@@ -32,7 +32,7 @@ from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.engine.placements.works import write
 from wharfinger.errors import Unavailable
 from wharfinger.member_loops.member_store import AgentFenced
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 @dataclass
@@ -202,14 +202,14 @@ class World(Users):
         for event in self.parked:
             event.set()
         self.parked.clear()
-        kv = (await self.store.get(keys.placement(P))).kv
+        kv = (await self.store.get(placement_keys.placement(P))).kv
         if kv is not None and self.seed % 4:  # else its budget may hold members for ever
             obj = json.loads(kv.value)
             obj["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] = "100%"
             await self.put(obj)
         for name in self.names:
             self.luck[name] = "good"
-            kv = (await self.store.get(keys.member_cluster(name))).kv
+            kv = (await self.store.get(placement_keys.member_cluster(name))).kv
             if kv is not None:
                 await self.agent_comes(name)
         quiet, before = 0, -1

@@ -44,7 +44,7 @@ from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.errors import Unavailable
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.manifests.kinds import reference
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "400"))
@@ -117,11 +117,11 @@ class Life:
 
     async def member_changes(self) -> None:
         name = self.chance.choice(MEMBERS)
-        key = keys.member_cluster(name)
+        key = placement_keys.member_cluster(name)
         drawn = self.chance.random()
         if drawn < 0.15:
             await self.store.delete(key)
-            await self.store.delete(keys.member(name))
+            await self.store.delete(placement_keys.member(name))
             return
         leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if drawn < 0.25 else {}
         taints = [{"key": "t", "effect": "NoSchedule"}] if self.chance.random() < 0.2 else []
@@ -129,12 +129,12 @@ class Life:
         await self.agent(name, there=self.chance.random() < 0.8)
 
     async def agent(self, name: str, *, there: bool) -> None:
-        kv = (await self.store.get(keys.member_cluster(name))).kv
+        kv = (await self.store.get(placement_keys.member_cluster(name))).kv
         if kv is None or not there:
-            await self.store.delete(keys.member(name))
+            await self.store.delete(placement_keys.member(name))
             return
-        await self.store.put(keys.member(name), agent_record(kv.create_revision))
-        await self.store.put(keys.member_status(name), status_record(kv.create_revision))
+        await self.store.put(placement_keys.member(name), agent_record(kv.create_revision))
+        await self.store.put(placement_keys.member_status(name), status_record(kv.create_revision))
 
     async def agent_changes(self) -> None:
         await self.agent(self.chance.choice(MEMBERS), there=self.chance.random() < 0.5)
@@ -144,7 +144,7 @@ class Life:
         self.generation += 1
         drawn = self.chance.random()
         if drawn < 0.08:
-            await self.store.delete(keys.placement(f"cluster/{name}"))
+            await self.store.delete(placement_keys.placement(f"cluster/{name}"))
             return
         affinity = in_region(*self.chance.sample("xyz", 2)) if self.chance.random() < 0.5 else {}
         spread = {"topologySpreadConstraints": [{"topologyKey": "region", "maxSkew": 1}]}
@@ -158,9 +158,11 @@ class Life:
     async def drains_change(self) -> None:
         name = self.chance.choice(MEMBERS)
         if self.chance.random() < 0.5:
-            await self.store.delete(keys.drain(name))
+            await self.store.delete(placement_keys.drain(name))
         else:
-            await self.store.put(keys.drain(name), DrainRecord(want=self.chance.choice(["cordon", "drain"])).to_bytes())
+            await self.store.put(
+                placement_keys.drain(name), DrainRecord(want=self.chance.choice(["cordon", "drain"])).to_bytes()
+            )
 
     async def evict(self) -> None:
         self.counter += 1
@@ -182,13 +184,15 @@ class Life:
             wanted = {one.name: one.identity for one in decision.chosen}
             for name in view.works.get(found, {}).keys() - wanted.keys():
                 if self.chance.random() < 0.7:
-                    await self.store.delete(keys.work(found, name))
-                    await self.store.delete(keys.result(found, name))
+                    await self.store.delete(placement_keys.work(found, name))
+                    await self.store.delete(placement_keys.result(found, name))
             for name, identity in wanted.items():
                 if name not in view.works.get(found, {}) and self.chance.random() < 0.7:
-                    await self.store.put(keys.work(found, name), WorkRecord(counter=1, identity=identity).to_bytes())
+                    await self.store.put(
+                        placement_keys.work(found, name), WorkRecord(counter=1, identity=identity).to_bytes()
+                    )
                     said = ResultRecord(counter=1, available=self.chance.random() < 0.8)
-                    await self.store.put(keys.result(found, name), said.to_bytes())
+                    await self.store.put(placement_keys.result(found, name), said.to_bytes())
 
     async def pass_time(self) -> None:
         self.clock.advance(self.chance.choice([0.5, 2.0, 40.0, 310.0]))
@@ -241,8 +245,8 @@ class Life:
         for name in MEMBERS[:4]:
             await self.put(member_object(name, {"region": self.chance.choice("xyz")}))
             await self.agent(name, there=True)
-        await self.store.put(keys.hub(HUBS[0]), b"{}")
-        await self.store.put(keys.hub(HUBS[1]), b"{}")
+        await self.store.put(placement_keys.hub(HUBS[0]), b"{}")
+        await self.store.put(placement_keys.hub(HUBS[1]), b"{}")
         happen = [
             *[self.member_changes] * 3,
             *[self.placement_changes] * 4,
@@ -278,8 +282,8 @@ class Life:
         raise AssertionError(f"life {self.seed} does not come to rest: {self.runs}")
 
     async def judged(self) -> None:
-        until = await self.store.put(f"{keys.HUB}zz", b"")
-        await self.store.put(f"{keys.MEMBER_CLUSTERS}zz", b"{}")
+        until = await self.store.put(f"{placement_keys.HUB}zz", b"")
+        await self.store.put(f"{placement_keys.MEMBER_CLUSTERS}zz", b"{}")
         found = await history(self.store, until)
         assert found.broken == [], self.seed
         for hub in self.hubs:

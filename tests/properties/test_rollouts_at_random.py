@@ -16,7 +16,7 @@ from tests.properties.rollout_judge import Judge
 from tests.properties.rollout_world import World
 from tests.properties.shares import shared_out
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "200"))
@@ -43,7 +43,7 @@ async def delivered(world: World) -> None:
     chosen = {one.name for one in stored.chosen} if stored is not None else set()
     works: dict[str, WorkRecord] = {}
     for name in world.names:
-        kv = (await world.store.get(keys.work(P, name))).kv
+        kv = (await world.store.get(placement_keys.work(P, name))).kv
         if kv is not None:
             works[name] = WorkRecord.model_validate_json(kv.value)
     troubles = chosen - works.keys() if "override" in plan.trouble else set()
@@ -51,7 +51,7 @@ async def delivered(world: World) -> None:
     for name, work in works.items():
         assert (work.want, work.identity) == ("present", view.members[name].member.identity), seed
         assert plan.trouble or work.snapshot == plan.snapshot, seed
-        kv = (await world.store.get(keys.result(P, name))).kv
+        kv = (await world.store.get(placement_keys.result(P, name))).kv
         assert kv is not None, seed
         result = ResultRecord.model_validate_json(kv.value)
         assert (result.available, result.counter) == (True, work.counter), seed
@@ -84,7 +84,9 @@ async def test_a_restored_hub_delivers_all_again_and_nothing_older() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("prefix", "found"), [(keys.LOSSES, 35), (keys.RESULTS, 881), (keys.ROLLOUTS, 124)])
+@pytest.mark.parametrize(
+    ("prefix", "found"), [(placement_keys.LOSSES, 35), (placement_keys.RESULTS, 881), (placement_keys.ROLLOUTS, 124)]
+)
 async def test_without_a_compare_a_rule_is_broken(prefix: str, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`found`: a seed that broke a rule; it is tried first, and all of them where it no longer does."""
     txn = MemoryStore.txn

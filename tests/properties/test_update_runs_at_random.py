@@ -17,7 +17,7 @@ from wharfinger.contracts.delivery_records import WorkRecord
 from wharfinger.contracts.update_runs import PlannedRun
 from wharfinger.engine.placements.update_runs_view import SUPERSEDES
 from wharfinger.errors import Unavailable
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 LIVES, STEPS = 100, 60
 OTHER = "hurry"
@@ -55,7 +55,9 @@ class Life:
 
     async def step(self) -> None:
         scene, rng = self.scene, self.rng
-        names = [name for name in SNAPSHOTS if (await scene.store.get(keys.update_run("", name))).kv is not None]
+        names = [
+            name for name in SNAPSHOTS if (await scene.store.get(placement_keys.update_run("", name))).kv is not None
+        ]
         name = rng.choice(names)
         match rng.choice(
             ["turn"] * 6 + ["late", "late", "answer", "answer", "fail", "state", "retry", "approve", "rare"]
@@ -87,7 +89,11 @@ class Life:
             await self.scene.attempt()
 
     async def runs(self) -> list[str]:
-        return [name for name in SNAPSHOTS if (await self.scene.store.get(keys.update_run("", name))).kv is not None]
+        return [
+            name
+            for name in SNAPSHOTS
+            if (await self.scene.store.get(placement_keys.update_run("", name))).kv is not None
+        ]
 
     async def turn(self, name: str) -> None:
         """Plan, and do some of it; the rest may come late, or twice."""
@@ -125,7 +131,7 @@ class Life:
 
     async def check(self) -> None:
         """Counters of works never fall, and one counter means one content."""
-        async for page in self.scene.store.list(f"{keys.WORKS}{P}/"):
+        async for page in self.scene.store.list(f"{placement_keys.WORKS}{P}/"):
             for kv in page.items:
                 member, work = kv.key.rpartition("/")[2], WorkRecord.model_validate_json(kv.value)
                 found = work.want, work.snapshot, work.identity
@@ -133,7 +139,7 @@ class Life:
                 assert work.counter >= self.counters.get(member, 0)
                 self.counters[member] = work.counter
         for member in MEMBERS:  # a work that is gone may begin again
-            if (await self.scene.store.get(keys.work(P, member))).kv is None:
+            if (await self.scene.store.get(placement_keys.work(P, member))).kv is None:
                 self.counters.pop(member, None)
                 self.contents = {key: one for key, one in self.contents.items() if key[0] != member}
 

@@ -30,7 +30,7 @@ from wharfinger.model.texts import one_line
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.observe.placements import read_one, reference_of
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
 
 LONGEST_REASON = 200
@@ -160,13 +160,13 @@ class PlacementDeliveries:
             if to is not None and to not in found.snapshots:
                 names = ", ".join(str(one) for one in sorted(found.snapshots)) or "none yet"
                 raise NotFound(f"placement {reference} has no snapshot {to}; there are: {names}")
-            compares = [Compare(keys.placement(reference), "mod", found.revision)]
-            compares.append(Compare(keys.pin(reference), "mod", found.pin_revision))
-            operation: Operation = Delete(keys.pin(reference))
+            compares = [Compare(placement_keys.placement(reference), "mod", found.revision)]
+            compares.append(Compare(placement_keys.pin(reference), "mod", found.pin_revision))
+            operation: Operation = Delete(placement_keys.pin(reference))
             if to is not None:
-                compares.append(Compare(keys.snapshot(reference, to), "create", found.snapshots[to]))
+                compares.append(Compare(placement_keys.snapshot(reference, to), "create", found.snapshots[to]))
                 record = PinRecord(snapshot=to, by=by.who, why=by.why, time=now)
-                operation = Put(keys.pin(reference), record.to_bytes())
+                operation = Put(placement_keys.pin(reference), record.to_bytes())
             try:
                 answered = await self._store.txn(compares, [operation])
             except Unavailable as error:
@@ -180,17 +180,17 @@ class PlacementDeliveries:
 
     async def _pinnable(self, reference: str) -> _Pinnable:
         """What a rollback follows from, at one revision."""
-        answered = await self._store.get(keys.placement(reference))
+        answered = await self._store.get(placement_keys.placement(reference))
         kv, revision = answered.kv, answered.revision
         obj = _existing(kv, reference)
         assert kv is not None, "it exists"
         if (obj.get("metadata") or {}).get("deletionTimestamp"):
             raise InvalidObject(f"placement {reference} is being deleted: it takes no snapshot any more")
-        prefix, snapshots = keys.snapshots_of(reference), dict[int, int]()
+        prefix, snapshots = placement_keys.snapshots_of(reference), dict[int, int]()
         async for page in self._store.list(prefix, revision=revision):
             numbers = ((one.key.removeprefix(prefix), one.create_revision) for one in page.items)
             snapshots.update((int(number), created) for number, created in numbers if number.isdecimal())
-        pinned = (await self._store.get(keys.pin(reference), revision=revision)).kv
+        pinned = (await self._store.get(placement_keys.pin(reference), revision=revision)).kv
         strategy = (obj.get("spec") or {}).get("strategy")
         external = isinstance(strategy, Mapping) and strategy.get("type") == "External"
         pin_revision = pinned.mod_revision if pinned is not None else 0
@@ -208,7 +208,7 @@ class PlacementDeliveries:
             raise UsageError(f"{reference}: only a ClusterResourcePlacement can be evicted from a member cluster")
         if not is_dns_subdomain(cluster):
             raise UsageError(f"{cluster[:80]!r} is no name of a member cluster")
-        _existing((await self._store.get(keys.placement(reference))).kv, reference)
+        _existing((await self._store.get(placement_keys.placement(reference))).kv, reference)
         name = f"{ref.name[:_OF_NAME].rstrip('-.')}-{cluster[:_OF_NAME].rstrip('-.')}-{uuid4().hex[:8]}"
         identity = await self._put_eviction(name, {"placementName": ref.name, "clusterName": cluster})
         requested = RequestedEviction(name, identity)
@@ -217,7 +217,7 @@ class PlacementDeliveries:
     async def eviction(self, requested: RequestedEviction, *, timeout: float = PATIENCE) -> RequestedEviction:
         """Wait for the outcome of an eviction, at most `timeout` seconds; without one it has not ended."""
         ended: list[EvictionRecord] = []
-        key = keys.evicted(requested.name)
+        key = placement_keys.evicted(requested.name)
 
         async def look() -> PlacementVerdict:
             kv = (await self._store.get(key)).kv
@@ -262,7 +262,7 @@ class PlacementDeliveries:
             marked = not same(deleting, obj)
             return documents.to_json(deleting) if marked else None
 
-        await commit(self._store, keys.placement(reference), over, str(about))
+        await commit(self._store, placement_keys.placement(reference), over, str(about))
         return PlacementChange(
             reference, marked, f"{about} marked for deletion" if marked else f"{about} is being deleted already"
         )

@@ -21,7 +21,7 @@ from wharfinger.observe.placement_conditions import DeliveryState
 from wharfinger.observe.placement_delivery import DeliveredMember, DeliveryReading, PlacementDelivery, delivery_of
 from wharfinger.observe.placements import records_of
 from wharfinger.observe.supposed_placements import supposed_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Store
 
@@ -165,7 +165,7 @@ async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVe
     if rollout.pinned or rollout.spec.external or not delivery.record.decision.chosen:
         return verdict
     revision = reading.view.revisions["hub"]
-    kv = (await store.get(keys.placement(reference), revision=revision)).kv
+    kv = (await store.get(placement_keys.placement(reference), revision=revision)).kv
     obj: Mapping[str, object] = (readable(kv.value) if kv is not None else None) or {}
     selected = await read_selected(store, obj, reference, revision)
     if selected.trouble:
@@ -182,7 +182,7 @@ async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVe
 
 def watched(reference: str) -> list[str]:
     """The keys that a wait for a placement follows, and what those end with `/` that stand for all below them."""
-    return [keys.placement(reference), *records_of(reference), keys.MEMBERS]
+    return [placement_keys.placement(reference), *records_of(reference), placement_keys.MEMBERS]
 
 
 async def follow(

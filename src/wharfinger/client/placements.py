@@ -27,7 +27,7 @@ from wharfinger.observe.placement_attempts import PlacementAttempt
 from wharfinger.observe.placement_plans import Supposition
 from wharfinger.observe.placements import DecidedAgain, reference_of
 from wharfinger.observe.supposed_placements import SupposedPlacement, supposed
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 
@@ -55,7 +55,7 @@ class Placements(PlacementDeliveries):
         `NotFound`, `WharfingerError` when the attempts ended without an outcome, and `ServerError`.
         """
         reference = reference_of(placement)
-        kv = (await self._store.get(keys.placement(reference))).kv
+        kv = (await self._store.get(placement_keys.placement(reference))).kv
         if kv is None:
             raise NotFound(f"there is no placement {reference}")
         seen = StreamRevisions(objects=kv.mod_revision)

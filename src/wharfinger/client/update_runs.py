@@ -28,7 +28,7 @@ from wharfinger.model.texts import one_line
 from wharfinger.model.update_runs import RunPlan, RunState, UpdateRun
 from wharfinger.observe.placements import read_all
 from wharfinger.observe.update_runs import check_name, plan_of, run_of, status_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
 
 LONGEST = 200
@@ -94,12 +94,12 @@ class UpdateRuns:
         obj = merge.created(manifest, about, uid=str(uuid4()), now=_now())
         check_placement_object(obj)
         for what, key in (
-            ("placement", keys.placement(str(PlacementRef(namespace, placement)))),
-            ("strategy", keys.update_strategy(namespace, strategy)),
+            ("placement", placement_keys.placement(str(PlacementRef(namespace, placement)))),
+            ("strategy", placement_keys.update_strategy(namespace, strategy)),
         ):
             if (await self._store.get(key)).kv is None:
                 raise NotFound(f"there is no {what} {placement if what == 'placement' else strategy}")
-        key = keys.update_run(namespace, name)
+        key = placement_keys.update_run(namespace, name)
         if not (await self._store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])).succeeded:
             raise AlreadyExists(f"{about} exists already")
 
@@ -134,11 +134,11 @@ class UpdateRuns:
             waits = f"it waits for {', '.join(found.approvals)}" if found.approvals else found.why or "it goes on"
             raise UsageError(f"run {name} does not wait for approval {key[:80]}: {waits}")
         record = RunApprovalRecord(who=author(who=who).who, why=one_line(why, LONGEST), time=_now())
-        target = keys.run_approval(run.reference, run.name, run.identity, key)
-        progress = f"{keys.run_records(run.reference, run.name, run.identity)}progress"
+        target = placement_keys.run_approval(run.reference, run.name, run.identity, key)
+        progress = f"{placement_keys.run_records(run.reference, run.name, run.identity)}progress"
         answered = await self._store.txn(
             [
-                Compare(keys.update_run(namespace, name), "create", run.identity),
+                Compare(placement_keys.update_run(namespace, name), "create", run.identity),
                 Compare(target, "create", 0),
                 Compare(progress, "mod", view.mod_revision(progress)),
             ],
@@ -176,13 +176,13 @@ class UpdateRuns:
             raise UsageError(f"run {name} is rolling back: {found.why}")
         if run.run.state is RunState.INITIALIZE:
             raise UsageError(f"run {name} is not started: resume it")
-        key = f"{keys.run_records(run.reference, run.name, run.identity)}{RETRIES}"
+        key = f"{placement_keys.run_records(run.reference, run.name, run.identity)}{RETRIES}"
         there = (await self._store.get(key)).kv
         count = RunRetryRecord.model_validate_json(there.value).count if there is not None else 0
         record = RunRetryRecord(count=count + 1, who=author(who=who).who, why=one_line(why, LONGEST), time=_now())
         answered = await self._store.txn(
             [
-                Compare(keys.update_run(namespace, name), "create", run.identity),
+                Compare(placement_keys.update_run(namespace, name), "create", run.identity),
                 Compare(key, "mod", there.mod_revision if there is not None else 0),
             ],
             [Put(key, record.to_bytes())],
@@ -213,13 +213,13 @@ class UpdateRuns:
             changed = edited != obj
             return documents.to_json(edited) if changed else None
 
-        await commit(self._store, keys.update_run(namespace, name), over, f"update run {name}")
+        await commit(self._store, placement_keys.update_run(namespace, name), over, f"update run {name}")
         return changed
 
 
 def _check_goes_on(view: HubView, name: str, namespace: str) -> None:
     """Raises `UsageError` when a run has ended. One that is not there, or cannot be read, passes."""
-    run = view.update_runs.runs.get(keys.update_run(namespace, name))
+    run = view.update_runs.runs.get(placement_keys.update_run(namespace, name))
     records = view.update_runs.of(run.reference, run.name, run.identity) if run is not None else None
     if run is None or records is None or not records.over or records.end is None:
         return

@@ -1,4 +1,4 @@
-"""What is delivered, as kept in etcd below `/wharfinger.dev/hub/`. Keys: `registry.keys`.
+"""What is delivered, as kept in etcd below `/wharfinger.dev/hub/`. Keys: `registry.placement_keys`.
 
 ::
 

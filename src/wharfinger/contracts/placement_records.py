@@ -1,4 +1,4 @@
-"""What hubs and the agents of members keep in etcd below `/wharfinger.dev/hub/`. Keys: `registry.keys`.
+"""What hubs and the agents of members keep in etcd below `/wharfinger.dev/hub/`. Keys: `registry.placement_keys`.
 
 ::
 

@@ -28,7 +28,7 @@ from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Compare, Put, Store
 from wharfinger.settings import EtcdSettings
@@ -107,7 +107,7 @@ class PlacingPart:
             }
             about = Reference(MEMBER_CLUSTER, "", name)
             obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-            key = keys.member_cluster(name)
+            key = placement_keys.member_cluster(name)
             answered = await store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])
             if answered.succeeded:
                 await self._furnish(name)

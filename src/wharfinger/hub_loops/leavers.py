@@ -13,7 +13,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import StoreError
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Store
 
 log = logging.getLogger(__name__)
@@ -58,10 +58,11 @@ class Leavers:
         gone = [
             name
             for name in self._view.ended
-            if not self._view.mod_revision(f"{keys.PLACEMENT_EVICTIONS}{name}") and self._mine(keys.evicted(name))
+            if not self._view.mod_revision(f"{placement_keys.PLACEMENT_EVICTIONS}{name}")
+            and self._mine(placement_keys.evicted(name))
         ]
         for name in gone[:AT_ONCE]:
-            await self._guarded(keys.evicted(name), self._forget_eviction(name))
+            await self._guarded(placement_keys.evicted(name), self._forget_eviction(name))
 
     async def _look_at_members(self) -> None:
         leaving = {
@@ -76,7 +77,7 @@ class Leavers:
         named |= {name for works in self._view.works.values() for name in works}
         for name, one in leaving.items():
             if name not in named or self._silent(name, one) > UNREACHABLE:
-                await self._guarded(keys.member_cluster(name), self._remove(name, one))
+                await self._guarded(placement_keys.member_cluster(name), self._remove(name, one))
 
     async def _guarded(self, about: str, removal: Awaitable[None]) -> None:
         """What cannot be removed must not keep the others."""
@@ -98,16 +99,16 @@ class Leavers:
         return self._clock() - max(self._since[name], min(moments, default=0.0))
 
     async def _remove(self, name: str, one: SeenMember) -> None:
-        key = keys.member_cluster(name)
-        gone = [Delete(key), Delete(keys.member_status(name)), Delete(keys.drain(name))]
+        key = placement_keys.member_cluster(name)
+        gone = [Delete(key), Delete(placement_keys.member_status(name)), Delete(placement_keys.drain(name))]
         answered = await self._store.txn([Compare(key, "mod", one.revision)], gone)
         if answered.succeeded:
             log.info("member_left member=%s", name)
 
     async def _forget_eviction(self, name: str) -> None:
-        record = keys.evicted(name)
+        record = placement_keys.evicted(name)
         compares = [
             Compare(record, "mod", self._view.mod_revision(record)),
-            Compare(f"{keys.PLACEMENT_EVICTIONS}{name}", "create", 0),
+            Compare(f"{placement_keys.PLACEMENT_EVICTIONS}{name}", "create", 0),
         ]
         await self._store.txn(compares, [Delete(record)])

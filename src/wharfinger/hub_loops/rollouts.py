@@ -22,7 +22,7 @@ from wharfinger.engine.placements.rolling_out import concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import snapshot_in
 from wharfinger.engine.placements.seen import HubChange, MemberChange
 from wharfinger.errors import StoreError
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ class RolloutJudge:
             return True
         try:
             async with asyncio.timeout(TICK):
-                newest = (await self._store.get(keys.HUB_ID)).revision
+                newest = (await self._store.get(placement_keys.HUB_ID)).revision
         except (StoreError, TimeoutError):
             return False
         return newest <= self._view.revisions[HUB]

@@ -18,7 +18,7 @@ from wharfinger.engine.placements.seen import HubChange
 from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
 from wharfinger.errors import StoreError
 from wharfinger.model.placement import PlacementRef
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete
 
 log = logging.getLogger(__name__)
@@ -125,11 +125,11 @@ class UpdateRunJudge:
 
     async def _remove(self, reference: str, name: str, identity: int) -> None:
         """Remove what is recorded of a run whose object is gone, or is another one now."""
-        key = keys.update_run(PlacementRef.parse(reference).namespace, name)
+        key = placement_keys.update_run(PlacementRef.parse(reference).namespace, name)
         now = self._view.update_runs.runs.get(key)
         same = Compare(key, "create", now.identity if now is not None else 0)
         try:
-            prefix = keys.run_records(reference, name, identity)
+            prefix = placement_keys.run_records(reference, name, identity)
             names = [kv.key async for page in self._store.list(prefix) for kv in page.items]
             for first in range(0, len(names), AT_ONCE):
                 answered = await self._store.txn([same], [Delete(one) for one in names[first : first + AT_ONCE]])

@@ -29,7 +29,7 @@ from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED, Looks
 from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Operation, Put, Store
 from wharfinger.runtime import lives
 
@@ -208,7 +208,7 @@ class Applier:
 
     async def _say_orphan(self, placement: str, applied: AppliedRecord) -> bool:
         """Whether that is something else than before."""
-        if (await self._hub.store.get(keys.placement(placement))).kv is None:
+        if (await self._hub.store.get(placement_keys.placement(placement))).kv is None:
             self.orphans.add(placement)
             return False
         self.orphans.discard(placement)
@@ -253,21 +253,21 @@ class Applier:
 
     async def _say(self, placement: str, revision: int, result: ResultRecord) -> bool:
         """Write a result that says something else; whether it does."""
-        store, key = self._hub.store, keys.result(placement, self._name)
+        store, key = self._hub.store, placement_keys.result(placement, self._name)
         found = (await store.get(key)).kv
         before = _result(found.value) if found is not None else None
         if before is not None and before.model_copy(update={"time": result.time}) == result:
             return False
-        own = (await store.get(keys.member(self._name))).kv
+        own = (await store.get(placement_keys.member(self._name))).kv
         if own is None or own.value != self._own:
             return True
         operations: list[Operation] = [Put(key, result.to_bytes())]
         if before is not None and ceases(before, result):
-            operations.append(Put(keys.losses(placement), f"{self._name} {result.counter}".encode()))
+            operations.append(Put(placement_keys.losses(placement), f"{self._name} {result.counter}".encode()))
         await store.txn(
             [
-                Compare(keys.member(self._name), "mod", own.mod_revision),
-                Compare(keys.work(placement, self._name), "mod", revision),
+                Compare(placement_keys.member(self._name), "mod", own.mod_revision),
+                Compare(placement_keys.work(placement, self._name), "mod", revision),
                 Compare(key, "mod", found.mod_revision if found is not None else 0),
             ],
             operations,

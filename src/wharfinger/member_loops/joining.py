@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import ValidationError
 
 from wharfinger.contracts.records import Record
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, Put, Store
 
 JOIN_CONFLICT = "JoinConflict"
@@ -36,28 +36,32 @@ class JoinToken(Record):
 async def hub_id(store: Store) -> str:
     """What tells this hub's etcd from every other; made by the first that asks. Raises the store's errors."""
     made = uuid.uuid4().hex.encode()
-    answered = await store.txn([Compare(keys.HUB_ID, "create", 0)], [Put(keys.HUB_ID, made)], [Get(keys.HUB_ID)])
+    answered = await store.txn(
+        [Compare(placement_keys.HUB_ID, "create", 0)], [Put(placement_keys.HUB_ID, made)], [Get(placement_keys.HUB_ID)]
+    )
     found = answered.reads[0] if answered.reads else None
     return (found.value if found is not None else made).decode(errors="replace")
 
 
 async def join(member: Store, token: JoinToken) -> str:
     """Make the token the member's; why that cannot be, empty when it is. Raises the store's errors."""
-    own = (await member.get(keys.HUB_ID)).kv
+    own = (await member.get(placement_keys.HUB_ID)).kv
     if own is not None and own.value.decode(errors="replace") == token.hub:
         return f"{JOIN_CONFLICT}: this is the etcd of the hub itself"
-    put = Put(keys.PLACED_MEMBER, token.to_bytes())
-    answered = await member.txn([Compare(keys.PLACED_MEMBER, "create", 0)], [put], [Get(keys.PLACED_MEMBER)])
+    put = Put(placement_keys.PLACED_MEMBER, token.to_bytes())
+    answered = await member.txn(
+        [Compare(placement_keys.PLACED_MEMBER, "create", 0)], [put], [Get(placement_keys.PLACED_MEMBER)]
+    )
     found = answered.reads[0] if answered.reads else None
     if answered.succeeded or found is None:
         return ""
     theirs = _token(found.value)
     if theirs is None:
-        return f"{JOIN_CONFLICT}: {keys.PLACED_MEMBER} of the member cannot be read"
+        return f"{JOIN_CONFLICT}: {placement_keys.PLACED_MEMBER} of the member cannot be read"
     if theirs.names_same(token):
         if theirs.identity < token.identity:
             # of an earlier life: whoever is about to take that one away must not take this one
-            await member.txn([Compare(keys.PLACED_MEMBER, "mod", found.mod_revision)], [put])
+            await member.txn([Compare(placement_keys.PLACED_MEMBER, "mod", found.mod_revision)], [put])
         return ""
     if theirs.hub == token.hub:
         return f"{JOIN_CONFLICT}: the cluster is a member under the name {theirs.name[:80]}"
@@ -66,7 +70,7 @@ async def join(member: Store, token: JoinToken) -> str:
 
 async def stay(member: Store, token: JoinToken) -> str:
     """Look whether the member has the token yet, and join again where it has not; as `join`."""
-    found = (await member.get(keys.PLACED_MEMBER)).kv
+    found = (await member.get(placement_keys.PLACED_MEMBER)).kv
     return "" if found is not None and found.value == token.to_bytes() else await join(member, token)
 
 
@@ -75,14 +79,16 @@ async def leave(member: Store, token: JoinToken, gone: Callable[[], Awaitable[bo
 
     `gone`: whether the MemberCluster is gone; asked after the token was read, so that a next life's is not meant.
     """
-    found = (await member.get(keys.PLACED_MEMBER)).kv
+    found = (await member.get(placement_keys.PLACED_MEMBER)).kv
     theirs = _token(found.value) if found is not None else None
     if found is None or theirs is None or not theirs.names_same(token):
         return
     if token.identity and theirs.identity > token.identity:
         return
     if await gone():
-        await member.txn([Compare(keys.PLACED_MEMBER, "mod", found.mod_revision)], [Delete(keys.PLACED_MEMBER)])
+        await member.txn(
+            [Compare(placement_keys.PLACED_MEMBER, "mod", found.mod_revision)], [Delete(placement_keys.PLACED_MEMBER)]
+        )
 
 
 def _token(value: bytes) -> JoinToken | None:

@@ -39,7 +39,7 @@ from wharfinger.process.backoff import delays
 from wharfinger.process.connecting import release
 from wharfinger.process.following import follow
 from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, KeyValue, Put, Store
 from wharfinger.runtime import lives
 from wharfinger.settings import LeaseSettings
@@ -125,7 +125,7 @@ class MemberReporter:
 
     async def _identity(self) -> int:
         """Create revision of the MemberCluster; 0 = there is none."""
-        kv = (await self._hub.store.get(keys.member_cluster(self.name))).kv
+        kv = (await self._hub.store.get(placement_keys.member_cluster(self.name))).kv
         return kv.create_revision if kv is not None else 0
 
     async def _serve(self, identity: int) -> None:
@@ -138,7 +138,7 @@ class MemberReporter:
             version=release(),
             time=self._hub.utc_now().isoformat(timespec="milliseconds"),
         )
-        named = LeasedName("member", self.name, keys.member(self.name), "members-dir", stands_by=True)
+        named = LeasedName("member", self.name, placement_keys.member(self.name), "members-dir", stands_by=True)
         registration = Registration(
             self._hub.store,
             named,
@@ -165,7 +165,7 @@ class MemberReporter:
 
     async def _goes_on(self, identity: int) -> bool:
         """Whether that life of the member does; while the hub's etcd gives no answer, it does."""
-        seen = self._presence.seen(keys.member_cluster(self.name)) if self._presence is not None else None
+        seen = self._presence.seen(placement_keys.member_cluster(self.name)) if self._presence is not None else None
         if seen is not None and seen.create_revision == identity:
             return True
         try:
@@ -253,7 +253,7 @@ class MemberReporter:
 
     async def _before(self, identity: int) -> dict[str, object]:
         """The status that an earlier agent left: what the member had is told while it cannot be asked."""
-        kv = (await self._hub.store.get(keys.member_status(self.name))).kv
+        kv = (await self._hub.store.get(placement_keys.member_status(self.name))).kv
         try:
             found = MemberStatusRecord.model_validate_json(kv.value) if kv is not None else None
         except ValidationError:
@@ -263,11 +263,11 @@ class MemberReporter:
     async def _write(self, value: bytes, record: MemberRecord) -> bool:
         """Write the status while the member's name is ours; whether it was."""
         store = self._hub.store
-        own = (await store.get(keys.member(self.name))).kv
+        own = (await store.get(placement_keys.member(self.name))).kv
         if own is None or own.value != record.to_bytes():
             return False
-        compares = [Compare(keys.member(self.name), "mod", own.mod_revision)]
-        return (await store.txn(compares, [Put(keys.member_status(self.name), value)])).succeeded
+        compares = [Compare(placement_keys.member(self.name), "mod", own.mod_revision)]
+        return (await store.txn(compares, [Put(placement_keys.member_status(self.name), value)])).succeeded
 
     async def _follow(self, usage: MemberUsage, token: JoinToken, record: MemberRecord) -> None:
         """Join, and follow the member's own etcd, until cancelled."""
@@ -324,7 +324,7 @@ class MemberReporter:
         """Apply the member's works while its name is ours, until cancelled; what fails is begun anew."""
         for delay in delays(0.5, 10.0, self._hub.rng):
             try:
-                own = (await self._hub.store.get(keys.member(self.name))).kv
+                own = (await self._hub.store.get(placement_keys.member(self.name))).kv
                 if own is not None and own.value == record.to_bytes():
                     self._applier = Applier(token, self._hub, works, record, runs_workloads=lambda: False)
                     await self._applier.run(member)

@@ -19,7 +19,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents, kinds, merge
 from wharfinger.model.contents import ObjectId
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
 
 OWN = 1000
@@ -104,24 +104,24 @@ class EtcdMember:
 
     async def take_over(self, agent: AgentRecord) -> None:
         """See `MemberStore.take_over`."""
-        self._fence = await self._store.put(keys.PLACED_AGENT, agent.to_bytes())
+        self._fence = await self._store.put(placement_keys.PLACED_AGENT, agent.to_bytes())
 
     async def applied(self, placement: str) -> AppliedThere:
         """See `MemberStore.applied`."""
-        kv = (await self._store.get(keys.applied(placement))).kv
+        kv = (await self._store.get(placement_keys.applied(placement))).kv
         return AppliedThere(_applied(kv), kv.mod_revision) if kv is not None else AppliedThere()
 
     async def placements(self) -> dict[str, AppliedRecord]:
         """See `MemberStore.placements`."""
         return {
-            kv.key.removeprefix(keys.APPLIED): _applied(kv)
-            async for page in self._store.list(keys.APPLIED)
+            kv.key.removeprefix(placement_keys.APPLIED): _applied(kv)
+            async for page in self._store.list(placement_keys.APPLIED)
             for kv in page.items
         }
 
     async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
         """See `MemberStore.record`."""
-        key = keys.applied(placement)
+        key = placement_keys.applied(placement)
         write: Operation = Put(key, record.to_bytes()) if record is not None else Delete(key)
         answered = await self._txn([Compare(key, "mod", before.version)], [write])
         if not answered:
@@ -131,7 +131,7 @@ class EtcdMember:
     async def get(self, about: ObjectId) -> MemberObject:
         """See `MemberStore.get`."""
         key = self.key(about)
-        answered = await self._store.txn([], [Get(key), Get(keys.mark(key))])
+        answered = await self._store.txn([], [Get(key), Get(placement_keys.mark(key))])
         found, marked = answered.reads
         versions = (found.mod_revision if found is not None else 0, marked.mod_revision if marked is not None else 0)
         try:
@@ -149,15 +149,19 @@ class EtcdMember:
     ) -> bool:
         """See `MemberStore.write`."""
         key = self.key(about)
-        operations: list[Operation] = [Delete(keys.mark(key)) if mark is None else Put(keys.mark(key), mark.to_bytes())]
+        operations: list[Operation] = [
+            Delete(placement_keys.mark(key)) if mark is None else Put(placement_keys.mark(key), mark.to_bytes())
+        ]
         if obj is None:
             operations.append(Delete(key))
         elif obj is not seen.obj:
             operations.append(Put(key, orjson.dumps(self._stored(about, obj, seen))))
         compares = [
-            Compare(keys.applied(mark.placement if mark is not None else _placement(seen)), "mod", by.version),
+            Compare(
+                placement_keys.applied(mark.placement if mark is not None else _placement(seen)), "mod", by.version
+            ),
             Compare(key, "mod", seen.versions[0]),
-            Compare(keys.mark(key), "mod", seen.versions[1]),
+            Compare(placement_keys.mark(key), "mod", seen.versions[1]),
         ]
         return bool(await self._txn(compares, operations))
 
@@ -177,7 +181,7 @@ class EtcdMember:
 
     async def revision(self) -> int:
         """The store's, now."""
-        return (await self._store.get(keys.PLACED_AGENT)).revision
+        return (await self._store.get(placement_keys.PLACED_AGENT)).revision
 
     def others(self, batch: WatchBatch) -> list[Event]:
         """See `MemberStore.others`."""
@@ -195,8 +199,8 @@ class EtcdMember:
 
     async def _txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """The revision of the commit; 0 when something had moved. Raises `AgentFenced`."""
-        fence = Compare(keys.PLACED_AGENT, "mod", self._fence)
-        answered = await self._store.txn([fence, *compares], operations, [Get(keys.PLACED_AGENT)])
+        fence = Compare(placement_keys.PLACED_AGENT, "mod", self._fence)
+        answered = await self._store.txn([fence, *compares], operations, [Get(placement_keys.PLACED_AGENT)])
         if answered.succeeded:
             self._own.add(answered.revision)
             return answered.revision

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from wharfinger.process.following import follow
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue, Lease, Store
 from wharfinger.settings import LeaseSettings
 
@@ -37,7 +37,7 @@ class Presence:
 
     async def run(self) -> None:
         """Follow, and keep the lease alive, until cancelled. Raises `RevisionWentBack`."""
-        work = self._tick(), self._follow(keys.MEMBERS), self._follow(keys.MEMBER_CLUSTERS)
+        work = self._tick(), self._follow(placement_keys.MEMBERS), self._follow(placement_keys.MEMBER_CLUSTERS)
         tasks = [asyncio.create_task(one) for one in work]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -16,7 +16,7 @@ from wharfinger.contracts.delivery_records import SnapshotRecord, WorkRecord
 from wharfinger.engine.placements import snapshots
 from wharfinger.errors import InvalidObject
 from wharfinger.process.following import follow
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue, Store
 
 KEPT_BYTES = 32 * 1024 * 1024
@@ -64,7 +64,7 @@ class Works:
         """Follow until cancelled. Raises `RevisionWentBack`: what these agents know never was, as the hub has it."""
         await follow(
             self._store,
-            keys.WORKS,
+            placement_keys.WORKS,
             listed=self._listed,
             changed=self._changed,
             survives_restore=False,
@@ -120,7 +120,7 @@ class Works:
         return contents
 
     async def _snapshot(self, placement: str, number: int) -> SnapshotRecord:
-        kv = (await self._store.get(keys.snapshot(placement, number))).kv
+        kv = (await self._store.get(placement_keys.snapshot(placement, number))).kv
         if kv is None:
             raise InvalidObject(f"snapshot {number} is not there any more")
         try:
@@ -142,7 +142,7 @@ class Works:
         self._snapshots.clear()
         now = {kv.key for kv in found}
         for member, works in self._works.items():
-            for placement in [one for one in works if keys.work(one, member) not in now]:
+            for placement in [one for one in works if placement_keys.work(one, member) not in now]:
                 del works[placement]
                 self._tell(member, placement)
         for kv in found:
@@ -157,12 +157,12 @@ class Works:
         if not event.deleted:
             self._take(event.kv)
             return
-        placement, _, member = event.kv.key.removeprefix(keys.WORKS).rpartition("/")
+        placement, _, member = event.kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
         if self._works[member].pop(placement, None) is not None:
             self._tell(member, placement)
 
     def _take(self, kv: KeyValue) -> None:
-        placement, _, member = kv.key.removeprefix(keys.WORKS).rpartition("/")
+        placement, _, member = kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
         known = self._works[member].get(placement)
         if known is not None and known[1] == kv.mod_revision:
             return

@@ -29,7 +29,7 @@ from wharfinger.observe.placement_conditions import (
 )
 from wharfinger.observe.placements import read_one, results_of, works_of
 from wharfinger.placement import overriding, rolling
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 R = TypeVar("R", bound=Record)
@@ -52,7 +52,7 @@ async def read(store: Store, reference: str) -> DeliveryReading:
     """Read how a placement is delivered. Raises the store's errors, and `NotFound` for an unreadable decision."""
     view = await read_one(store, reference)
     revision = view.revisions[HUB]
-    kv = (await store.get(keys.decision(reference), revision=revision)).kv
+    kv = (await store.get(placement_keys.decision(reference), revision=revision)).kv
     try:
         record = DecisionRecord.from_bytes(kv.value) if kv is not None else None
     except ValueError as error:

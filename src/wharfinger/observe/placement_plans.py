@@ -16,7 +16,7 @@ from wharfinger.manifests.merge import marked
 from wharfinger.model.names import is_dns_subdomain, is_qualified_name
 from wharfinger.model.placement import PlacementRef
 from wharfinger.observe.placements import reference_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue
 
 MOMENT = "2026-01-01T00:00:00Z"
@@ -80,14 +80,14 @@ class Supposition:
     def suppose_drain(self, name: str, want: Literal["cordon", "drain"]) -> None:
         """A member is cordoned or drained. Raises `NotFound`."""
         self._member(name)
-        self._put(HUB, keys.drain(name), DrainRecord(want=want).to_bytes())
+        self._put(HUB, placement_keys.drain(name), DrainRecord(want=want).to_bytes())
 
     def suppose_deleted(self, text: str) -> None:
         """A placement is deleted. Raises `UsageError`, `NotFound`."""
         found = reference_of(text)
         if found not in self._view.placements:
             raise NotFound(f"there is no placement {found}")
-        key = keys.placement(found)
+        key = placement_keys.placement(found)
         self._view.changed(OBJECTS, Event(KeyValue(key, b"", 0, self._next()), deleted=True))
 
     def _member(self, name: str) -> Mapping[str, Any]:
@@ -99,17 +99,17 @@ class Supposition:
     def _put_member(self, name: str, obj: Mapping[str, Any]) -> None:
         before = self._view.members.get(name)
         identity = before.member.identity if before is not None else self._next()
-        self._put(MEMBERS, keys.member_cluster(name), documents.to_json(obj), identity)
+        self._put(MEMBERS, placement_keys.member_cluster(name), documents.to_json(obj), identity)
         if before is None:
             status = MemberStatusRecord(identity=identity, status=agent_status())
-            self._put(HUB, keys.member_status(name), status.to_bytes())
-            self._put(HUB, keys.member(name), MemberRecord(identity=identity).to_bytes())
+            self._put(HUB, placement_keys.member_status(name), status.to_bytes())
+            self._put(HUB, placement_keys.member(name), MemberRecord(identity=identity).to_bytes())
 
     def _put_placement(self, found: str, obj: Mapping[str, Any]) -> None:
         before = self._view.placements.get(found)
         self._put(
             OBJECTS,
-            keys.placement(found),
+            placement_keys.placement(found),
             documents.to_json(obj),
             before.placement.identity if before is not None else 0,
         )

@@ -21,12 +21,23 @@ from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.settled import counting
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import KeyValue, Store
 
-_OF_ALL = (keys.MEMBERS, keys.MEMBER_STATUS, keys.DRAINS, keys.EVICTED, keys.HUBS)
+_OF_ALL = (
+    placement_keys.MEMBERS,
+    placement_keys.MEMBER_STATUS,
+    placement_keys.DRAINS,
+    placement_keys.EVICTED,
+    placement_keys.HUBS,
+)
 """Records that any placement is decided or delivered by."""
-_OBJECTS_OF_ALL = (keys.PLACEMENT_EVICTIONS, keys.PLACEMENT_BUDGETS, *keys.OVERRIDES, *keys.UPDATE_RUNS)
+_OBJECTS_OF_ALL = (
+    placement_keys.PLACEMENT_EVICTIONS,
+    placement_keys.PLACEMENT_BUDGETS,
+    *placement_keys.OVERRIDES,
+    *placement_keys.UPDATE_RUNS,
+)
 
 
 def reference_of(text: str, namespace: str = "") -> str:
@@ -54,7 +65,7 @@ async def read_one(store: Store, reference: str, at: StreamRevisions | None = No
 
     Raises `Compacted` where etcd has forgotten that.
     """
-    objects = [keys.placement(reference), *_OBJECTS_OF_ALL]
+    objects = [placement_keys.placement(reference), *_OBJECTS_OF_ALL]
     return await _read(
         store, {MEMBERS: [STREAMS[MEMBERS]], OBJECTS: objects, HUB: [*_OF_ALL, *records_of(reference)]}, at
     )
@@ -63,13 +74,13 @@ async def read_one(store: Store, reference: str, at: StreamRevisions | None = No
 def records_of(reference: str) -> list[str]:
     """The hub's keys about one placement, and what those end with `/` that stand for all below them."""
     return [
-        keys.decision(reference),
-        keys.policies_of(reference),
-        keys.rollout(reference),
-        keys.losses(reference),
-        keys.pin(reference),
-        keys.snapshots_of(reference),
-        f"{keys.RUNS}{reference}/",
+        placement_keys.decision(reference),
+        placement_keys.policies_of(reference),
+        placement_keys.rollout(reference),
+        placement_keys.losses(reference),
+        placement_keys.pin(reference),
+        placement_keys.snapshots_of(reference),
+        f"{placement_keys.RUNS}{reference}/",
         works_of(reference),
         results_of(reference),
     ]
@@ -77,12 +88,12 @@ def records_of(reference: str) -> list[str]:
 
 def works_of(reference: str) -> str:
     """What the keys of a placement's works begin with."""
-    return f"{keys.WORKS}{reference}/"
+    return f"{placement_keys.WORKS}{reference}/"
 
 
 def results_of(reference: str) -> str:
     """What the keys of a placement's results begin with."""
-    return f"{keys.RESULTS}{reference}/"
+    return f"{placement_keys.RESULTS}{reference}/"
 
 
 async def _read(store: Store, wanted_keys: Mapping[str, Sequence[str]], at: StreamRevisions | None) -> HubView:
@@ -115,9 +126,9 @@ async def _listed(store: Store, prefixes: Iterable[str], revision: int) -> tuple
 
 async def record_of(store: Store, reference: str) -> DecisionRecord:
     """The stored decision of a placement. Raises `NotFound`."""
-    kv = (await store.get(keys.decision(reference))).kv
+    kv = (await store.get(placement_keys.decision(reference))).kv
     if kv is None:
-        there = (await store.get(keys.placement(reference))).kv
+        there = (await store.get(placement_keys.placement(reference))).kv
         raise NotFound(
             f"there is no placement {reference}"
             if there is None

@@ -28,7 +28,7 @@ from wharfinger.model.update_runs import (
     TaskKind,
 )
 from wharfinger.placement.stages import begin
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 def check_name(name: str, namespace: str = "") -> None:
@@ -39,7 +39,7 @@ def check_name(name: str, namespace: str = "") -> None:
 
 def run_of(view: HubView, name: str, namespace: str = "") -> SeenRun:
     """The run of that name. Raises `NotFound`."""
-    key = keys.update_run(namespace, name)
+    key = placement_keys.update_run(namespace, name)
     found = view.update_runs.runs.get(key)
     if found is None:
         why = f"cannot be read: {view.unreadable[key]}" if key in view.unreadable else "does not exist"

@@ -11,7 +11,7 @@ from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import delete
 from wharfinger.cli.objects.writing import REFUSED, Applied, write
 from wharfinger.manifests.kinds import PLACEMENTS, by_word, reference
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = "/registry/placement.kubernetes-fleet.io/clusterresourceplacements/web"
@@ -152,7 +152,7 @@ def test_words_of_kubefleet_name_the_kinds() -> None:
 def test_pod_workers_skip_objects_of_placement_and_the_keys_of_hubs() -> None:
     assert keys.parse(KEY) is None
     assert keys.parse(MEMBER_KEY) is None
-    assert not keys.HUB.startswith(keys.ROOT)
+    assert not placement_keys.HUB.startswith(keys.ROOT)
 
 
 def override(name: str, *objects: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from wharfinger.cli.placement.status import watch_status
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.errors import NotFound
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Operation, Put, Store
 
 DIFFERS = {"object": "v1 Service web/s", "reason": "FailedToTakeOver", "diffs": [["/spec/a", "", '"x"']]}
@@ -150,9 +150,9 @@ def test_a_status_for_programs_has_it_all(outside: Shell, scene: DeliveredScene)
 
 
 def test_a_status_of_what_is_not_delivered_yet(outside: Shell, scene: DeliveredScene) -> None:
-    do(scene.store.put(keys.pin(P), PinRecord(snapshot=9).to_bytes()))
+    do(scene.store.put(placement_keys.pin(P), PinRecord(snapshot=9).to_bytes()))
     assert "snapshot 1: 3 of 3 ready" in outside("placement", "status", "web").out
-    do(scene.store.delete(keys.snapshot(P, 1)))
+    do(scene.store.delete(placement_keys.snapshot(P, 1)))
     assert "no snapshot of the selected objects yet" in outside("placement", "status", "web").out
     assert outside("placement", "status", "web", "-n", "team").err == "error: there is no placement ns/team/web\n"
 
@@ -194,7 +194,7 @@ async def test_a_watched_status_goes_on_with_what_changes(capsys: pytest.Capture
         await shown("removing")
         await scene.remove_work("a")
         await shown("a has nothing of it any more")
-        for key in (keys.decision(P), keys.placement(P)):
+        for key in (placement_keys.decision(P), placement_keys.placement(P)):
             await scene.store.delete(key)
         await shown("cluster/web is gone")
         await task
@@ -329,8 +329,8 @@ def _judged_at_once(scene: DeliveredScene, record: EvictionRecord) -> None:
 
         async def judge(_: object, operations: list[Operation]) -> None:
             for one in operations:
-                if isinstance(one, Put) and one.key.startswith(keys.PLACEMENT_EVICTIONS):
-                    await scene.store.put(keys.evicted(one.key.rpartition("/")[2]), record.to_bytes())
+                if isinstance(one, Put) and one.key.startswith(placement_keys.PLACEMENT_EVICTIONS):
+                    await scene.store.put(placement_keys.evicted(one.key.rpartition("/")[2]), record.to_bytes())
 
         found.after_txn = judge
         return found

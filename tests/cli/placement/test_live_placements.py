@@ -20,12 +20,12 @@ from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import UsageError
 from wharfinger.observe.placements import read_all, reference_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 
-OWN = (keys.HUB, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS)
+OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
 TIME = "2026-01-01T00:00:00Z"
 
 On = Callable[[Callable[[EtcdStore], Awaitable[None]]], None]
@@ -56,12 +56,12 @@ def on(shell: Shell, etcd_server: EtcdServer) -> Iterator[On]:
 
 async def go_online(store: EtcdStore) -> None:
     """The agents of all members come."""
-    async for page in store.list(keys.MEMBER_CLUSTERS):
+    async for page in store.list(placement_keys.MEMBER_CLUSTERS):
         for kv in page.items:
             name = kv.key.rpartition("/")[2]
-            await store.put(keys.member(name), agent_record(kv.create_revision))
+            await store.put(placement_keys.member(name), agent_record(kv.create_revision))
             usage = {"resourceUsage": {"allocatable": {"cpu": "8"}, "available": {"cpu": "3"}}}
-            await store.put(keys.member_status(name), status_record(kv.create_revision, **usage))
+            await store.put(placement_keys.member_status(name), status_record(kv.create_revision, **usage))
 
 
 async def decide_all(store: EtcdStore) -> None:
@@ -191,11 +191,11 @@ def test_clusters_are_listed_with_their_state(shell: Shell, clusters: On) -> Non
 
 def test_what_keeps_an_agent_from_joining_is_shown(shell: Shell, clusters: On) -> None:
     async def conflict(store: EtcdStore) -> None:
-        kv = (await store.get(keys.member_cluster("a"))).kv
+        kv = (await store.get(placement_keys.member_cluster("a"))).kv
         assert kv is not None
         told = {"type": "Joined", "status": "False", "message": "JoinConflict: it is another hub's"}
         agent = {"type": "MemberAgent", "conditions": [told]}
-        await store.put(keys.member_status("a"), status_record(kv.create_revision, agentStatus=[agent]))
+        await store.put(placement_keys.member_status("a"), status_record(kv.create_revision, agentStatus=[agent]))
 
     clusters(conflict)
     assert "member agent not joined yet: JoinConflict: it is another hub's" in shell("cluster", "list").out

@@ -26,7 +26,7 @@ from wharfinger.manifests.kinds import (
     Reference,
     reference,
 )
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Store
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -60,11 +60,11 @@ async def described(kind: Kind, name: str) -> str:
 async def test_an_eviction_is_described_by_its_own_outcome(store: MemoryStore) -> None:
     identity = await put(store, eviction_object("e", "web", "a"))
     record = EvictionRecord(valid=True, executed=True, message="of a former life", identity=identity + 1)
-    await store.put(keys.evicted("e"), record.to_bytes())
+    await store.put(placement_keys.evicted("e"), record.to_bytes())
     assert "it has not ended yet" in await described(PLACEMENT_EVICTION, "e")
     for own in (identity, 0):
         mine = EvictionRecord(valid=True, executed=True, message="of this life", identity=own)
-        await store.put(keys.evicted("e"), mine.to_bytes())
+        await store.put(placement_keys.evicted("e"), mine.to_bytes())
         assert "executed: of this life" in await described(PLACEMENT_EVICTION, "e")
 
 
@@ -89,7 +89,7 @@ async def test_a_drain_names_the_life_of_its_member(store: MemoryStore) -> None:
     identity = await put(store, member_object("east"))
     await put(store, member_object("east", {"region": "east"}))
     await _put(ConnectionOptions(), "east", "drain", "")
-    kv = (await store.get(keys.drain("east"))).kv
+    kv = (await store.get(placement_keys.drain("east"))).kv
     assert kv is not None
     assert DrainRecord.model_validate_json(kv.value).identity == identity
 
@@ -98,7 +98,7 @@ async def test_a_drain_names_the_life_of_its_member(store: MemoryStore) -> None:
 async def test_what_cannot_be_read_is_not_said_to_be_deleted(
     store: MemoryStore, capsys: pytest.CaptureFixture[str], value: bytes
 ) -> None:
-    key = keys.placement("cluster/web")
+    key = placement_keys.placement("cluster/web")
     await store.put(key, value)
     assert not await mark(store, Reference(CLUSTER_PLACEMENT, "", "web"), ignore_not_found=False)
     told = capsys.readouterr()
@@ -118,7 +118,7 @@ async def test_a_join_is_written_over_what_is_there_then(store: MemoryStore) -> 
 
     client.before_txn = faster
     assert await write_member(client, "east", {"zone": "z"}, {"u": "v"}, uid="u", now=NOW) == "configured"
-    kv = (await store.get(keys.member_cluster("east"))).kv
+    kv = (await store.get(placement_keys.member_cluster("east"))).kv
     assert kv is not None
     found = json.loads(kv.value)
     assert found["metadata"]["labels"] == {"team": "a", "zone": "z"}
@@ -135,4 +135,4 @@ async def test_a_member_that_is_leaving_cannot_join(store: MemoryStore) -> None:
 async def test_a_join_that_is_amiss_is_refused(store: MemoryStore) -> None:
     with pytest.raises(UsageError, match=r"metadata\.name"):
         await write_member(store, "x" * 300, {}, {}, uid="u", now=NOW)
-    assert (await store.get(keys.member_cluster("x" * 300))).kv is None
+    assert (await store.get(placement_keys.member_cluster("x" * 300))).kv is None

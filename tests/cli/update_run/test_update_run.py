@@ -19,7 +19,7 @@ from wharfinger.cli.output import Output
 from wharfinger.cli.update_run.status import watch_run
 from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.manifests.kinds import reference
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 CANARY = stage("canary", {"name": "b"})
@@ -70,7 +70,7 @@ def started(desk: Desk) -> None:
 
 def test_start_makes_the_object_of_a_run(desk: Desk) -> None:
     assert desk(*START[1:], "--snapshot", "1").startswith(f"update run {RUN} starts")
-    kv = desk.do(desk.scene.store.get(keys.update_run("", RUN))).kv
+    kv = desk.do(desk.scene.store.get(placement_keys.update_run("", RUN))).kv
     obj = json.loads(kv.value)
     assert (obj["kind"], obj["spec"]["state"], obj["spec"]["resourceSnapshotIndex"]) == (
         "ClusterStagedUpdateRun",
@@ -85,7 +85,7 @@ def test_start_can_plan_only_and_supersede(desk: Desk) -> None:
     desk(*START[1:], "--snapshot", "1", "--plan-only", "--supersede")
     desk.do(desk.scene.settle())
     assert desk.do(desk.scene.has()) == {}
-    assert desk.scene.view.update_runs.runs[keys.update_run("", RUN)].supersedes
+    assert desk.scene.view.update_runs.runs[placement_keys.update_run("", RUN)].supersedes
     assert desk("resume", RUN) == f"update run {RUN} goes on\n"
     desk.do(desk.scene.settle())
     assert desk.do(desk.scene.has()) == {"b": 1}
@@ -197,7 +197,7 @@ def test_approve_puts_the_approval_of_a_waiting_stage(desk: Desk) -> None:
     told = desk("approve", RUN, "prod", "before", "--why", "looks well")
     assert told == f"update run {RUN}: prod.before is approved\n"
     identity = desk.do(desk.scene.identity())
-    kv = desk.do(desk.scene.store.get(keys.run_approval("cluster/web", RUN, identity, "prod.before"))).kv
+    kv = desk.do(desk.scene.store.get(placement_keys.run_approval("cluster/web", RUN, identity, "prod.before"))).kv
     assert RunApprovalRecord.model_validate_json(kv.value).why == "looks well"
     assert "is approved already" in desk("approve", RUN, "prod", "before", code=2)
     (shown,) = json.loads(desk("status", RUN, "-o", "json"))["stages"][1]["approvals"]

@@ -24,7 +24,7 @@ from wharfinger.engine.placements.seen import HubChange
 from wharfinger.engine.placements.snapshots import take
 from wharfinger.engine.placements.works import write
 from wharfinger.member_loops.applier import ceases
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Condition, Event, Operation, TxnResult
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -176,43 +176,43 @@ class DeliveryScene(HubScene):
         usual = {"applied": True, "available": True} if work.want == "present" else {"gone": True}
         counters = {"counter": work.counter, "since": work.since, "identity": work.identity}
         result = ResultRecord(**{**counters, **usual, **said})
-        kv = (await self.store.get(keys.result(P, member))).kv
+        kv = (await self.store.get(placement_keys.result(P, member))).kv
         if kv is not None and ceases(ResultRecord.model_validate_json(kv.value), result):
-            await self.store.put(keys.losses(P), member.encode())
-        await self.store.put(keys.result(P, member), result.to_bytes())
+            await self.store.put(placement_keys.losses(P), member.encode())
+        await self.store.put(placement_keys.result(P, member), result.to_bytes())
 
     # --- what there is ----------------------------------------------------------------------------
 
     async def work_of(self, member: str) -> WorkRecord | None:
-        kv = (await self.store.get(keys.work(P, member))).kv
+        kv = (await self.store.get(placement_keys.work(P, member))).kv
         return WorkRecord.model_validate_json(kv.value) if kv is not None else None
 
     async def works(self) -> dict[str, tuple[str, int]]:
         """Member -> what is wanted there, and its snapshot."""
-        prefix = f"{keys.WORKS}{P}/"
+        prefix = f"{placement_keys.WORKS}{P}/"
         found = [kv async for page in self.store.list(prefix) for kv in page.items]
         works = {kv.key.removeprefix(prefix): WorkRecord.model_validate_json(kv.value) for kv in found}
         return {name: (one.want, one.snapshot) for name, one in works.items()}
 
     async def rollout(self) -> RolloutRecord:
-        kv = (await self.store.get(keys.rollout(P))).kv
+        kv = (await self.store.get(placement_keys.rollout(P))).kv
         return RolloutRecord.model_validate_json(kv.value) if kv is not None else RolloutRecord()
 
     async def snapshots(self) -> dict[int, SnapshotRecord]:
-        prefix = keys.snapshots_of(P)
+        prefix = placement_keys.snapshots_of(P)
         found = [kv async for page in self.store.list(prefix) for kv in page.items]
         return {int(kv.key.removeprefix(prefix)): SnapshotRecord.model_validate_json(kv.value) for kv in found}
 
     async def parts(self) -> set[str]:
-        prefix = keys.contents_of(P)
+        prefix = placement_keys.contents_of(P)
         return {kv.key.removeprefix(prefix) async for page in self.store.list(prefix) for kv in page.items}
 
     async def pin(self, number: int) -> None:
-        await self.store.put(keys.pin(P), PinRecord(snapshot=number).to_bytes())
+        await self.store.put(placement_keys.pin(P), PinRecord(snapshot=number).to_bytes())
 
     async def change_member(self, name: str, **metadata: Any) -> None:
         """Its object is another version, with the identity it had."""
-        kv = (await self.store.get(keys.member_cluster(name))).kv
+        kv = (await self.store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
         obj = json.loads(kv.value)
         await self.put({**obj, "metadata": {**obj["metadata"], **metadata}})

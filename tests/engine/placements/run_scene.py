@@ -34,7 +34,7 @@ from wharfinger.engine.placements import update_writing
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.update_steps import planned_run
 from wharfinger.model.update_runs import RunProgress
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 RUN = "release"
 GROUP = "placement.kubernetes-fleet.io/v1"
@@ -95,10 +95,10 @@ class RunScene(HubScene):
         await self.put(strategy_object(*stages, **spec))
 
     async def snapshot(self, number: int) -> None:
-        await self.store.put(keys.snapshot(P, number), SnapshotRecord(digest=str(number)).to_bytes())
+        await self.store.put(placement_keys.snapshot(P, number), SnapshotRecord(digest=str(number)).to_bytes())
 
     async def identity(self, name: str = RUN) -> int:
-        kv = (await self.store.get(keys.update_run("", name))).kv
+        kv = (await self.store.get(placement_keys.update_run("", name))).kv
         assert kv is not None
         return kv.create_revision
 
@@ -171,7 +171,7 @@ class RunScene(HubScene):
             told = ResultRecord(
                 **{"counter": work.counter, "identity": work.identity, "applied": True, "available": True, **said}
             )
-            await self.store.put(keys.result(P, name), told.to_bytes())
+            await self.store.put(placement_keys.result(P, name), told.to_bytes())
 
     async def deliver(self, number: int, members: Sequence[str] = "abc") -> None:
         """Let members have a snapshot from an earlier run."""
@@ -187,7 +187,7 @@ class RunScene(HubScene):
                 snapshot=number,
                 strategy=dict(placement.delivery.strategy),
             )
-            await self.store.put(keys.work(P, name), work.to_bytes())
+            await self.store.put(placement_keys.work(P, name), work.to_bytes())
         await self.answer()
 
     async def state(self, state: str, name: str = RUN, **of: Any) -> None:
@@ -203,7 +203,7 @@ class RunScene(HubScene):
         )
 
     async def key(self, what: str, name: str = RUN) -> str:
-        return f"{keys.run_records(P, name, await self.identity(name))}{what}"
+        return f"{placement_keys.run_records(P, name, await self.identity(name))}{what}"
 
     async def end(self, name: str = RUN) -> tuple[str, str]:
         kv = (await self.store.get(await self.key(END, name))).kv
@@ -217,7 +217,7 @@ class RunScene(HubScene):
         return RunProgressRecord.from_bytes(kv.value).progress
 
     async def rollout(self) -> RolloutRecord:
-        kv = (await self.store.get(keys.rollout(P))).kv
+        kv = (await self.store.get(placement_keys.rollout(P))).kv
         assert kv is not None
         return RolloutRecord.model_validate_json(kv.value)
 

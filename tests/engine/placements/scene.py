@@ -18,7 +18,7 @@ from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.engine.placements.seen import HubChange
 from wharfinger.manifests.kinds import reference
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "cluster/web"
@@ -57,26 +57,30 @@ class HubScene:
     ) -> int:
         """Put a member; its identity. Its agent is there unless `online` is False."""
         await self.put(member_object(name, **of))
-        kv = (await self.store.get(keys.member_cluster(name))).kv
+        kv = (await self.store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
         if online:
-            await self.store.put(keys.member(name), agent_record(kv.create_revision))
-            await self.store.put(keys.member_status(name), status_record(kv.create_revision, **(status or {})))
+            await self.store.put(placement_keys.member(name), agent_record(kv.create_revision))
+            await self.store.put(
+                placement_keys.member_status(name), status_record(kv.create_revision, **(status or {}))
+            )
         return kv.create_revision
 
     async def work(self, member: str, *, placement: str = P, result: Mapping[str, Any] | None = None) -> None:
         """Deliver to a member, as the rollout and the agent will."""
         identity = self.view.members[member].member.identity
-        await self.store.put(keys.work(placement, member), WorkRecord(counter=1, identity=identity).to_bytes())
+        await self.store.put(
+            placement_keys.work(placement, member), WorkRecord(counter=1, identity=identity).to_bytes()
+        )
         said = {"applied": True, "available": True, **(result or {})}
-        await self.store.put(keys.result(placement, member), ResultRecord(counter=1, **said).to_bytes())
+        await self.store.put(placement_keys.result(placement, member), ResultRecord(counter=1, **said).to_bytes())
 
     async def remove_work(self, member: str, placement: str = P) -> None:
-        await self.store.delete(keys.work(placement, member))
-        await self.store.delete(keys.result(placement, member))
+        await self.store.delete(placement_keys.work(placement, member))
+        await self.store.delete(placement_keys.result(placement, member))
 
     async def drain(self, member: str, want: Any = "drain") -> None:
-        await self.store.put(keys.drain(member), DrainRecord(want=want).to_bytes())
+        await self.store.put(placement_keys.drain(member), DrainRecord(want=want).to_bytes())
 
     def decide(self, placement: str = P) -> DecidedPlacement:
         request = DecideInput(placement=placement, workflow_id="w", run_id="r")
@@ -97,7 +101,7 @@ class HubScene:
         return decided
 
     async def record(self, placement: str = P) -> DecisionRecord:
-        kv = (await self.store.get(keys.decision(placement))).kv
+        kv = (await self.store.get(placement_keys.decision(placement))).kv
         assert kv is not None
         return DecisionRecord.from_bytes(kv.value)
 

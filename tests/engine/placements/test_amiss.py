@@ -17,7 +17,7 @@ from tests.placement.objects import (
 )
 from wharfinger.contracts.placement_records import DrainRecord
 from wharfinger.engine.placements.questions import needs_attempt
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy", "status": "False"}]}]}
 
@@ -55,7 +55,7 @@ async def test_a_member_that_does_not_answer_is_not_available(scene: HubScene) -
     one, other = await delivered(scene, 2)
     await scene.put(budget_object("web", minAvailable=1))
     identity = scene.view.members[other].member.identity
-    await scene.store.put(keys.member_status(other), status_record(identity, **SICK))
+    await scene.store.put(placement_keys.member_status(other), status_record(identity, **SICK))
     await scene.put(eviction_object("e", "web", one))
     assert [each.executed for each in (await scene.attempt()).evictions] == [False]
 
@@ -64,9 +64,9 @@ async def test_an_eviction_that_becomes_unreadable_is_as_it_was(scene: HubScene)
     chosen = await delivered(scene, 2)
     await scene.put(eviction_object("e", "web", chosen[0]))
     await scene.see()
-    await scene.store.put(keys.PLACEMENT_EVICTIONS + "e", b"{")
+    await scene.store.put(placement_keys.PLACEMENT_EVICTIONS + "e", b"{")
     assert P in {change.placement for change in await scene.see()}
-    assert set(scene.view.unreadable) == {keys.PLACEMENT_EVICTIONS + "e"}
+    assert set(scene.view.unreadable) == {placement_keys.PLACEMENT_EVICTIONS + "e"}
     assert [one.executed for one in (await scene.attempt()).evictions] == [True]
 
 
@@ -74,8 +74,8 @@ async def test_an_eviction_put_anew_that_cannot_be_read_is_none(scene: HubScene)
     chosen = await delivered(scene, 2)
     await scene.put(eviction_object("e", "web", chosen[0]))
     await scene.see()
-    await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
-    await scene.store.put(keys.PLACEMENT_EVICTIONS + "e", b"{")
+    await scene.store.delete(placement_keys.PLACEMENT_EVICTIONS + "e")
+    await scene.store.put(placement_keys.PLACEMENT_EVICTIONS + "e", b"{")
     assert (await scene.attempt()).evictions == ()
 
 
@@ -83,11 +83,11 @@ async def test_a_status_that_cannot_be_read_keeps_the_one_before_it(scene: HubSc
     await scene.see()
     identity = scene.view.members["a"].member.identity
     many = {f"n{number}": "" for number in range(4097)}
-    await scene.store.put(keys.member_status("a"), status_record(identity, namespaces=many))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity, namespaces=many))
     await scene.see()
-    assert set(scene.view.unreadable) == {keys.member_status("a")}
+    assert set(scene.view.unreadable) == {placement_keys.member_status("a")}
     assert scene.view.members["a"].reachable
-    await scene.store.delete(keys.member("a"))
+    await scene.store.delete(placement_keys.member("a"))
     await scene.put(member_object("a", {"region": "x"}))
     await scene.see()
     member = scene.view.members["a"]
@@ -106,7 +106,7 @@ async def test_finalizers_that_are_no_list_make_a_member_unreadable(scene: HubSc
 
 async def test_a_placement_that_comes_back_unreadable_is_noted(scene: HubScene) -> None:
     await delivered(scene, 1)
-    await scene.store.put(keys.placement(P), json.dumps({"spec": 1}).encode())
+    await scene.store.put(placement_keys.placement(P), json.dumps({"spec": 1}).encode())
     assert (P, True) in {(change.placement, change.own) for change in await scene.see()}
     assert not needs_attempt(scene.view, P, scene.clock())
 
@@ -114,12 +114,12 @@ async def test_a_placement_that_comes_back_unreadable_is_noted(scene: HubScene) 
 async def test_a_drain_is_of_one_life_of_its_member(scene: HubScene) -> None:
     await scene.see()
     identity = scene.view.members["a"].member.identity
-    await scene.store.put(keys.drain("a"), DrainRecord(want="drain", identity=identity).to_bytes())
-    await scene.store.put(keys.drain("b"), DrainRecord(want="cordon").to_bytes())
+    await scene.store.put(placement_keys.drain("a"), DrainRecord(want="drain", identity=identity).to_bytes())
+    await scene.store.put(placement_keys.drain("b"), DrainRecord(want="cordon").to_bytes())
     await scene.see()
     assert set(scene.view.drains) == {"a", "b"}
     for name in "ab":
-        await scene.store.delete(keys.member_cluster(name))
+        await scene.store.delete(placement_keys.member_cluster(name))
         await scene.member(name)
     await scene.see()
     assert set(scene.view.drains) == {"b"}
@@ -130,5 +130,5 @@ async def test_who_was_evicted_does_not_return_over_an_unreadable_work(scene: Hu
     await scene.put(eviction_object("e", "web", chosen[0]))
     await scene.attempt()
     view = HubScene(store=scene.store)
-    await scene.store.put(keys.work(P, chosen[0]), b"{")
+    await scene.store.put(placement_keys.work(P, chosen[0]), b"{")
     assert (await view.attempt()).action == "nothing"

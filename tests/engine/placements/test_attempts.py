@@ -9,7 +9,7 @@ from tests.placement.objects import budget_object, eviction_object, in_region, p
 from wharfinger.contracts.placement_records import EvictionRecord, PolicyRecord
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.errors import Unavailable
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 EAST, WEST = {"region": "east"}, {"region": "west"}
 
@@ -47,9 +47,9 @@ async def test_of_two_that_decide_at_once_one_is_contended(scene: HubScene) -> N
     contended = await scene.commit(other)
     assert (contended.outcome, contended.moved) == (
         "contended",
-        f"{keys.decision(P)}, {keys.policy(P, 1)}",
+        f"{placement_keys.decision(P)}, {placement_keys.policy(P, 1)}",
     )
-    kv = (await scene.store.get(keys.decision(P))).kv
+    kv = (await scene.store.get(placement_keys.decision(P))).kv
     assert kv is not None
     assert contended.seen.hub == kv.mod_revision
 
@@ -60,8 +60,8 @@ async def test_a_placement_that_moves_after_it_was_decided_is_decided_again(scen
     decided = scene.decide()
     moved = await scene.put(placement_object(generation=2, **pick(1)))
     contended = await scene.commit(decided)
-    assert (contended.moved, contended.seen.objects) == (keys.placement(P), moved)
-    assert (await scene.store.get(keys.decision(P))).kv is None
+    assert (contended.moved, contended.seen.objects) == (placement_keys.placement(P), moved)
+    assert (await scene.store.get(placement_keys.decision(P))).kv is None
 
 
 async def test_a_commit_whose_answer_was_lost_is_found_by_its_token(scene: HubScene) -> None:
@@ -81,7 +81,7 @@ async def test_a_policy_gets_a_number_of_its_own_and_ten_are_kept(scene: HubScen
         await scene.attempt()
     numbers = sorted(scene.view.policies[P])
     assert numbers == list(range(4, 14))
-    kv = (await scene.store.get(keys.policy(P, 13))).kv
+    kv = (await scene.store.get(placement_keys.policy(P, 13))).kv
     assert kv is not None
     assert PolicyRecord.model_validate_json(kv.value).policy["placementType"] == "PickN"
 
@@ -98,7 +98,7 @@ async def test_another_number_of_members_is_no_other_policy(scene: HubScene) -> 
 async def test_a_member_that_left_and_came_back_is_newly_chosen(scene: HubScene) -> None:
     await scene.put(placement_object(**pick(3)))
     await scene.attempt()
-    await scene.store.delete(keys.member_cluster("b"))
+    await scene.store.delete(placement_keys.member_cluster("b"))
     identity = await scene.member("b", labels=EAST)
     decided = await scene.attempt()
     assert (decided.added, decided.removed) == (("b",), ("b",))
@@ -117,7 +117,7 @@ async def test_an_eviction_ends_with_the_decision_that_follows_from_it(scene: Hu
     record = await scene.record()
     assert name not in record.decision.names
     assert record.evicted == {name}
-    kv = (await scene.store.get(keys.evicted("e"))).kv
+    kv = (await scene.store.get(placement_keys.evicted("e"))).kv
     assert kv is not None
     assert EvictionRecord.model_validate_json(kv.value).cluster == name
 
@@ -159,8 +159,8 @@ async def test_an_eviction_loses_against_a_result_that_is_lost(scene: HubScene) 
     await scene.put(eviction_object("e", "web", "b"))
     await scene.see()
     decided = scene.decide()
-    await scene.store.put(keys.losses(P), b"1")
-    assert (await scene.commit(decided)).moved == keys.losses(P)
+    await scene.store.put(placement_keys.losses(P), b"1")
+    assert (await scene.commit(decided)).moved == placement_keys.losses(P)
 
 
 async def test_a_failed_result_is_evicted_for_free_only_while_it_stands(scene: HubScene) -> None:
@@ -173,7 +173,7 @@ async def test_a_failed_result_is_evicted_for_free_only_while_it_stands(scene: H
     decided = scene.decide()
     assert decided.free == ("b",)
     await scene.work("b")
-    assert (await scene.commit(decided)).moved == keys.result(P, "b")
+    assert (await scene.commit(decided)).moved == placement_keys.result(P, "b")
 
 
 async def test_an_eviction_of_no_placement_ends_too(scene: HubScene) -> None:
@@ -203,7 +203,7 @@ async def test_an_object_that_vanished_is_deleted_by_the_recorded_strategy(scene
     obj["spec"]["strategy"] = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
     await scene.put(obj)
     await scene.attempt()
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.placement(P))
     await scene.attempt()
     record = await scene.record()
     assert (record.abandons, record.deleting, record.decision.chosen) == (True, True, ())
@@ -217,7 +217,7 @@ async def test_a_placement_made_again_is_new_and_keeps_what_is_delivered(scene: 
     await scene.attempt()
     assert await scene.chosen() == ["b"]
     await scene.work("b")
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.placement(P))
     await scene.put(placement_object(**pick(1, **in_region("east"))))
     await scene.attempt()
     record = await scene.record()
@@ -227,16 +227,16 @@ async def test_a_placement_made_again_is_new_and_keeps_what_is_delivered(scene: 
 async def test_what_cannot_be_read_stays_as_it_was(scene: HubScene) -> None:
     await scene.put(placement_object(**pick(1)))
     await scene.attempt()
-    await scene.store.put(keys.placement(P), b'{"kind": "ClusterResourcePlacement", "spec": 1}')
-    await scene.store.put(keys.member_cluster("c"), b"{")
+    await scene.store.put(placement_keys.placement(P), b'{"kind": "ClusterResourcePlacement", "spec": 1}')
+    await scene.store.put(placement_keys.member_cluster("c"), b"{")
     assert (await scene.attempt()).action == "nothing"
     assert await scene.chosen() == ["c"]
-    assert set(scene.view.unreadable) == {keys.placement(P), keys.member_cluster("c")}
+    assert set(scene.view.unreadable) == {placement_keys.placement(P), placement_keys.member_cluster("c")}
 
 
 async def test_a_member_that_cannot_be_read_takes_nothing_new(scene: HubScene) -> None:
     await scene.attempt()
-    await scene.store.put(keys.member_cluster("c"), b"{")
+    await scene.store.put(placement_keys.member_cluster("c"), b"{")
     await scene.put(placement_object(**pick(3)))
     await scene.attempt()
     assert await scene.chosen() == ["a", "b"]
@@ -259,7 +259,7 @@ async def test_a_drained_member_is_exchanged_and_a_cordoned_one_stays(scene: Hub
 async def test_an_agents_absence_is_this_hubs_own_time(scene: HubScene) -> None:
     await scene.put(placement_object(**pick(1, **in_region("west"))))
     await scene.see()
-    await scene.store.delete(keys.member("c"))
+    await scene.store.delete(placement_keys.member("c"))
     scene.clock.advance(10)
     await scene.see()
     scene.clock.advance(290)
@@ -304,23 +304,29 @@ async def test_many_evictions_end_a_few_at_a_time(scene: HubScene) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (keys.placement("cluster/web"), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "other"}}'),
-        (keys.placement("cluster/a/b"), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "b"}}'),
-        (keys.placement("cluster/.."), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": ".."}}'),
-        (keys.placement("cluster/big"), b'{"kind": "ClusterResourcePlacement", "x": "' + b"x" * 600_000 + b'"}'),
-        (keys.placement("cluster/list"), b"[]"),
-        (keys.member_cluster("m"), b'{"metadata": 1}'),
-        (keys.member_cluster("m"), b'{"metadata": {"labels": {"a": {}}}}'),
-        (keys.PLACEMENT_EVICTIONS + "e", b'{"spec": {"placementName": 1}}'),
-        (keys.PLACEMENT_BUDGETS + "web", b'{"spec": {"maxUnavailable": "many"}}'),
-        (keys.decision("cluster/web"), b"\x00\x01"),
-        (keys.POLICIES + "cluster/web/x", b"{}"),
-        (keys.work("cluster/web", "m"), b'{"want": "maybe"}'),
-        (keys.member("m"), b"{"),
-        (keys.member_status("m"), b'{"identity": "x"}'),
-        (keys.drain("m"), b'{"want": 1}'),
-        (keys.HUB, b""),
-        (keys.HUB + "unknown/x", b""),
+        (
+            placement_keys.placement("cluster/web"),
+            b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "other"}}',
+        ),
+        (placement_keys.placement("cluster/a/b"), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "b"}}'),
+        (placement_keys.placement("cluster/.."), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": ".."}}'),
+        (
+            placement_keys.placement("cluster/big"),
+            b'{"kind": "ClusterResourcePlacement", "x": "' + b"x" * 600_000 + b'"}',
+        ),
+        (placement_keys.placement("cluster/list"), b"[]"),
+        (placement_keys.member_cluster("m"), b'{"metadata": 1}'),
+        (placement_keys.member_cluster("m"), b'{"metadata": {"labels": {"a": {}}}}'),
+        (placement_keys.PLACEMENT_EVICTIONS + "e", b'{"spec": {"placementName": 1}}'),
+        (placement_keys.PLACEMENT_BUDGETS + "web", b'{"spec": {"maxUnavailable": "many"}}'),
+        (placement_keys.decision("cluster/web"), b"\x00\x01"),
+        (placement_keys.POLICIES + "cluster/web/x", b"{}"),
+        (placement_keys.work("cluster/web", "m"), b'{"want": "maybe"}'),
+        (placement_keys.member("m"), b"{"),
+        (placement_keys.member_status("m"), b'{"identity": "x"}'),
+        (placement_keys.drain("m"), b'{"want": 1}'),
+        (placement_keys.HUB, b""),
+        (placement_keys.HUB + "unknown/x", b""),
     ],
 )
 async def test_what_is_stored_amiss_disturbs_nothing_else(scene: HubScene, key: str, value: bytes) -> None:
@@ -342,15 +348,15 @@ async def test_a_placement_of_a_namespace_goes_where_that_is() -> None:
     await scene.put(placement_object(namespace="team"))
     await scene.attempt("ns/team/web")
     assert await scene.chosen("ns/team/web") == ["has"]
-    await scene.store.delete(keys.placement("ns/team/web"))
+    await scene.store.delete(placement_keys.placement("ns/team/web"))
     await scene.attempt("ns/team/web")
     assert (await scene.attempt("ns/team/web")).action == "remove"
 
 
 async def test_an_unreadable_work_keeps_a_deleted_placement_until_it_goes(scene: HubScene) -> None:
     await scene.put(placement_object(deleting=True, **pick(3)))
-    await scene.store.put(keys.work(P, "a"), b"{")
+    await scene.store.put(placement_keys.work(P, "a"), b"{")
     assert (await scene.attempt()).action == "nothing"
-    await scene.store.delete(keys.work(P, "a"))
+    await scene.store.delete(placement_keys.work(P, "a"))
     assert P in {change.placement for change in await scene.see()}
     assert (await scene.attempt()).action == "remove"

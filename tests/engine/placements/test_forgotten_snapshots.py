@@ -19,7 +19,7 @@ from wharfinger.contracts.placement_rollouts import ForgetContentsInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.snapshots import forget, read
 from wharfinger.errors import RequestTooLarge, Unavailable
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Delete, Operation
 
 
@@ -69,7 +69,7 @@ async def test_heads_go_before_parts_so_none_stays_without_them() -> None:
 async def test_missing_parts_of_the_newest_snapshot_are_put_back(scene: DeliveryScene) -> None:
     await scene.take()
     for part in await scene.parts():
-        await scene.store.delete(keys.contents(P, part))
+        await scene.store.delete(placement_keys.contents(P, part))
     await scene.store.put(f"{ROLES}role", json.dumps({**role(), "status": {"x": 1}}).encode())
     await scene.see()
     scene.plan()
@@ -82,7 +82,7 @@ async def test_missing_parts_of_the_newest_snapshot_are_put_back(scene: Delivery
 async def test_other_parts_of_the_newest_snapshot_make_another(scene: DeliveryScene) -> None:
     await scene.take()
     head = (await scene.snapshots())[1]
-    await scene.store.put(keys.snapshot(P, 1), head.model_copy(update={"parts": ("0" * 64,)}).to_bytes())
+    await scene.store.put(placement_keys.snapshot(P, 1), head.model_copy(update={"parts": ("0" * 64,)}).to_bytes())
     await scene.store.put(f"{ROLES}role", json.dumps({**role(), "status": {"x": 1}}).encode())
     await scene.see()
     scene.plan()
@@ -102,7 +102,7 @@ async def test_a_pin_that_comes_meanwhile_keeps_its_snapshot() -> None:
 
     async def pins(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
         nonlocal said
-        if any(one == Delete(keys.snapshot(P, 1)) for one in operations):
+        if any(one == Delete(placement_keys.snapshot(P, 1)) for one in operations):
             scene.store.before_txn = None
             said = (await PlacementDeliveries(scene.store.client()).rollback("web", 1)).sentence
 
@@ -138,12 +138,12 @@ async def test_a_placement_that_goes_leaves_no_parts(scene: DeliveryScene) -> No
     assert len(await scene.parts()) == 1
     await scene.see()
     await scene.attempt()
-    assert (await scene.store.get(keys.placement(P))).kv is None
+    assert (await scene.store.get(placement_keys.placement(P))).kv is None
     assert await scene.parts() == set()
 
 
 async def test_what_etcd_does_not_take_is_trouble(scene: DeliveryScene) -> None:
-    for limited in (keys.snapshot(P, 1), keys.CONTENTS):
+    for limited in (placement_keys.snapshot(P, 1), placement_keys.CONTENTS):
         plan = await scene.seen_plan()
         assert plan.snapshot_in == 0.0
 
@@ -190,7 +190,7 @@ async def test_nobody_waits_for_revisions_of_other_keys(scene: DeliveryScene) ->
     await changed(scene)
     plan = await scene.seen_plan()
     await another_wave(scene)
-    mine = (await scene.store.get(keys.rollout(P))).kv
+    mine = (await scene.store.get(placement_keys.rollout(P))).kv
     await scene.store.put("/registry/others", b"")
     assert mine is not None
     assert (await scene.take(plan)).seen.hub == mine.mod_revision
@@ -199,5 +199,5 @@ async def test_nobody_waits_for_revisions_of_other_keys(scene: DeliveryScene) ->
     )
     stale = await forget(scene.store, ForgetContentsInput(placement=P, decision=1))
     assert stale.seen.hub <= max(mine.mod_revision, plan.decision)
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.placement(P))
     assert (await scene.take(plan)).seen == StreamRevisions()

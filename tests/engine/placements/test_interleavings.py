@@ -28,12 +28,12 @@ from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.manifests import documents
 from wharfinger.observe.placements import read_all
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 EAST, WEST = {"region": "east"}, {"region": "west"}
-OWN = (keys.HUB, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS)
+OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ async def store(etcd_server: EtcdServer) -> AsyncIterator[EtcdStore]:
 
 async def test_of_eight_hubs_on_a_real_etcd_one_commits(store: EtcdStore) -> None:
     for name in "abc":
-        await store.put(keys.member_cluster(name), documents.to_json(member_object(name)))
-        kv = (await store.get(keys.member_cluster(name))).kv
+        await store.put(placement_keys.member_cluster(name), documents.to_json(member_object(name)))
+        kv = (await store.get(placement_keys.member_cluster(name))).kv
         assert kv is not None
-        await store.put(keys.member(name), agent_record(kv.create_revision))
-        await store.put(keys.member_status(name), status_record(kv.create_revision))
-    await store.put(keys.placement(P), documents.to_json(placement_object(**pick(2))))
+        await store.put(placement_keys.member(name), agent_record(kv.create_revision))
+        await store.put(placement_keys.member_status(name), status_record(kv.create_revision))
+    await store.put(placement_keys.placement(P), documents.to_json(placement_object(**pick(2))))
     views = [await read_all(store) for _ in range(8)]
     commits = []
     for number, view in enumerate(views):
@@ -71,7 +71,7 @@ async def test_of_eight_hubs_on_a_real_etcd_one_commits(store: EtcdStore) -> Non
     random.Random(3).shuffle(commits)
     ended = await asyncio.gather(*(commit(store, request, TIME) for request in commits))
     assert sorted(one.outcome for one in ended) == ["committed"] + ["contended"] * 7
-    kv = (await store.get(keys.decision(P))).kv
+    kv = (await store.get(placement_keys.decision(P))).kv
     assert kv is not None
     record = DecisionRecord.from_bytes(kv.value)
     assert [
@@ -121,7 +121,7 @@ async def test_an_eviction_that_is_withdrawn_meanwhile_evicts_nobody(scene: HubS
     await scene.put(eviction_object("e", "web", "a"))
     await scene.see()
     decided = scene.decide()
-    await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
+    await scene.store.delete(placement_keys.PLACEMENT_EVICTIONS + "e")
     assert (await scene.commit(decided)).outcome == "contended"
     assert (await scene.attempt()).action == "nothing"
     assert await scene.chosen() == ["a", "b", "c"]
@@ -133,7 +133,7 @@ async def test_an_eviction_of_that_name_put_again_is_judged_for_itself(scene: Hu
     await scene.work("a")
     await scene.put(eviction_object("e", "web", "nobody"))
     assert len((await scene.attempt()).evictions) == 1
-    await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
+    await scene.store.delete(placement_keys.PLACEMENT_EVICTIONS + "e")
     await scene.put(eviction_object("e", "web", "a"))
     assert [(one.cluster, one.executed) for one in (await scene.attempt()).evictions] == [("a", True)]
     assert (await scene.attempt()).action == "nothing"
@@ -144,7 +144,7 @@ async def test_an_ended_eviction_of_that_name_is_written_over_only_once(scene: H
     await scene.attempt()
     await scene.put(eviction_object("e", "web", "nobody"))
     await scene.attempt()
-    await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
+    await scene.store.delete(placement_keys.PLACEMENT_EVICTIONS + "e")
     await scene.put(eviction_object("e", "web", "a"))
     await scene.see()
     one, other = scene.decide(), scene.decide()
@@ -156,7 +156,9 @@ async def test_an_ended_eviction_of_that_name_is_written_over_only_once(scene: H
 async def test_an_earlier_releases_record_ends_an_eviction_of_any_life(scene: HubScene) -> None:
     await scene.put(placement_object(**pick(3)))
     await scene.attempt()
-    await scene.store.put(keys.evicted("e"), EvictionRecord(valid=True, executed=False, message="").to_bytes())
+    await scene.store.put(
+        placement_keys.evicted("e"), EvictionRecord(valid=True, executed=False, message="").to_bytes()
+    )
     await scene.put(eviction_object("e", "web", "a"))
     assert (await scene.attempt()).action == "nothing"
 
@@ -184,7 +186,7 @@ async def test_a_name_in_both_scopes_is_two_placements(scene: HubScene) -> None:
     await scene.attempt()
     await scene.attempt("ns/default/web")
     assert (await scene.chosen(), await scene.chosen("ns/default/web")) == (["c"], ["b", "c"])
-    await scene.store.delete(keys.placement("ns/default/web"))
+    await scene.store.delete(placement_keys.placement("ns/default/web"))
     await scene.attempt("ns/default/web")
     await scene.attempt("ns/default/web")
     assert "ns/default/web" not in scene.view.decisions
@@ -211,8 +213,8 @@ async def test_a_placement_made_again_while_a_work_lingers_is_decided(scene: Hub
     await scene.put(placement_object(**pick(3)))
     await scene.attempt()
     await scene.work("a")
-    await scene.store.delete(keys.member("a"))
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.member("a"))
+    await scene.store.delete(placement_keys.placement(P))
     await scene.attempt()
     assert (await scene.attempt()).action == "nothing"
     await scene.put(placement_object(**pick(3)))

@@ -16,7 +16,7 @@ from wharfinger.engine.placements import rolling_out
 from wharfinger.engine.placements.rolling_out import Rollout, concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import MOST
 from wharfinger.model.delivery import StepKind
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 NONE = {"maxUnavailable": 0, "maxSurge": 0}
 SICK = [
@@ -109,7 +109,7 @@ async def test_a_member_that_leaves_before_its_removal_ended_gets_nothing_new() 
 
 async def test_a_member_that_joined_anew_gets_a_work_for_its_new_identity() -> None:
     scene = await rolled("ab", 2, **ALL_AT_ONCE)
-    await scene.store.delete(keys.member_cluster("a"))
+    await scene.store.delete(placement_keys.member_cluster("a"))
     await scene.see()
     assert told(await now(scene)) == [("a", "drop", "present")]
     identity = await scene.member("a")
@@ -241,19 +241,19 @@ async def test_time_while_an_agent_is_away_counts_for_nothing() -> None:
     scene.view.delivery.tick(2.0)
     assert scene.view.delivery.unchanged(P, "a") > 0
     identity = scene.view.members["a"].member.identity
-    await scene.store.delete(keys.member("a"))
+    await scene.store.delete(placement_keys.member("a"))
     await scene.see()
     for _ in range(40):
         scene.view.delivery.tick(2.0)
-    await scene.store.put(keys.member("a"), agent_record(identity))
+    await scene.store.put(placement_keys.member("a"), agent_record(identity))
     await scene.see()
     assert scene.view.delivery.unchanged(P, "a") == 0.0
     scene.view.delivery.tick(2.0)
-    await scene.store.put(keys.member_status("a"), status_record(identity, agentStatus=SICK))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity, agentStatus=SICK))
     await scene.see()
     assert scene.view.members["a"].unhealthy is not None
     assert scene.view.delivery.unchanged(P, "a") == 2.0
-    await scene.store.put(keys.member_status("a"), status_record(identity))
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity))
     await scene.see()
     assert scene.view.delivery.unchanged(P, "a") == 0.0
 
@@ -331,7 +331,7 @@ async def test_a_deleted_placement_leaves_by_its_strategy(policy: str, want: str
 
 async def test_an_unreachable_member_keeps_its_tombstone_until_it_leaves() -> None:
     scene = await rolled("ab", 2)
-    await scene.store.delete(keys.member("a"))
+    await scene.store.delete(placement_keys.member("a"))
     await scene.put(rolled_out(pick(2), generation=2, deleting=True))
     await scene.attempt()
     await scene.write(await scene.seen_plan())
@@ -339,13 +339,13 @@ async def test_an_unreachable_member_keeps_its_tombstone_until_it_leaves() -> No
     await scene.write(await scene.seen_plan())
     found = await now(scene)
     assert (told(found), found.steps.away, found.gone) == ([], ("a",), False)
-    await scene.store.delete(keys.member_cluster("a"))
+    await scene.store.delete(placement_keys.member_cluster("a"))
     assert told(await now(scene)) == [("a", "drop", "present")]
 
 
 async def test_what_cannot_be_read_is_delivered_as_it_was() -> None:
     scene = await rolled("ab", 2, **ALL_AT_ONCE)
-    await scene.store.put(keys.placement(P), b"{")
+    await scene.store.put(placement_keys.placement(P), b"{")
     found = await now(scene)
     assert (told(found), found.selects, found.deleting) == ([], False, False)
 

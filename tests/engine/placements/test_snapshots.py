@@ -16,7 +16,7 @@ from wharfinger.contracts.placement_rollouts import ForgetContentsInput
 from wharfinger.engine.placements import snapshots
 from wharfinger.engine.placements.snapshots import forget, read, take
 from wharfinger.errors import InvalidObject, Unavailable
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
 EVERY_ROLE = [{"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole"}]
@@ -63,7 +63,11 @@ async def test_parts_are_written_before_their_head(scene: DeliveryScene, monkeyp
     await scene.take()
     head = (await scene.snapshots())[1]
     assert len(head.parts) > 2
-    assert written == [*(keys.contents(P, one) for one in head.parts), keys.rollout(P), keys.snapshot(P, 1)]
+    assert written == [
+        *(placement_keys.contents(P, one) for one in head.parts),
+        placement_keys.rollout(P),
+        placement_keys.snapshot(P, 1),
+    ]
     assert [one["metadata"]["name"] for one in await read(scene.store, P, head)] == [
         "r0",
         "r1",
@@ -110,13 +114,13 @@ async def test_a_snapshot_compares_who_delivers(
     await scene.take()
     await changed(scene)
     request = scene.snapshot_input(await scene.seen_plan())
-    moved = keys.DECISIONS if moves is another_decision else keys.ROLLOUTS
+    moved = placement_keys.DECISIONS if moves is another_decision else placement_keys.ROLLOUTS
     for store in (scene.store.client(), careless(scene.store, moved)):
         at_head = False
 
         async def come_between(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
             nonlocal at_head
-            if not at_head and any(one.key == keys.rollout(P) for one in operations):
+            if not at_head and any(one.key == placement_keys.rollout(P) for one in operations):
                 at_head = True
                 await moves(scene)
 
@@ -124,11 +128,11 @@ async def test_a_snapshot_compares_who_delivers(
         taken = await take(store, scene.view, request, TIME)
         assert at_head
         if moves is another_wave:
-            kv = (await scene.store.get(keys.rollout(P))).kv
+            kv = (await scene.store.get(placement_keys.rollout(P))).kv
             assert kv is not None
             request = request.model_copy(update={"rollout": kv.mod_revision})
         else:
-            kv = (await scene.store.get(keys.decision(P))).kv
+            kv = (await scene.store.get(placement_keys.decision(P))).kv
             assert kv is not None
             request = request.model_copy(update={"decision": kv.mod_revision})
     assert taken.outcome == "taken"
@@ -139,12 +143,12 @@ async def test_a_part_that_others_forget_meanwhile_is_no_part(scene: DeliverySce
     await changed(scene)
     request = scene.snapshot_input(await scene.seen_plan())
     outcomes = []
-    for store in (scene.store.client(), careless(scene.store, keys.CONTENTS)):
+    for store in (scene.store.client(), careless(scene.store, placement_keys.CONTENTS)):
 
         async def forgets(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-            if any(one.key == keys.rollout(P) for one in operations):
+            if any(one.key == placement_keys.rollout(P) for one in operations):
                 for part in await scene.parts():
-                    await scene.store.delete(keys.contents(P, part))
+                    await scene.store.delete(placement_keys.contents(P, part))
 
         store.before_txn = forgets
         outcomes.append((await take(store, scene.view, request, TIME)).outcome)
@@ -198,7 +202,7 @@ async def test_what_works_and_pins_name_is_kept() -> None:
     plan = await scene.seen_plan()
     assert (plan.snapshot, plan.pinned) == (3, True)
     await scene.settle()
-    await scene.store.delete(keys.pin(P))
+    await scene.store.delete(placement_keys.pin(P))
     await scene.settle()
     await scene.edit("5")
     assert (await scene.snapshots()).keys() == {4, 5}
@@ -215,7 +219,7 @@ async def test_a_work_that_the_hub_has_not_seen_keeps_its_snapshot() -> None:
     work = await scene.work_of("a")
     assert work is not None
     await changed(scene, "3")
-    await scene.store.put(keys.work(P, "c"), work.model_copy(update={"snapshot": 1}).to_bytes())
+    await scene.store.put(placement_keys.work(P, "c"), work.model_copy(update={"snapshot": 1}).to_bytes())
     assert wave.rollout != request.rollout
     assert (await scene.take(scene.plan())).outcome == "taken"
     assert (await scene.snapshots()).keys() == {1, 2, 3}
@@ -247,9 +251,9 @@ async def test_trouble_is_recorded_and_looked_at_again_after_a_change(scene: Del
 
 async def test_a_placement_that_is_gone_gets_no_snapshot(scene: DeliveryScene) -> None:
     plan = await scene.seen_plan()
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.placement(P))
     assert (await scene.take(plan)).outcome == "gone"
-    await scene.store.put(keys.placement(P), b"{")
+    await scene.store.put(placement_keys.placement(P), b"{")
     assert (await scene.take(plan)).outcome == "gone"
     assert await scene.parts() == set()
 
@@ -274,7 +278,7 @@ async def test_envelopes_name_what_is_in_them(scene: DeliveryScene) -> None:
 async def test_what_was_not_kept_cannot_be_read(scene: DeliveryScene) -> None:
     await scene.take()
     head = (await scene.snapshots())[1]
-    key = keys.contents(P, head.parts[0])
+    key = placement_keys.contents(P, head.parts[0])
     other = snapshots.zlib.compress(b"[]")
     for value in (b"x", other):
         await scene.store.put(key, value)
@@ -288,8 +292,8 @@ async def test_what_was_not_kept_cannot_be_read(scene: DeliveryScene) -> None:
 async def test_a_placement_that_went_leaves_no_snapshots() -> None:
     scene = await rolled("ab", 2)
     for name in ("web2", "we"):
-        await scene.store.put(keys.pin(f"cluster/{name}"), b'{"snapshot": 1}')
-        await scene.store.put(keys.contents(f"cluster/{name}", "x"), b"")
+        await scene.store.put(placement_keys.pin(f"cluster/{name}"), b'{"snapshot": 1}')
+        await scene.store.put(placement_keys.contents(f"cluster/{name}", "x"), b"")
     await scene.pin(1)
     await scene.put(rolled_out(pick(2), generation=2, deleting=True))
     await scene.attempt()
@@ -303,11 +307,14 @@ async def test_a_placement_that_went_leaves_no_snapshots() -> None:
     scene.store.before_txn = lambda _, operations: removed.extend(one.key for one in operations)
     forgotten = await forget(scene.store, request)
     assert (forgotten.outcome, forgotten.keys) == ("forgotten", 3)
-    assert [one for one in removed if one != keys.rollout(P)][:2] == [keys.pin(P), keys.snapshot(P, 1)]
+    assert [one for one in removed if one != placement_keys.rollout(P)][:2] == [
+        placement_keys.pin(P),
+        placement_keys.snapshot(P, 1),
+    ]
     assert not (await scene.seen_plan()).forgets
     for name in ("web2", "we"):
-        assert (await scene.store.get(keys.pin(f"cluster/{name}"))).kv is not None
-        assert (await scene.store.get(keys.contents(f"cluster/{name}", "x"))).kv is not None
+        assert (await scene.store.get(placement_keys.pin(f"cluster/{name}"))).kv is not None
+        assert (await scene.store.get(placement_keys.contents(f"cluster/{name}", "x"))).kv is not None
 
 
 async def test_a_placement_made_again_before_it_went_gets_a_snapshot() -> None:

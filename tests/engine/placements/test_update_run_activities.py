@@ -21,7 +21,7 @@ from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import AwaitedRun, AwaitRunInput, PlanRunInput
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import catching_up
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 
@@ -66,7 +66,7 @@ async def test_a_run_in_trouble_waits_until_something_changes(scene: RunScene) -
     await scene.arrange(stage("all"))
     await scene.put(run_object(snapshot=""))
     trouble = RolloutRecord(selected=(await scene.plan()).selected, trouble="it selects nothing")
-    await scene.store.put(keys.rollout(P), trouble.to_bytes())
+    await scene.store.put(placement_keys.rollout(P), trouble.to_bytes())
     await scene.see()
     waiting = asyncio.create_task(wait(scene, ActivityEnvironment()))
     await asyncio.sleep(0.05)
@@ -135,7 +135,7 @@ async def test_a_plan_under_another_id_is_refused(scene: RunScene) -> None:
 async def test_a_hub_that_has_not_seen_enough_does_not_plan(scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catching_up, "WITHIN", 0.02)
     which = {**await scene.which(), "workflow_id": update_run_id("c", P, RUN, await scene.identity())}
-    unseen = await scene.store.put(keys.hub("other"), b"{}")
+    unseen = await scene.store.put(placement_keys.hub("other"), b"{}")
     request = PlanRunInput(**which, seen=StreamRevisions(hub=unseen))
     with pytest.raises(ApplicationError) as refused:
         await ActivityEnvironment().run(activities(scene).plan_run, request)

@@ -20,7 +20,7 @@ from wharfinger.engine.placements.update_writing import record
 from wharfinger.errors import Unavailable
 from wharfinger.model.delivery import StepKind
 from wharfinger.observe.update_runs import status_of
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 OTHER = "hurry"
 
@@ -45,7 +45,7 @@ async def test_progress_whose_answer_was_lost_is_recorded_once(scene: RunScene) 
         await scene.record(planned, wave="w1")
     recorded = await scene.record(planned, wave="w1")
     await scene.see()
-    assert (recorded.outcome, recorded.rollout) == ("recorded", scene.view.mod_revision(keys.rollout(P)))
+    assert (recorded.outcome, recorded.rollout) == ("recorded", scene.view.mod_revision(placement_keys.rollout(P)))
 
 
 async def test_progress_that_another_wave_followed_is_not_counted_twice(scene: RunScene) -> None:
@@ -54,7 +54,9 @@ async def test_progress_that_another_wave_followed_is_not_counted_twice(scene: R
     scene.store.fail_next(applied=True)
     with pytest.raises(Unavailable):
         await scene.record(planned, wave="w1")
-    await scene.store.put(keys.rollout(P), (await scene.rollout()).model_copy(update={"token": "w2"}).to_bytes())
+    await scene.store.put(
+        placement_keys.rollout(P), (await scene.rollout()).model_copy(update={"token": "w2"}).to_bytes()
+    )
     recorded = await scene.record(planned, wave="w1")
     assert (recorded.outcome, recorded.rollout) == ("recorded", 0)
     assert (await scene.write(planned, max(recorded.rollout, 1))).written == ()
@@ -84,9 +86,9 @@ async def test_a_late_wave_writes_nothing(scene: RunScene) -> None:
     late = await scene.plan()
     fence = (await scene.record(late)).rollout
     await scene.settle()
-    await scene.store.delete(keys.work(P, "a"))
+    await scene.store.delete(placement_keys.work(P, "a"))
     written = await scene.write(late, fence)
-    assert written.moved == (f"a: {keys.rollout(P)}",)
+    assert written.moved == (f"a: {placement_keys.rollout(P)}",)
     assert "a" not in await scene.has()
 
 
@@ -101,15 +103,19 @@ async def test_a_work_whose_reasons_moved_is_not_written(scene: RunScene, what: 
     planned = await scene.plan()
     fence = (await scene.record(planned)).rollout
     if what == "decision":
-        kv = (await scene.store.get(keys.decision(P))).kv
+        kv = (await scene.store.get(placement_keys.decision(P))).kv
         assert kv is not None
-        await scene.store.put(keys.decision(P), kv.value)
+        await scene.store.put(placement_keys.decision(P), kv.value)
     elif what == "member":
         await scene.put(member_object("a", deletionTimestamp="2026-01-01T00:00:00Z"))
     else:
-        await scene.store.put(keys.work(P, "a"), WorkRecord(counter=7).to_bytes())
+        await scene.store.put(placement_keys.work(P, "a"), WorkRecord(counter=7).to_bytes())
     written = await scene.write(planned, fence)
-    key = {"decision": keys.decision(P), "member": keys.member_cluster("a"), "work": keys.work(P, "a")}[what]
+    key = {
+        "decision": placement_keys.decision(P),
+        "member": placement_keys.member_cluster("a"),
+        "work": placement_keys.work(P, "a"),
+    }[what]
     assert f"a: {key}" in written.moved
     assert written.written == (() if what == "decision" else ("b",))
 
@@ -159,17 +165,17 @@ async def test_a_superseded_run_goes_on_by_a_retry_once_the_other_ended(scene: R
 
 async def test_a_run_that_is_deleted_is_given_up_where_it_is(scene: RunScene) -> None:
     planned, which = await scene.plan(), await scene.which()
-    await scene.store.delete(keys.update_run("", RUN))
+    await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.put(run_object(RUN))
     recorded = await record(scene.store, RecordRunInput(**which, planned=planned, wave="w"), TIME)
     assert recorded.outcome == "contended"
-    assert (await scene.store.get(f"{keys.run_records(P, RUN, which['identity'])}{PROGRESS}")).kv is None
+    assert (await scene.store.get(f"{placement_keys.run_records(P, RUN, which['identity'])}{PROGRESS}")).kv is None
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again"])
 async def test_a_run_whose_placement_is_gone_ends(scene: RunScene, again: bool) -> None:
     await scene.settle()
-    await scene.store.delete(keys.placement(P))
+    await scene.store.delete(placement_keys.placement(P))
     if again:
         await scene.put(external())
     await scene.turn()
@@ -226,7 +232,7 @@ async def in_trouble() -> RunScene:
     assert planned.action == "begin"
     selected, rollout = planned.selected, RolloutRecord(selected=planned.selected, trouble="a is selected twice")
     assert selected
-    await scene.store.put(keys.rollout(P), rollout.to_bytes())
+    await scene.store.put(placement_keys.rollout(P), rollout.to_bytes())
     return scene
 
 
@@ -238,7 +244,7 @@ async def test_a_run_waits_while_what_is_selected_cannot_be_placed() -> None:
     assert run is not None
     assert status_of(scene.view, run)["why"] == planned.why
     record = (await scene.rollout()).model_copy(update={"selected": "as it was before"})
-    await scene.store.put(keys.rollout(P), record.to_bytes())
+    await scene.store.put(placement_keys.rollout(P), record.to_bytes())
     assert (await scene.plan()).action == "begin"
 
 
@@ -266,7 +272,7 @@ async def test_the_actor_leaves_removals_to_the_run_that_delivers() -> None:
     await scene.answer("bc")
     await scene.see()
     assert rollout_of(scene.view, P).steps.steps == ()
-    await scene.store.delete(keys.update_run("", RUN))
+    await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     assert [one.member for one in rollout_of(scene.view, P).steps.steps] == ["a"]
 
@@ -286,8 +292,8 @@ async def test_snapshots_that_a_run_names_are_not_forgotten(scene: RunScene) -> 
     request = TakeSnapshotInput(
         placement=P,
         selected="s",
-        decision=scene.view.mod_revision(keys.decision(P)),
-        rollout=scene.view.mod_revision(keys.rollout(P)),
+        decision=scene.view.mod_revision(placement_keys.decision(P)),
+        rollout=scene.view.mod_revision(placement_keys.rollout(P)),
         workflow_id="w",
         run_id="r",
         role="run",
@@ -296,7 +302,9 @@ async def test_snapshots_that_a_run_names_are_not_forgotten(scene: RunScene) -> 
     taken = await take(scene.store, behind, request, TIME)
     assert (taken.outcome, taken.number) == ("taken", 14)
     kept = [
-        int(kv.key.rpartition("/")[2]) async for page in scene.store.list(keys.snapshots_of(P)) for kv in page.items
+        int(kv.key.rpartition("/")[2])
+        async for page in scene.store.list(placement_keys.snapshots_of(P))
+        for kv in page.items
     ]
     assert sorted(kept) == [1, *range(5, 15)]
     assert (await scene.rollout()).role == "run"
@@ -325,7 +333,7 @@ async def test_overrides_are_frozen_with_the_plan() -> None:
     scene = RunScene()
     await scene.arrange(stage("all"))
     head = SnapshotRecord(digest="1", objects=(("", "v1", "Namespace", "", "web"),))
-    await scene.store.put(keys.snapshot(P, 1), head.to_bytes())
+    await scene.store.put(placement_keys.snapshot(P, 1), head.to_bytes())
     await scene.put(override("gold", name="b"))
     await scene.put(run_object())
     await scene.turn()
@@ -337,7 +345,7 @@ async def test_overrides_are_frozen_with_the_plan() -> None:
     for _ in range(3):
         await scene.settle()
         await scene.answer()
-    written = (await scene.store.get(keys.work(P, "b"))).kv
+    written = (await scene.store.get(placement_keys.work(P, "b"))).kv
     assert written is not None
     work = WorkRecord.model_validate_json(written.value)
     assert "gold" in str(work.resolved)
@@ -349,12 +357,12 @@ async def test_a_rollback_brings_back_the_overrides_that_members_had() -> None:
     scene = RunScene()
     await scene.arrange(stage("all", maxConcurrency=3, onFailure="Rollback"))
     await scene.deliver(1)
-    kv = (await scene.store.get(keys.work(P, "a"))).kv
+    kv = (await scene.store.get(placement_keys.work(P, "a"))).kv
     assert kv is not None
     had = WorkRecord.model_validate_json(kv.value).model_copy(
         update={"overrides": "0123456789abcdef", "resolved": ({"source": "former"},)}
     )
-    await scene.store.put(keys.work(P, "a"), had.to_bytes())
+    await scene.store.put(placement_keys.work(P, "a"), had.to_bytes())
     await scene.snapshot(2)
     await scene.put(run_object(snapshot="2"))
     await scene.settle()
@@ -362,7 +370,7 @@ async def test_a_rollback_brings_back_the_overrides_that_members_had() -> None:
     for _ in range(4):
         await scene.settle()
         await scene.answer()
-    kv = (await scene.store.get(keys.work(P, "a"))).kv
+    kv = (await scene.store.get(placement_keys.work(P, "a"))).kv
     assert kv is not None
     back = WorkRecord.model_validate_json(kv.value)
     assert (back.snapshot, back.overrides, back.resolved) == (1, had.overrides, had.resolved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from wharfinger.model.update_runs import RunPhase
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 ALL = stage("prod", maxConcurrency=2)
 
@@ -41,7 +41,7 @@ async def test_an_approval_of_a_former_run_of_that_name_counts_not() -> None:
     await scene.settle()
     former = await scene.which()
     await scene.approve("prod", "before")
-    await scene.store.delete(keys.update_run("", RUN))
+    await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.put(run_object())
     assert (await scene.settle()).approvals == ("prod.before",)
     assert former["identity"] != await scene.identity()

@@ -8,7 +8,7 @@ from tests.engine.placements.run_scene import RUN, RunScene, external, run_objec
 from tests.engine.placements.scene import P
 from tests.placement.objects import member_object, pick
 from wharfinger.model.update_runs import RunPhase
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 CANARY, ALL = stage("canary", {"name": "b"}), stage("prod", maxConcurrency=2)
 REST = stage("prod", maxConcurrency=2) | {
@@ -46,18 +46,18 @@ async def test_the_run_is_named_by_the_record_of_who_delivers(scene: RunScene) -
 
 async def test_a_plan_compares_its_snapshot(scene: RunScene) -> None:
     planned = await scene.plan()
-    await scene.store.delete(keys.snapshot(P, 1))
+    await scene.store.delete(placement_keys.snapshot(P, 1))
     assert (await scene.begin(planned)).outcome == "contended"
 
 
 async def test_a_plan_rewrites_who_delivers_so_clean_up_fails(scene: RunScene) -> None:
     planned = await scene.plan()
-    await scene.store.put(keys.rollout(P), b"{}")
+    await scene.store.put(placement_keys.rollout(P), b"{}")
     assert (await scene.begin(planned)).outcome == "contended"
     planned = await scene.plan()
     assert (await scene.begin(planned)).outcome == "begun"
     await scene.see()
-    assert scene.view.mod_revision(keys.rollout(P)) > planned.rollout
+    assert scene.view.mod_revision(placement_keys.rollout(P)) > planned.rollout
 
 
 async def test_a_plan_whose_answer_was_lost_is_put_once(scene: RunScene) -> None:
@@ -85,8 +85,8 @@ async def test_a_run_without_a_possible_plan_fails(
 
 async def test_all_that_hinders_a_plan_is_told(scene: RunScene) -> None:
     await scene.put(external(generation=2) | {"spec": {"resourceSelectors": []}})
-    await scene.store.delete(keys.snapshot(P, 1))
-    await scene.store.delete(keys.update_strategy("", "slowly"))
+    await scene.store.delete(placement_keys.snapshot(P, 1))
+    await scene.store.delete(placement_keys.update_strategy("", "slowly"))
     await scene.turn()
     outcome, why = await scene.end()
     assert outcome == "failed"

@@ -9,9 +9,9 @@ from tests.engine.placements.scene import P
 from wharfinger.contracts.update_run_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
 from wharfinger.engine.placements.update_runs_view import parsed, runs_to
 from wharfinger.model.update_runs import RunState
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
-KEY = keys.update_run("", RUN)
+KEY = placement_keys.update_run("", RUN)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_an_unreadable_run_of_another_identity_is_not_there(scene: RunScen
 
 
 async def test_records_go_from_the_view_with_their_keys(scene: RunScene) -> None:
-    prefix = keys.run_records(P, RUN, await scene.identity())
+    prefix = placement_keys.run_records(P, RUN, await scene.identity())
     for kv in [kv async for page in scene.store.list(prefix) for kv in page.items]:
         await scene.store.delete(kv.key)
     await scene.see()

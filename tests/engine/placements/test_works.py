@@ -16,7 +16,7 @@ from wharfinger.contracts.placement_rollouts import PlannedRollout
 from wharfinger.engine.placements.works import begin_wave, write
 from wharfinger.errors import Unavailable
 from wharfinger.model.delivery import StepKind
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation
 
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -88,7 +88,7 @@ async def to_remove_for_free(scene: DeliveryScene) -> PlannedRollout:
 
 
 async def to_remove_from_away(scene: DeliveryScene) -> PlannedRollout:
-    await scene.store.delete(keys.member("a"))
+    await scene.store.delete(placement_keys.member("a"))
     plan = await unchosen(scene, 2)
     assert [(one.member, one.free) for one in plan.steps] == [("a", True)]
     return plan
@@ -112,34 +112,42 @@ async def health(scene: DeliveryScene, name: str, *, healthy: bool) -> None:
     conditions = [{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": str(healthy)}]
     agent = {"type": "MemberAgent", "conditions": conditions}
     identity = scene.view.members[name].member.identity
-    await scene.store.put(keys.member_status(name), status_record(identity, agentStatus=[agent]))
+    await scene.store.put(placement_keys.member_status(name), status_record(identity, agentStatus=[agent]))
 
 
 async def another_decision(scene: DeliveryScene) -> None:
-    kv = (await scene.store.get(keys.decision(P))).kv
+    kv = (await scene.store.get(placement_keys.decision(P))).kv
     assert kv is not None
-    await scene.store.put(keys.decision(P), kv.value)
+    await scene.store.put(placement_keys.decision(P), kv.value)
 
 
 async def another_wave(scene: DeliveryScene) -> None:
-    kv = (await scene.store.get(keys.rollout(P))).kv
+    kv = (await scene.store.get(placement_keys.rollout(P))).kv
     assert kv is not None
-    await scene.store.put(keys.rollout(P), kv.value)
+    await scene.store.put(placement_keys.rollout(P), kv.value)
 
 
 async def the_agent_returns(scene: DeliveryScene) -> None:
-    await scene.store.put(keys.member("a"), agent_record(scene.view.members["a"].member.identity))
+    await scene.store.put(placement_keys.member("a"), agent_record(scene.view.members["a"].member.identity))
 
 
 INTERLEAVINGS: dict[str, Interleaving] = {
-    "the decision moved": (keys.DECISIONS, to_add, another_decision),
-    "a late wave of an earlier run": (keys.ROLLOUTS, to_add, another_wave),
-    "the member begins to leave": (keys.MEMBER_CLUSTERS, to_add, lambda scene: scene.change_member("a", **LEAVING)),
-    "another ceases to be ready": (keys.LOSSES, to_remove, lambda scene: scene.answer("b", available=False)),
-    "what had failed is ready": (keys.RESULTS, to_remove_for_free, lambda scene: scene.answer("a")),
-    "an agent returns": (keys.MEMBERS, to_remove_from_away, the_agent_returns),
-    "a member is well again": (keys.MEMBER_STATUS, to_remove_from_sick, lambda one: health(one, "a", healthy=True)),
-    "what was gone is told anew": (keys.RESULTS, to_drop, lambda scene: scene.answer("a", gone=False)),
+    "the decision moved": (placement_keys.DECISIONS, to_add, another_decision),
+    "a late wave of an earlier run": (placement_keys.ROLLOUTS, to_add, another_wave),
+    "the member begins to leave": (
+        placement_keys.MEMBER_CLUSTERS,
+        to_add,
+        lambda scene: scene.change_member("a", **LEAVING),
+    ),
+    "another ceases to be ready": (placement_keys.LOSSES, to_remove, lambda scene: scene.answer("b", available=False)),
+    "what had failed is ready": (placement_keys.RESULTS, to_remove_for_free, lambda scene: scene.answer("a")),
+    "an agent returns": (placement_keys.MEMBERS, to_remove_from_away, the_agent_returns),
+    "a member is well again": (
+        placement_keys.MEMBER_STATUS,
+        to_remove_from_sick,
+        lambda one: health(one, "a", healthy=True),
+    ),
+    "what was gone is told anew": (placement_keys.RESULTS, to_drop, lambda scene: scene.answer("a", gone=False)),
 }
 
 
@@ -155,7 +163,7 @@ async def interleaved(name: str, *, compares: bool) -> tuple[Sequence[str], Sequ
 
     async def come_between(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
         nonlocal began
-        if began and not any(one.key == keys.rollout(P) for one in operations):
+        if began and not any(one.key == placement_keys.rollout(P) for one in operations):
             store.before_txn = None
             await meanwhile(scene)
         began = True
@@ -211,7 +219,7 @@ async def test_a_ready_member_is_updated_only_while_no_other_is_lost() -> None:
     assert [(one.member, one.ready) for one in plan.steps] == [("a", True)]
     await scene.answer("b", available=False)
     written = await scene.write(plan)
-    assert written.moved == (f"a: {keys.losses(P)}",)
+    assert written.moved == (f"a: {placement_keys.losses(P)}",)
     assert await scene.works() == dict.fromkeys("abc", ("present", 1))
 
 
@@ -220,9 +228,9 @@ async def test_a_ready_member_is_updated_only_while_no_other_is_lost() -> None:
 
 async def versions(scene: DeliveryScene, since: int) -> dict[str, int]:
     """How often each key was written from a revision on."""
-    until = await scene.store.put(f"{keys.HUB}zz", b"")
+    until = await scene.store.put(f"{placement_keys.HUB}zz", b"")
     found: dict[str, int] = {}
-    async with scene.store.watch(keys.HUB, since + 1) as batches:
+    async with scene.store.watch(placement_keys.HUB, since + 1) as batches:
         async for batch in batches:
             if batch.revision == until:
                 return found
@@ -253,7 +261,7 @@ async def test_a_wave_whose_answer_was_lost_is_written_once(prepare: Any, lost: 
     assert (again.outcome, again.written, again.moved) == ("written", (plan.steps[0].member,), ())
     counts = await versions(scene, before)
     assert set(counts.values()) == {1}
-    assert keys.work(P, plan.steps[0].member) in counts
+    assert placement_keys.work(P, plan.steps[0].member) in counts
 
 
 async def test_two_tries_of_a_wave_at_once_write_each_work_once() -> None:
@@ -265,17 +273,17 @@ async def test_two_tries_of_a_wave_at_once_write_each_work_once() -> None:
     assert [one.outcome for one in found] == ["written"] * 3
     assert {one.rollout for one in found} == {found[0].rollout}
     counts = await versions(scene, before)
-    assert counts == dict.fromkeys([keys.rollout(P), *(keys.work(P, name) for name in "abc")], 1)
+    assert counts == dict.fromkeys([placement_keys.rollout(P), *(placement_keys.work(P, name) for name in "abc")], 1)
 
 
 async def test_without_comparing_the_work_two_tries_write_twice() -> None:
     scene = await rolled(**ALL_AT_ONCE)
     await scene.edit("2")
     plan = await scene.seen_plan()
-    before, first = scene.store.revision, careless(scene.store, keys.WORKS)
+    before, first = scene.store.revision, careless(scene.store, placement_keys.WORKS)
 
     async def second(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if operations[0].key != keys.rollout(P):
+        if operations[0].key != placement_keys.rollout(P):
             first.before_txn = None
             await scene.write(plan, wave="r/9")
 
@@ -290,7 +298,7 @@ async def test_one_that_fails_cancels_no_other() -> None:
     plan = await scene.seen_plan()
 
     def fail(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if operations[0].key == keys.work(P, "a"):
+        if operations[0].key == placement_keys.work(P, "a"):
             raise Unavailable("no answer")
 
     scene.store.before_txn = fail
@@ -307,7 +315,7 @@ async def test_one_that_moved_cancels_no_other() -> None:
     plan = await scene.seen_plan()
     await scene.change_member("b", labels={"new": "1"})
     written = await scene.write(plan)
-    assert (written.written, written.moved) == (("a", "c"), (f"b: {keys.member_cluster('b')}",))
+    assert (written.written, written.moved) == (("a", "c"), (f"b: {placement_keys.member_cluster('b')}",))
 
 
 # --- contents of works ----------------------------------------------------------------------------
@@ -364,13 +372,13 @@ async def test_no_wave_waits_for_a_revision_of_another_stream() -> None:
     plan = await scene.seen_plan()
 
     async def leave(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
-        if operations[0].key != keys.rollout(P):
+        if operations[0].key != placement_keys.rollout(P):
             scene.store.before_txn = None
             await scene.change_member("a", **LEAVING)
 
     scene.store.before_txn = leave
     written = await scene.write(plan)
-    assert written.moved == (f"a: {keys.member_cluster('a')}",)
+    assert written.moved == (f"a: {placement_keys.member_cluster('a')}",)
     assert written.seen.hub == written.rollout
 
 

@@ -56,10 +56,10 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
     from wharfinger.errors import NotFound
     from wharfinger.manifests.times import rfc3339
     from wharfinger.model.texts import one_line
-    from wharfinger.registry import keys
+    from wharfinger.registry import placement_keys
     from wharfinger.registry.store import Compare, Put
 
-    by, time, key = author().who, rfc3339(datetime.now(UTC)), keys.member_cluster(name)
+    by, time, key = author().who, rfc3339(datetime.now(UTC)), placement_keys.member_cluster(name)
     async with open_store(connection) as store:
         found = (await store.get(key)).kv
         moved = found is None
@@ -67,7 +67,7 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
             identity = found.create_revision
             record = DrainRecord(want=want, identity=identity, by=by, why=one_line(why, 200), time=time)
             same_life = [Compare(key, "create", identity)]
-            moved = not (await store.txn(same_life, [Put(keys.drain(name), record.to_bytes())])).succeeded
+            moved = not (await store.txn(same_life, [Put(placement_keys.drain(name), record.to_bytes())])).succeeded
         if moved:
             raise NotFound(f"there is no member cluster {name[:80]!r}")
     typer.echo(f"membercluster/{name} {'drained' if want == 'drain' else 'cordoned'}")
@@ -75,8 +75,8 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
 
 async def _remove(connection: ConnectionOptions, name: str) -> None:
     from wharfinger.cli.connect import open_store
-    from wharfinger.registry import keys
+    from wharfinger.registry import placement_keys
 
     async with open_store(connection) as store:
-        was = await store.delete(keys.drain(name))
+        was = await store.delete(placement_keys.drain(name))
     typer.echo(f"membercluster/{name} {'uncordoned' if was else 'was not cordoned'}")

@@ -15,7 +15,7 @@ from wharfinger.manifests.kinds import Reference, reference
 from wharfinger.manifests.members import with_labels, with_taints
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP, MEMBER_CLUSTER
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import KeyValue, Store
 
 ClusterArgument = Annotated[str, typer.Argument(help="Name of the member cluster.", metavar="CLUSTER")]
@@ -111,7 +111,7 @@ async def write_member(
         return documents.to_json(obj)
 
     try:
-        await commit(store, keys.member_cluster(name), over, str(about))
+        await commit(store, placement_keys.member_cluster(name), over, str(about))
     except (InvalidConfiguration, InvalidObject, RequestTooLarge) as error:
         raise UsageError(str(error)) from error
     return result

@@ -19,7 +19,7 @@ from wharfinger.manifests.kinds import (
 )
 from wharfinger.model.placement import PlacementRef
 from wharfinger.observe.placements import read_all, why_not_taking
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list
     if kind in PLACEMENTS:
         return _of_placement(view, str(PlacementRef(namespace if kind.namespaced else "", name)))
     if kind is PLACEMENT_EVICTION:
-        kv = (await store.get(keys.evicted(name))).kv
+        kv = (await store.get(placement_keys.evicted(name))).kv
         try:
             record = EvictionRecord.model_validate_json(kv.value) if kv is not None else None
         except ValueError:

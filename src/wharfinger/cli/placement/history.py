@@ -80,13 +80,13 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, limit:
     from wharfinger.client.placements import Placements
     from wharfinger.contracts.placement_records import PolicyRecord
     from wharfinger.observe.placements import reference_of
-    from wharfinger.registry import keys
+    from wharfinger.registry import placement_keys
 
     reference = reference_of(name, namespace)
     client = await open_temporal(connection)
     policies = []
     async with open_store(connection) as store:
-        async for page in store.list(keys.policies_of(reference)):
+        async for page in store.list(placement_keys.policies_of(reference)):
             for kv in page.items:
                 number = kv.key.rpartition("/")[2]
                 try:

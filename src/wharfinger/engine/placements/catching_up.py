@@ -7,7 +7,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 WITHIN = 5.0
@@ -17,7 +17,7 @@ WITHIN = 5.0
 async def catch_up(store: Store, view: HubView, seen: StreamRevisions) -> None:
     """Wait for it. Fails with `Behind` when the time is up, and raises the store's errors."""
     if view.in_sync and not view.has_seen(seen):
-        newest = (await store.get(keys.HUB_ID)).revision
+        newest = (await store.get(placement_keys.HUB_ID)).revision
         if newest < max(seen.members, seen.objects, seen.hub):
             return  # etcd was restored from a backup since: what is waited for never was
     if not await view.wait_for(seen, WITHIN):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from wharfinger.contracts.placement_records import DecisionRecord, EvictionRecord, PolicyRecord
 from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, StreamRevisions
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 FORGOTTEN = 40
@@ -36,22 +36,27 @@ async def commit(store: Store, request: CommitDecisionInput, time: str) -> Commi
 
 async def _remove_parts(store: Store, reference: str, decision: int) -> None:
     """Remove parts of snapshots that nothing names: no more come once the decision is emptied."""
-    fence = Compare(keys.decision(reference), "mod", decision)
-    names = [kv.key async for page in store.list(keys.contents_of(reference), page_size=20) for kv in page.items]
+    fence = Compare(placement_keys.decision(reference), "mod", decision)
+    names = [
+        kv.key async for page in store.list(placement_keys.contents_of(reference), page_size=20) for kv in page.items
+    ]
     for first in range(0, len(names), FORGOTTEN):
         await store.txn([fence], [Delete(name) for name in names[first : first + FORGOTTEN]])
 
 
 def _follows_from(reference: str, decided: DecidedPlacement) -> list[tuple[str, int]]:
     compared = [
-        (keys.decision(reference), decided.decision_revision),
-        (keys.placement(reference), decided.placement_revision),
+        (placement_keys.decision(reference), decided.decision_revision),
+        (placement_keys.placement(reference), decided.placement_revision),
         *decided.compares,
     ]
     for one in decided.evictions:
-        compared += [(f"{keys.PLACEMENT_EVICTIONS}{one.name}", one.revision), (keys.evicted(one.name), one.record)]
+        compared += [
+            (f"{placement_keys.PLACEMENT_EVICTIONS}{one.name}", one.revision),
+            (placement_keys.evicted(one.name), one.record),
+        ]
     if decided.new_policy is not None:
-        compared.append((keys.policy(reference, decided.policy), 0))
+        compared.append((placement_keys.policy(reference, decided.policy), 0))
     return compared
 
 
@@ -59,11 +64,11 @@ def _writes(request: CommitDecisionInput, time: str) -> Sequence[Operation]:
     reference, decided = request.placement, request.decided
     operations: list[Operation] = []
     if decided.decision:
-        operations.append(Put(keys.decision(reference), base64.b64decode(decided.decision)))
+        operations.append(Put(placement_keys.decision(reference), base64.b64decode(decided.decision)))
     if decided.new_policy is not None:
         record = PolicyRecord(policy=dict(decided.new_policy), digest=decided.digest, time=time)
-        operations.append(Put(keys.policy(reference, decided.policy), record.to_bytes()))
-    operations += [Delete(keys.policy(reference, number)) for number in decided.forgotten[:FORGOTTEN]]
+        operations.append(Put(placement_keys.policy(reference, decided.policy), record.to_bytes()))
+    operations += [Delete(placement_keys.policy(reference, number)) for number in decided.forgotten[:FORGOTTEN]]
     for one in decided.evictions:
         ended = EvictionRecord(
             identity=one.identity,
@@ -76,13 +81,13 @@ def _writes(request: CommitDecisionInput, time: str) -> Sequence[Operation]:
             workflow_id=request.workflow_id,
             run_id=request.run_id,
         )
-        operations.append(Put(keys.evicted(one.name), ended.to_bytes()))
+        operations.append(Put(placement_keys.evicted(one.name), ended.to_bytes()))
     if decided.action == "remove":
         operations += [
-            Delete(keys.decision(reference)),
-            Delete(keys.rollout(reference)),
-            Delete(keys.losses(reference)),
-            Delete(keys.placement(reference)),
+            Delete(placement_keys.decision(reference)),
+            Delete(placement_keys.rollout(reference)),
+            Delete(placement_keys.losses(reference)),
+            Delete(placement_keys.placement(reference)),
         ]
     return operations
 
@@ -91,14 +96,14 @@ def _is_ours(found: dict[str, KeyValue | None], request: CommitDecisionInput) ->
     """Whether an earlier try of this commit has happened, though nobody was told."""
     reference, decided = request.placement, request.decided
     if decided.action == "remove":
-        return found[keys.decision(reference)] is None and found[keys.placement(reference)] is None
+        return found[placement_keys.decision(reference)] is None and found[placement_keys.placement(reference)] is None
     if decided.decision:
-        kv = found[keys.decision(reference)]
+        kv = found[placement_keys.decision(reference)]
         try:
             return kv is not None and DecisionRecord.from_bytes(kv.value).token == decided.token
         except ValueError:
             return False
-    ended = [found[keys.evicted(one.name)] for one in decided.evictions]
+    ended = [found[placement_keys.evicted(one.name)] for one in decided.evictions]
     try:
         records = [EvictionRecord.model_validate_json(kv.value) for kv in ended if kv is not None]
     except ValueError:
@@ -111,6 +116,6 @@ def _shown(found: dict[str, KeyValue | None]) -> StreamRevisions:
     """What the next attempt must have seen: the newest of what was read in each stream."""
     newest = {"objects": 0, "hub": 0}
     for key, kv in found.items():
-        stream = "hub" if key.startswith(keys.HUB) else "objects"
+        stream = "hub" if key.startswith(placement_keys.HUB) else "objects"
         newest[stream] = max(newest[stream], kv.mod_revision if kv is not None else 0)
     return StreamRevisions(**newest)

@@ -14,7 +14,7 @@ from wharfinger.engine.placements.seen import SeenDecision
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.deviations import in_order
 from wharfinger.placement.settled import counting
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 REASONS = 8
 """Reasons that are named, the most frequent first."""
@@ -28,8 +28,8 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
     changed = found.decision is not None and (stored is None or differs(found, stored))
     base = DecidedPlacement(
         action="nothing",
-        decision_revision=view.mod_revision(keys.decision(reference)),
-        placement_revision=view.mod_revision(keys.placement(reference)),
+        decision_revision=view.mod_revision(placement_keys.decision(reference)),
+        placement_revision=view.mod_revision(placement_keys.placement(reference)),
         policy=stored.policy if stored is not None else 0,
         evictions=_ends(view, reference, found),
         free=found.free,
@@ -91,7 +91,7 @@ def _ends(view: HubView, reference: str, found: WhatFollows) -> tuple[EvictionEn
             name=one.eviction.name,
             revision=one.revision,
             identity=one.identity,
-            record=view.mod_revision(keys.evicted(one.eviction.name)),
+            record=view.mod_revision(placement_keys.evicted(one.eviction.name)),
             cluster=one.eviction.cluster,
             valid=said.valid,
             executed=said.executed,
@@ -104,10 +104,10 @@ def _ends(view: HubView, reference: str, found: WhatFollows) -> tuple[EvictionEn
 
 def _compares(view: HubView, reference: str, found: WhatFollows) -> tuple[tuple[str, int], ...]:
     """What evictions follow from, beside the placement and its decision."""
-    wanted = [keys.rollout(reference), keys.losses(reference)]
+    wanted = [placement_keys.rollout(reference), placement_keys.losses(reference)]
     if reference.startswith("cluster/"):
-        wanted.append(keys.PLACEMENT_BUDGETS + reference.removeprefix("cluster/"))
-    wanted += [keys.result(reference, member) for member in found.free]
+        wanted.append(placement_keys.PLACEMENT_BUDGETS + reference.removeprefix("cluster/"))
+    wanted += [placement_keys.result(reference, member) for member in found.free]
     return tuple((key, view.mod_revision(key)) for key in wanted)
 
 

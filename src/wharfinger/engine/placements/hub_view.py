@@ -40,11 +40,15 @@ from wharfinger.model.evictions import PlacementBudget
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef
 from wharfinger.placement.eligibility import Ages
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue
 
 MEMBERS, OBJECTS, HUB = "members", "objects", "hub"
-STREAMS: Mapping[str, str] = {MEMBERS: keys.MEMBER_CLUSTERS, OBJECTS: keys.PLACEMENT_OBJECTS, HUB: keys.HUB}
+STREAMS: Mapping[str, str] = {
+    MEMBERS: placement_keys.MEMBER_CLUSTERS,
+    OBJECTS: placement_keys.PLACEMENT_OBJECTS,
+    HUB: placement_keys.HUB,
+}
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
 
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
@@ -185,7 +189,7 @@ class HubView:
         try:
             self.unreadable.pop(key, None)
             if stream == MEMBERS:
-                return self._take_member(key.removeprefix(keys.MEMBER_CLUSTERS), kv)
+                return self._take_member(key.removeprefix(placement_keys.MEMBER_CLUSTERS), kv)
             return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
         except Exception as error:  # whatever one value is, the others have to be taken
             if kv is not None:
@@ -198,19 +202,22 @@ class HubView:
     # --- objects ----------------------------------------------------------------------------------
 
     def _take_object(self, key: str, kv: KeyValue | None) -> list[HubChange]:
-        for prefix, scope in ((keys.CLUSTER_PLACEMENTS, "cluster"), (keys.NAMESPACED_PLACEMENTS, "ns")):
+        for prefix, scope in (
+            (placement_keys.CLUSTER_PLACEMENTS, "cluster"),
+            (placement_keys.NAMESPACED_PLACEMENTS, "ns"),
+        ):
             if key.startswith(prefix):
                 return self._take_placement(f"{scope}/{key.removeprefix(prefix)}", kv)
         name = key.rpartition("/")[2]
-        if key.startswith(keys.PLACEMENT_EVICTIONS):
+        if key.startswith(placement_keys.PLACEMENT_EVICTIONS):
             return self._take_eviction(name, kv)
-        if key.startswith(keys.PLACEMENT_BUDGETS):
+        if key.startswith(placement_keys.PLACEMENT_BUDGETS):
             put(self.budgets, name, budget_from_mapping(object_of(kv)) if kv is not None else None)
             return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
-        if key.startswith(keys.OVERRIDES):
+        if key.startswith(placement_keys.OVERRIDES):
             overrides = self.delivery.take_override(key, object_of(kv) if kv is not None else None)
             return [HubChange(delivered=True, overrides=overrides)]
-        if key.startswith((*keys.UPDATE_STRATEGIES, *keys.UPDATE_RUNS)):
+        if key.startswith((*placement_keys.UPDATE_STRATEGIES, *placement_keys.UPDATE_RUNS)):
             return self._runs_changed(self.update_runs.take_object(key, kv))
         return []
 
@@ -305,7 +312,7 @@ class HubView:
     # --- records ----------------------------------------------------------------------------------
 
     def _take_record(self, key: str, kv: KeyValue | None) -> list[HubChange]:
-        folder, _, rest = key.removeprefix(keys.HUB).partition("/")
+        folder, _, rest = key.removeprefix(placement_keys.HUB).partition("/")
         value = kv.value if kv is not None else None
         match folder:
             case "decisions":

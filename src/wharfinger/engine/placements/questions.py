@@ -27,7 +27,7 @@ from wharfinger.placement.evicting import Delivered, judge_eviction
 from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.question import PlacementStanding, Question
 from wharfinger.placement.settled import counting
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 DELETING = PolicyCondition(False, "PlacementDeleting", "the placement is being deleted, and nothing is chosen for it")
 EVICTIONS = 20
@@ -164,7 +164,7 @@ def _number(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDeci
 
 def _having_work(view: HubView, reference: str) -> set[str]:
     """Members that have a work, or something in its place that cannot be read."""
-    prefix = f"{keys.WORKS}{reference}/"
+    prefix = f"{placement_keys.WORKS}{reference}/"
     unreadable = {key.removeprefix(prefix) for key in view.unreadable if key.startswith(prefix)}
     return unreadable.union(view.works.get(reference, ()))
 

@@ -18,7 +18,7 @@ from wharfinger.model.contents import Override
 from wharfinger.model.delivery import DeliverySpec, MemberDelivery, RolloutStep, RolloutSteps, StepKind
 from wharfinger.model.placement import PlacementRef, PlacementType
 from wharfinger.placement import overriding, rolling
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 NO_ROLLOUT = RolloutRecord()
 LARGEST, MOST = 1024 * 1024, 8 * 1024 * 1024
@@ -281,7 +281,7 @@ def _only(steps: RolloutSteps, kinds: tuple[StepKind, ...]) -> tuple[RolloutStep
 def relied_on(view: HubView, reference: str, member: str) -> tuple[int, int, int]:
     """Mod revisions of a member's work, result and object; 0 = not there."""
     return (
-        view.mod_revision(keys.work(reference, member)),
-        view.mod_revision(keys.result(reference, member)),
-        view.mod_revision(keys.member_cluster(member)),
+        view.mod_revision(placement_keys.work(reference, member)),
+        view.mod_revision(placement_keys.result(reference, member)),
+        view.mod_revision(placement_keys.member_cluster(member)),
     )

@@ -10,7 +10,7 @@ from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, Rollout, relied_on, rollout_of
 from wharfinger.model.delivery import RolloutStep, StepKind
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 SETTLE = 15.0
 """Seconds from the first change of a selected object until all are looked at. KubeFleet's."""
@@ -48,9 +48,9 @@ def planned(view: HubView, contents: ContentsView, reference: str, clock: float)
         floor=steps.floor,
         ceiling=steps.ceiling,
         trouble=found.trouble,
-        decision=view.mod_revision(keys.decision(reference)),
-        rollout=view.mod_revision(keys.rollout(reference)),
-        losses=view.mod_revision(keys.losses(reference)),
+        decision=view.mod_revision(placement_keys.decision(reference)),
+        rollout=view.mod_revision(placement_keys.rollout(reference)),
+        losses=view.mod_revision(placement_keys.losses(reference)),
         seen=view.newest,
     )
 
@@ -98,8 +98,8 @@ def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> P
         work=work,
         result=told,
         object=obj,
-        agent=view.mod_revision(keys.member(step.member)) if step.free else 0,
-        status=view.mod_revision(keys.member_status(step.member)) if away else None,
+        agent=view.mod_revision(placement_keys.member(step.member)) if step.free else 0,
+        status=view.mod_revision(placement_keys.member_status(step.member)) if away else None,
     )
 
 

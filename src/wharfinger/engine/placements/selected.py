@@ -32,7 +32,7 @@ from wharfinger.placement.selecting import (
     place_of,
     selects,
 )
-from wharfinger.registry import keys
+from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import KeyValue, Store
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -68,7 +68,7 @@ async def read_selected(store: Store, placement: Mapping[str, Any], reference: s
     `placement` is its object. What is wrong with it or with a selected object is `Selected.trouble`. Raises what the
     store raises: `Compacted`, `Unavailable`.
     """
-    revision = revision or (await store.get(keys.placement(reference))).revision
+    revision = revision or (await store.get(placement_keys.placement(reference))).revision
     reading = _Reading(store, PlacementRef.parse(reference), revision)
     trouble = ""
     try:

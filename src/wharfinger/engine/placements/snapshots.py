@@ -31,7 +31,7 @@ from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests import documents
 from wharfinger.model.contents import ObjectId
 from wharfinger.placement.enveloping import is_envelope, opened
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, Operation, Put, Store
 
 PART = 1024 * 1024
@@ -47,7 +47,7 @@ FORGOTTEN = 40
 async def take(store: Store, view: HubView, request: TakeSnapshotInput, time: str) -> TakenSnapshot:
     """Look at what is selected now, and keep what is new. `time`: RFC 3339, UTC. May be called again."""
     reference = request.placement
-    read = await store.get(keys.placement(reference))
+    read = await store.get(placement_keys.placement(reference))
     if read.kv is None:
         return TakenSnapshot(outcome="gone")
     try:
@@ -58,7 +58,7 @@ async def take(store: Store, view: HubView, request: TakeSnapshotInput, time: st
         seen = StreamRevisions(objects=read.kv.mod_revision)
         return TakenSnapshot(outcome="gone", why=f"the placement cannot be read: {error}", seen=seen)
     selected = await read_selected(store, obj, reference, read.revision)
-    there = (await store.get(keys.rollout(reference))).kv
+    there = (await store.get(placement_keys.rollout(reference))).kv
     record = record_of(there)
     if (there.mod_revision if there is not None else 0) != request.rollout:
         if there is not None and (record.run_id, record.selected) == (request.run_id, request.selected):
@@ -107,7 +107,7 @@ async def _keep(
         revision=selected.revision,
         time=after.time,
     )
-    key = keys.snapshot(request.placement, newest + 1)
+    key = placement_keys.snapshot(request.placement, newest + 1)
     compares = [Compare(key, "create", 0)]
     compares += [await _kept(store, request, digest, raw) for digest, raw in parts.items()]
     after = after.model_copy(update={"snapshot": newest + 1})
@@ -122,7 +122,7 @@ async def read(store: Store, reference: str, snapshot: SnapshotRecord) -> list[d
     """The objects of a snapshot. Raises the store's errors, and `InvalidObject` when they are not what was kept."""
     found: list[dict[str, Any]] = []
     for digest in snapshot.parts:
-        kv = (await store.get(keys.contents(reference, digest))).kv
+        kv = (await store.get(placement_keys.contents(reference, digest))).kv
         if kv is None:
             raise InvalidObject(f"part {digest[:12]} of the snapshot is not there")
         inflater = zlib.decompressobj()
@@ -139,9 +139,13 @@ async def read(store: Store, reference: str, snapshot: SnapshotRecord) -> list[d
 async def forget(store: Store, request: ForgetContentsInput) -> ForgottenContents:
     """Remove all snapshots of a placement whose decision is emptied, the heads first. May be called again."""
     reference = request.placement
-    fence = Compare(keys.decision(reference), "mod", request.decision)
+    fence = Compare(placement_keys.decision(reference), "mod", request.decision)
     removed = revision = 0
-    for prefix in (keys.pin(reference), keys.snapshots_of(reference), keys.contents_of(reference)):
+    for prefix in (
+        placement_keys.pin(reference),
+        placement_keys.snapshots_of(reference),
+        placement_keys.contents_of(reference),
+    ):
         names = [kv.key async for page in store.list(prefix, page_size=20) for kv in page.items]
         names = [name for name in names if prefix.endswith("/") or name == prefix]
         for first in range(0, len(names), FORGOTTEN):
@@ -152,14 +156,14 @@ async def forget(store: Store, request: ForgetContentsInput) -> ForgottenContent
             if not answered.succeeded:
                 return ForgottenContents(outcome="contended", seen=shown(answered.reads))
             removed += len(batch)
-            if operations or not prefix.startswith(keys.CONTENTS):
+            if operations or not prefix.startswith(placement_keys.CONTENTS):
                 revision = answered.revision
     return ForgottenContents(outcome="forgotten", keys=removed, seen=_hub(revision))
 
 
 async def _unlooked(store: Store, reference: str) -> tuple[list[Compare], list[Operation]]:
     """To record that nothing is known to be looked at: a placement that is made again gets a snapshot at once."""
-    there = (await store.get(keys.rollout(reference))).kv
+    there = (await store.get(placement_keys.rollout(reference))).kv
     if there is None:
         return [], []
     record = record_of(there).model_copy(update={"selected": "", "trouble": ""})
@@ -194,7 +198,7 @@ async def _mended(
         if digest in parts:
             found.append(await _kept(store, request, digest, parts[digest]))
             continue
-        kv = (await store.get(keys.contents(request.placement, digest))).kv
+        kv = (await store.get(placement_keys.contents(request.placement, digest))).kv
         if kv is None:
             return None
         found.append(Compare(kv.key, "mod", kv.mod_revision))
@@ -206,11 +210,11 @@ async def _kept(store: Store, request: TakeSnapshotInput, digest: str, raw: byte
 
     Nothing is kept any more once the decision is another one: of a placement that goes, nothing would remove it.
     """
-    key = keys.contents(request.placement, digest)
+    key = placement_keys.contents(request.placement, digest)
     there = (await store.get(key)).kv
     if there is not None:  # deflating takes longer
         return Compare(key, "mod", there.mod_revision)
-    decision = Compare(keys.decision(request.placement), "mod", request.decision)
+    decision = Compare(placement_keys.decision(request.placement), "mod", request.decision)
     answered = await store.txn([Compare(key, "create", 0), decision], [Put(key, zlib.compress(raw, 6))], [Get(key)])
     if answered.succeeded:
         return Compare(key, "mod", answered.revision)
@@ -220,7 +224,7 @@ async def _kept(store: Store, request: TakeSnapshotInput, digest: str, raw: byte
 
 async def _known(store: Store, reference: str) -> dict[int, SnapshotRecord]:
     found: dict[int, SnapshotRecord] = {}
-    prefix = keys.snapshots_of(reference)
+    prefix = placement_keys.snapshots_of(reference)
     async for page in store.list(prefix):
         for kv in page.items:
             number = kv.key.removeprefix(prefix)
@@ -241,29 +245,29 @@ async def _forget_old(
     on no earlier wave writes a work.
     """
     reference = request.placement
-    pinned = (await store.get(keys.pin(reference))).kv
+    pinned = (await store.get(placement_keys.pin(reference))).kv
     seen = view.placements.get(reference)
     limit = seen.history_limit if seen is not None else HISTORY_LIMIT
     named = await _named(store, reference) | view.update_runs.named(reference) | {max(known)}
     named |= _number(PinRecord, pinned.value) if pinned is not None else set()
     old = [number for number in sorted(known)[:-limit] if number not in named]
     kept = {part for number, one in known.items() if number not in old for part in one.parts}
-    removed: list[Operation] = [Delete(keys.snapshot(reference, number)) for number in old]
-    prefix = keys.contents_of(reference)
+    removed: list[Operation] = [Delete(placement_keys.snapshot(reference, number)) for number in old]
+    prefix = placement_keys.contents_of(reference)
     async for page in store.list(prefix, page_size=20):
         removed += [Delete(kv.key) for kv in page.items if kv.key.removeprefix(prefix) not in kept]
     if removed:
-        same_pin = Compare(keys.pin(reference), "mod", pinned.mod_revision if pinned is not None else 0)
-        await store.txn([Compare(keys.rollout(reference), "mod", rollout), same_pin], removed[:FORGOTTEN])
+        same_pin = Compare(placement_keys.pin(reference), "mod", pinned.mod_revision if pinned is not None else 0)
+        await store.txn([Compare(placement_keys.rollout(reference), "mod", rollout), same_pin], removed[:FORGOTTEN])
 
 
 async def _named(store: Store, reference: str) -> set[int]:
     """Snapshots that a work or the plan of an update run names."""
     found: set[int] = set()
-    async for page in store.list(f"{keys.RUNS}{reference}/"):
+    async for page in store.list(f"{placement_keys.RUNS}{reference}/"):
         for kv in page.items:
             found |= _planned(kv.value) if kv.key.endswith(f"/{PLAN}") else set()
-    async for page in store.list(f"{keys.WORKS}{reference}/"):
+    async for page in store.list(f"{placement_keys.WORKS}{reference}/"):
         for kv in page.items:
             found |= _number(WorkRecord, kv.value)
     return found
@@ -303,13 +307,13 @@ async def _finish(
     compares: Sequence[Compare] = (),
     writes: Sequence[Operation] = (),
 ) -> TakenSnapshot:
-    key = keys.rollout(request.placement)
+    key = placement_keys.rollout(request.placement)
     conditions = [
         Compare(key, "mod", request.rollout),
-        Compare(keys.decision(request.placement), "mod", request.decision),
+        Compare(placement_keys.decision(request.placement), "mod", request.decision),
         *compares,
     ]
-    followed = [Get(one.key) for one in conditions if one.key.startswith(keys.HUB)]
+    followed = [Get(one.key) for one in conditions if one.key.startswith(placement_keys.HUB)]
     answered = await store.txn(conditions, [Put(key, after.to_bytes()), *writes], followed)
     if not answered.succeeded:
         return TakenSnapshot(outcome="contended", seen=shown(answered.reads))

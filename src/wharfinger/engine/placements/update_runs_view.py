@@ -27,7 +27,7 @@ from wharfinger.manifests.fields import mapping, text_map
 from wharfinger.manifests.update_runs import run_from_mapping, strategy_from_mapping
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunPhase, RunState, StagedStrategy, UpdateRun
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import KeyValue
 
 SUPERSEDES = "wharfinger.dev/supersedes"
@@ -93,7 +93,7 @@ class UpdateRunsView:
 
         An object that cannot be read stays as it was; one of another identity is not there.
         """
-        if key.startswith(keys.UPDATE_STRATEGIES):
+        if key.startswith(placement_keys.UPDATE_STRATEGIES):
             if kv is None:
                 self.strategies.pop(key, None)
             else:
@@ -143,7 +143,7 @@ class UpdateRunsView:
 
     def run(self, reference: str, name: str) -> SeenRun | None:
         """The run of that name, if it is about that placement."""
-        found = self.runs.get(keys.update_run(PlacementRef.parse(reference).namespace, name))
+        found = self.runs.get(placement_keys.update_run(PlacementRef.parse(reference).namespace, name))
         return found if found is not None and found.reference == reference else None
 
     def of(self, reference: str, name: str, identity: int) -> RunRecords:
@@ -152,7 +152,7 @@ class UpdateRunsView:
 
     def strategy_key(self, one: SeenRun) -> str:
         """The key of the strategy that a run follows."""
-        return keys.update_strategy(one.run.placement.namespace, one.run.strategy)
+        return placement_keys.update_strategy(one.run.placement.namespace, one.run.strategy)
 
     def lives(self, reference: str, holder: str) -> bool:
         """Whether that run, as `rollouts/<P>` names it, is there and is not over."""
@@ -186,7 +186,7 @@ class UpdateRunsView:
         """Placement, name and identity of runs whose object is gone and of which something is recorded."""
         for reference, of_it in self.records.items():
             for name, identity in of_it:
-                found = self.runs.get(keys.update_run(PlacementRef.parse(reference).namespace, name))
+                found = self.runs.get(placement_keys.update_run(PlacementRef.parse(reference).namespace, name))
                 if found is None or found.identity != identity:
                     yield reference, name, identity
 
@@ -203,7 +203,7 @@ def parsed(rest: str) -> tuple[str, str, int, str]:
 def _run_of(key: str, kv: KeyValue) -> SeenRun:
     obj: dict[str, Any] = dict(object_of(kv))
     metadata = mapping(obj, "metadata")
-    parts = key.removeprefix(keys.UPDATE_RUNS[1]).removeprefix(keys.UPDATE_RUNS[0]).split("/")
+    parts = key.removeprefix(placement_keys.UPDATE_RUNS[1]).removeprefix(placement_keys.UPDATE_RUNS[0]).split("/")
     obj["metadata"] = {**metadata, **({"namespace": parts[0]} if len(parts) > 1 else {})}
     return SeenRun(
         name=parts[-1],

@@ -33,7 +33,7 @@ from wharfinger.model.update_runs import (
 )
 from wharfinger.placement import rolling, staging
 from wharfinger.placement.stages import begin
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +270,8 @@ def planned_run(view: HubView, contents: ContentsView, request: PlanRunInput) ->
     elapsed = request.elapsed
     found = look(view, reference, name, identity, elapsed, contents=contents)
     run, step = view.update_runs.run(reference, name), found.step
-    decision, rollout = keys.decision(reference), keys.rollout(reference)
-    prefix = keys.run_records(reference, name, identity)
+    decision, rollout = placement_keys.decision(reference), placement_keys.rollout(reference)
+    prefix = placement_keys.run_records(reference, name, identity)
     base = PlannedRun.model_validate(
         {
             "action": found.action,
@@ -317,6 +317,6 @@ def _write(view: HubView, reference: str, one: MemberWrite) -> RunWrite:
         snapshot=one.wanted.snapshot,
         overrides=one.wanted.overrides,
         counter=max(counters) + 1,
-        work=view.mod_revision(keys.work(reference, one.name)),
-        object=view.mod_revision(keys.member_cluster(one.name)),
+        work=view.mod_revision(placement_keys.work(reference, one.name)),
+        object=view.mod_revision(placement_keys.member_cluster(one.name)),
     )

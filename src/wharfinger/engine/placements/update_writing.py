@@ -41,7 +41,7 @@ from wharfinger.engine.placements.update_plans import MadePlan, make_plan
 from wharfinger.engine.placements.works import AT_A_TIME, earlier, is_of, next_record, record_of, shown
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunState
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
 
@@ -59,7 +59,7 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
     if made.problem:
         return await _refuse(store, view, request, made.problem, time)
     reference = request.placement
-    plan, rollout = _key(request, PLAN), keys.rollout(reference)
+    plan, rollout = _key(request, PLAN), placement_keys.rollout(reference)
     there = (await store.get(rollout)).kv
     before = record_of(there)
     wave = next_record(before, request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
@@ -73,11 +73,11 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
             _same_life(request),
             Compare(plan, "create", 0),
             Compare(rollout, "mod", request.rollout),
-            Compare(keys.decision(reference), "mod", request.decision),
+            Compare(placement_keys.decision(reference), "mod", request.decision),
             Compare(
-                keys.snapshot(reference, request.snapshot),
+                placement_keys.snapshot(reference, request.snapshot),
                 "mod",
-                view.mod_revision(keys.snapshot(reference, request.snapshot)),
+                view.mod_revision(placement_keys.snapshot(reference, request.snapshot)),
             ),
         ],
         [Put(plan, value), Put(rollout, wave.to_bytes())],
@@ -101,7 +101,7 @@ async def _record(store: Store, view: HubView, request: BeginRunInput, made: Mad
     assert made.plan is not None, "checked by the caller"
     overrides = dict(made.overrides)
     for member, digest in made.previous.items():
-        kv = (await store.get(keys.work(request.placement, member))).kv if digest not in overrides else None
+        kv = (await store.get(placement_keys.work(request.placement, member))).kv if digest not in overrides else None
         work = WorkRecord.model_validate_json(kv.value) if kv is not None else None
         if work is not None and work.overrides == digest:
             overrides[digest] = work.resolved
@@ -122,7 +122,7 @@ async def _refuse(store: Store, view: HubView, request: BeginRunInput, problem: 
 
 async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRun:
     """Put progress and rewrite `rollouts/<P>`, or put how the run ended. May be called again."""
-    planned, rollout = request.planned, keys.rollout(request.placement)
+    planned, rollout = request.planned, placement_keys.rollout(request.placement)
     operations: list[Operation] = []
     if planned.ends is not None and planned.ends not in ("stopped", "planned"):
         end = {"outcome": planned.ends, "why": planned.why, "retries": planned.retries, "time": time}
@@ -143,11 +143,11 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
         [
             _same_life(request),
             Compare(rollout, "mod", planned.rollout),
-            Compare(keys.decision(request.placement), "mod", planned.decision),
+            Compare(placement_keys.decision(request.placement), "mod", planned.decision),
             Compare(_key(request, PROGRESS), "mod", planned.recorded),
         ],
         [Put(_key(request, PROGRESS), progress.to_bytes()), Put(rollout, wave.to_bytes()), *operations],
-        [Get(rollout), Get(keys.decision(request.placement)), Get(_key(request, PROGRESS))],
+        [Get(rollout), Get(placement_keys.decision(request.placement)), Get(_key(request, PROGRESS))],
     )
     if answered.succeeded:
         return _recorded(answered.revision)
@@ -199,16 +199,16 @@ async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> Wri
 async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRecord, step: RunWrite) -> tuple[str, int]:
     """Which key had moved, empty when it is written; and the revision of the answer."""
     reference = request.placement
-    key = keys.work(reference, step.member)
+    key = placement_keys.work(reference, step.member)
     found = (await store.get(key)).kv
     if (found.mod_revision if found is not None else 0) != step.work:
         return _is_written(key, found, step)
     compares = [
         _same_life(request),
-        Compare(keys.rollout(reference), "mod", request.rollout),
-        Compare(keys.decision(reference), "mod", request.decision),
+        Compare(placement_keys.rollout(reference), "mod", request.rollout),
+        Compare(placement_keys.decision(reference), "mod", request.decision),
         Compare(key, "mod", step.work),
-        Compare(keys.member_cluster(step.member), "mod", step.object),
+        Compare(placement_keys.member_cluster(step.member), "mod", step.object),
     ]
     work = _work(plan, step, found)
     if work is None:
@@ -253,7 +253,7 @@ def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRe
 async def approve(store: Store, request: ApproveRunInput, time: str) -> ApprovedRun:
     """Put an approval, once. May be called again."""
     given = request.approval
-    key = keys.run_approval(request.placement, request.run, request.identity, given.key)
+    key = placement_keys.run_approval(request.placement, request.run, request.identity, given.key)
     approval = RunApprovalRecord(who=given.who, why=given.why, time=time)
     answered = await store.txn(
         [_same_life(request), Compare(key, "create", 0)], [Put(key, approval.to_bytes())], [Get(key)]
@@ -274,11 +274,13 @@ async def approve(store: Store, request: ApproveRunInput, time: str) -> Approved
 
 
 def _key(request: RunRequest, what: str) -> str:
-    return f"{keys.run_records(request.placement, request.run, request.identity)}{what}"
+    return f"{placement_keys.run_records(request.placement, request.run, request.identity)}{what}"
 
 
 def _same_life(request: RunRequest) -> Compare:
     """The run's object is there, and was not made again."""
     return Compare(
-        keys.update_run(PlacementRef.parse(request.placement).namespace, request.run), "create", request.identity
+        placement_keys.update_run(PlacementRef.parse(request.placement).namespace, request.run),
+        "create",
+        request.identity,
     )

@@ -20,7 +20,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, changes_for, concerning, written
 from wharfinger.model.delivery import StepKind
 from wharfinger.placement import overriding
-from wharfinger.registry import keys
+from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 AT_A_TIME = 16
@@ -55,7 +55,7 @@ async def write(store: Store, view: HubView, request: WriteWorksInput, time: str
 
 async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple[int, int]:
     """Rewrite `rollouts/<P>`: its mod revision by this wave, 0 when others were first; and what must be seen then."""
-    key = keys.rollout(request.placement)
+    key = placement_keys.rollout(request.placement)
     found = (await store.get(key)).kv
     record = record_of(found)
     if found is not None and record.token == request.wave:
@@ -66,10 +66,10 @@ async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple
     answered = await store.txn(
         [
             Compare(key, "mod", request.rollout),
-            Compare(keys.decision(request.placement), "mod", request.decision),
+            Compare(placement_keys.decision(request.placement), "mod", request.decision),
         ],
         [Put(key, wave.to_bytes())],
-        [Get(key), Get(keys.decision(request.placement))],
+        [Get(key), Get(placement_keys.decision(request.placement))],
     )
     if answered.succeeded:
         return answered.revision, answered.revision
@@ -81,7 +81,7 @@ async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple
 
 def shown(found: Iterable[KeyValue | None]) -> StreamRevisions:
     """What must be seen for these values of keys of the hub to be seen; keys of other streams are left out."""
-    hub = (kv.mod_revision for kv in found if kv is not None and kv.key.startswith(keys.HUB))
+    hub = (kv.mod_revision for kv in found if kv is not None and kv.key.startswith(placement_keys.HUB))
     return StreamRevisions(hub=max(hub, default=0))
 
 
@@ -128,16 +128,16 @@ async def _write_one(
 ) -> tuple[str, int]:
     """Which key had moved, empty when it was written; and the revision of the answer."""
     reference = request.placement
-    key = keys.work(reference, step.member)
+    key = placement_keys.work(reference, step.member)
     compares = [
-        Compare(keys.rollout(reference), "mod", fence),
-        Compare(keys.decision(reference), "mod", request.decision),
+        Compare(placement_keys.rollout(reference), "mod", fence),
+        Compare(placement_keys.decision(reference), "mod", request.decision),
         Compare(key, "mod", step.work),
     ]
     operations: list[Operation]
     if step.kind is StepKind.DROP:
-        compares.append(Compare(keys.result(reference, step.member), "mod", step.result))
-        operations = [Delete(key), Delete(keys.result(reference, step.member))]
+        compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
+        operations = [Delete(key), Delete(placement_keys.result(reference, step.member))]
     else:
         before = (await store.get(key)).kv if step.work else None
         if (before.mod_revision if before is not None else 0) != step.work:
@@ -147,21 +147,25 @@ async def _write_one(
             return "overrides", 0
         operations = [Put(key, work.to_bytes())]
         if work.want == "present":
-            compares.append(Compare(keys.member_cluster(step.member), "mod", step.object))
+            compares.append(Compare(placement_keys.member_cluster(step.member), "mod", step.object))
         if step.free:
-            compares.append(Compare(keys.result(reference, step.member), "mod", step.result))
-            compares.append(Compare(keys.member(step.member), "mod", step.agent))
+            compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
+            compares.append(Compare(placement_keys.member(step.member), "mod", step.agent))
             if step.status is not None:
-                compares.append(Compare(keys.member_status(step.member), "mod", step.status))
+                compares.append(Compare(placement_keys.member_status(step.member), "mod", step.status))
         elif step.kind in (StepKind.UPDATE, StepKind.REMOVE):
-            compares.append(Compare(keys.losses(reference), "mod", request.losses))
+            compares.append(Compare(placement_keys.losses(reference), "mod", request.losses))
     answered = await store.txn(compares, operations, [Get(one.key) for one in compares])
     if answered.succeeded:
         return "", answered.revision
     found = dict(zip((one.key for one in compares), answered.reads, strict=True))
-    if found[keys.rollout(reference)] is not None and compares[0].holds(found[keys.rollout(reference)]):
+    if found[placement_keys.rollout(reference)] is not None and compares[0].holds(
+        found[placement_keys.rollout(reference)]
+    ):
         _, ours = _moved(key, found[key], step)
-        if ours and not (step.kind is StepKind.DROP and found[keys.result(reference, step.member)] is not None):
+        if ours and not (
+            step.kind is StepKind.DROP and found[placement_keys.result(reference, step.member)] is not None
+        ):
             return "", ours
     moved = next(one.key for one in compares if not one.holds(found[one.key]))
     return moved, shown(answered.reads).hub
