@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,3 +102,13 @@ def shell(outside: Shell, etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPat
     for pod in pods:
         own("delete", "pod", pod["metadata"]["name"], "-n", own.namespace)
     own("delete", "node", own.node()["metadata"]["name"], "--ignore-not-found")
+
+
+@pytest.fixture(autouse=True)
+def root_log() -> Iterator[None]:
+    """A command that runs in this process writes its log to a standard error that ends with the test."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
