@@ -14,6 +14,8 @@ from wharfinger.cli.main import command_line
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+MADE = ROOT / "docs" / "reference"
+"""Pages that are made from the code as the documents are built, which fails where a link to one leads nowhere."""
 PATH = re.compile(r"`((?:src/wharfinger|tests|workflows|activities|benchmarks|examples|deploy|docs)/[\w./-]+)`")
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:^\$ |`)wharfinger ([a-z][a-z-]*)(?: ([a-z][a-z-]+))?", flags=re.M)
@@ -25,7 +27,8 @@ def test_named_files_exist(document: Path) -> None:
     linked = [document.parent / target for target in LINK.findall(text)]
     named = [ROOT / name for name in PATH.findall(text)]
 
-    assert [str(path) for path in linked + named if not path.exists()] == []
+    missing = [path for path in linked + named if not path.exists()]
+    assert [str(path) for path in missing if path.parent != MADE] == []
 
 
 @pytest.fixture(scope="module")
