@@ -33,6 +33,7 @@ from wharfinger.serving.server import Server
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.upstream.client import Upstream
+from wharfinger.upstream.transport import HttpUpstream
 from wharfinger.worker import Worker, configuration_of, own_grant
 from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.membership import Membership, place_of, registered_while
@@ -139,16 +140,17 @@ class _WorkerProcess:
         await worker.run(self._stop)
         return self._code()
 
-    async def _serve(self, serving: ServingOptions | None, content: Content, api: Upstream | None) -> Server:
+    async def _serve(self, serving: ServingOptions | None, content: Content, api: HttpUpstream | None) -> Server:
         """Begin to serve the pages; those of kube-scheduler have the cluster decide about callers."""
         options = serving
         if options is None:
             options = of_process(self._settings.bind_address, self._settings.health_port)
-        reviewer = api
-        if self._pages is not None and api is not None:
-            self._pages.fill(content)
-            reviewer = self._pages.reviewer(api)
+        reviewer: HttpUpstream | None = None
+        if api is not None:
+            reviewer = (self._pages or KubePages()).reviewer(api, self._metrics)
             self._stack.push_async_callback(reviewer.close)
+        if self._pages is not None:
+            self._pages.fill(content)
         health = Server(options, content, upstream=reviewer)
         await health.start()
         self._stack.push_async_callback(health.stop)

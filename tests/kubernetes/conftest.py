@@ -29,7 +29,9 @@ def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes
 
 @pytest.fixture
 def site(shared_site: KubernetesSite) -> KubernetesSite:
-    """The shared one, without nodes and pods."""
+    """The shared one, without nodes and pods; up again, should a test that failed have left it otherwise."""
+    if shared_site.api.process is None:
+        shared_site.api.start()
     shared_site.clear()
     return shared_site
 

@@ -51,10 +51,12 @@ def until_settled(
         )
         wait_until(lambda each=installation: unlike(each) == [], 20, f"copies of {installation.cluster} are right")
     until_seen(site, history)
-    assert problems(history.events, room, alone=alone) == []
+    wrong = problems(history.events, room, alone=alone)
+    assert not wrong, wrong
     for installation in installations:
         audited(installation)
-        assert [mistake for worker in installation.workers for mistake in mistakes(worker.said)] == []
+        tracebacks = [mistake for worker in installation.workers for mistake in mistakes(worker.said)]
+        assert not tracebacks, tracebacks
 
 
 def until_seen(site: KubernetesSite, history: PodHistory) -> None:
@@ -96,7 +98,7 @@ def audited(installation: Installation) -> None:
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
     found = json.loads(answer.stdout)
-    assert (found["clean"], found["differences"], found["oldPromises"]) == (True, [], [])
+    assert (found["clean"], found["differences"], found["oldPromises"]) == (True, [], []), found
 
 
 def _state(site: KubernetesSite, installations: Sequence[Installation]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
 from tests.integration.worker_process import WorkerProcess
 from tests.kubernetes.judge import CPU_OF_POD, thousandths
+from tests.kubernetes.objects import NAMESPACE, Request, creating, deleting, labelling, node, pod
 from tests.registry.etcd_process import EtcdProcess
 from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.dev import binaries
@@ -33,11 +34,9 @@ from wharfinger.dev.temporal import TemporalServer
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.registry import keys
 from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiAnswer
 from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream
 
-NAMESPACE = "default"
 NODES = 20
 PODS_PER_NODE = 15
 ALL = NODES * PODS_PER_NODE
@@ -50,7 +49,6 @@ MANY = 100
 """Of requests that are repeated while the API server is away, a tenth of a second each."""
 
 _numbers = itertools.count()
-Request = Callable[[HttpUpstream], Coroutine[Any, Any, ApiAnswer]]
 
 
 class KubernetesSite:
@@ -85,12 +83,12 @@ class KubernetesSite:
         self.api.request("DELETE", LEASE)
         for resource, namespace in ((client.PODS, NAMESPACE), (client.NODES, "")):
             names = [one["metadata"]["name"] for one in self.listed(resource)]
-            self.send(_deleting(resource, name, namespace) for name in names)
+            self.send(deleting(resource, name, namespace) for name in names)
 
     def create_nodes(self, count: int = NODES, cpu: str = f"{PODS_PER_NODE * CPU_OF_POD}m") -> dict[str, int]:
         """Ready nodes; thousandths of a CPU that each has."""
         bodies = [node(f"n{number:02}", cpu) for number in range(count)]
-        self.send(_creating(client.NODES, body) for body in bodies)
+        self.send(creating(client.NODES, body) for body in bodies)
         return {str(body["metadata"]["name"]): thousandths(cpu) for body in bodies}
 
     def create_pods(
@@ -102,16 +100,16 @@ class KubernetesSite:
         labels: Mapping[str, str] | None = None,
     ) -> None:
         """Pods with one container, all at once. `scheduler`: whose they are; empty = the default one's."""
-        self.send(_creating(client.PODS, pod(name, cpu, scheduler, labels or {})) for name in names)
+        self.send(creating(client.PODS, pod(name, cpu, scheduler, labels or {})) for name in names)
 
     def label_nodes(self, names: Iterable[str], **labels: str) -> None:
         """Give nodes labels, which change nothing for any pod."""
         patch = {"metadata": {"labels": labels}}
-        self.send(_labelling(name, patch) for name in names)
+        self.send(labelling(name, patch) for name in names)
 
     def delete_pods(self, names: Iterable[str]) -> None:
         """Without grace: nothing runs them."""
-        self.send(_deleting(client.PODS, name, NAMESPACE) for name in names)
+        self.send(deleting(client.PODS, name, NAMESPACE) for name in names)
 
     def listed(self, resource: client.ApiResource) -> list[dict[str, Any]]:
         """All objects of a kind, by a consistent list."""
@@ -294,35 +292,3 @@ def _is_stopped(task: Path) -> bool:
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
     except FileNotFoundError:  # it ended meanwhile
         return True
-
-
-def names(kind: str, count: int, first: int = 0) -> list[str]:
-    """`web-000`, `web-001`, ..."""
-    return [f"{kind}-{number:03}" for number in range(first, first + count)]
-
-
-def node(name: str, cpu: str) -> dict[str, Any]:
-    room = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
-    conditions = [{"type": "Ready", "status": "True"}]
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-    return {"metadata": metadata, "status": {"allocatable": room, "capacity": room, "conditions": conditions}}
-
-
-def pod(name: str, cpu: str, scheduler: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "namespace": NAMESPACE, "labels": dict(labels)}
-    whose = {"schedulerName": scheduler} if scheduler else {}
-    return {"metadata": metadata, "spec": {"containers": [container], **whose}}
-
-
-def _creating(resource: client.ApiResource, body: dict[str, Any]) -> Request:
-    namespace = NAMESPACE if resource.namespaced else ""
-    return lambda api: api.create(resource, body, namespace=namespace)
-
-
-def _labelling(name: str, patch: dict[str, Any]) -> Request:
-    return lambda api: api.patch(client.NODES, name, patch)
-
-
-def _deleting(resource: client.ApiResource, name: str, namespace: str) -> Request:
-    return lambda api: api.delete(resource, name, namespace=namespace, grace_seconds=0)

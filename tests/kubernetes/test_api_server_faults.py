@@ -13,8 +13,9 @@ import pytest
 
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory, binds
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
-from tests.kubernetes.site import ALL, LEASE, Installation, KubernetesSite, names
+from tests.kubernetes.site import ALL, LEASE, Installation, KubernetesSite
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -33,7 +34,7 @@ def test_binds_are_as_promised_when_the_api_server_is_killed(
     promised: dict[str, str] = {}
 
     for share in (0.1, 0.4):
-        wait_until(lambda least=share * ALL: _goes_on(installation, history, least), 60, "binds go on", every=0.005)
+        wait_until(lambda least=share * ALL: _goes_on(installation, history, least), 60, "binds go on", every=0.02)
         site.api.kill()
         promised |= {name: one["node"] for name, one in installation.promises().items()}
         site.api.start()
@@ -61,7 +62,7 @@ def test_right_to_bind_ends_before_the_lease_when_the_api_is_away(
     renewed = datetime.fromisoformat(site.api.request("GET", LEASE).body["spec"]["renewTime"]).timestamp()
     site.api.pause()
     try:
-        wait_until(lambda: not installation.may_bind(), 20, "the right to bind has ended", every=0.02)
+        wait_until(lambda: not installation.may_bind(), 20, "the right to bind has ended", every=0.05)
         assert time.time() - renewed < LEASE_DURATION
         assert holder.wait_exit(20) == 1
         assert "leader election lost" in holder.said
@@ -69,6 +70,6 @@ def test_right_to_bind_ends_before_the_lease_when_the_api_is_away(
         site.api.resume()
     site.create_pods(names("after", 40))
 
-    wait_until(installation.may_bind, 60, "another worker has the Lease", every=0.02)
+    wait_until(installation.may_bind, 60, "another worker has the Lease", every=0.05)
     until_settled(site, [installation], history, room)
     assert installation.until_importer() is not holder

@@ -10,8 +10,9 @@ import pytest
 
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
-from tests.kubernetes.site import ALL, Installation, KubernetesSite, names
+from tests.kubernetes.site import ALL, Installation, KubernetesSite
 from tests.upstream import api_server_process
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
@@ -35,7 +36,7 @@ def test_all_are_bound_after_everything_was_killed_in_a_flood(
     """Workers start first: they wait for the servers, which come one after the other."""
     site.create_pods(names("web", ALL))
     installation.start_workers(2, qps=SLOW)
-    wait_until(lambda: site.bound() >= 60, 60, "a part is bound", every=0.02)
+    wait_until(lambda: site.bound() >= 60, 60, "a part is bound", every=0.05)
     assert len(installation.promises()) > 30
 
     site.api.kill_all()

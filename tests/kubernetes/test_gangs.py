@@ -9,8 +9,9 @@ import pytest
 
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
-from tests.kubernetes.site import Installation, KubernetesSite, names
+from tests.kubernetes.site import Installation, KubernetesSite
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -30,7 +31,7 @@ def begin_gang(site: KubernetesSite, installation: Installation) -> str:
     for number in range(TRIES):
         kind = f"gang{number}"
         site.create_pods(names(kind, MEMBERS), labels=labels_of(kind))
-        wait_until(lambda: len(site.unbound()) < MEMBERS, 40, "the API binds the first", every=0.005)
+        wait_until(lambda: len(site.unbound()) < MEMBERS, 40, "the API binds the first", every=0.02)
         if len(site.unbound()) >= 3:
             return kind
         wait_until(lambda: site.unbound() == [], 60, "the gang is bound")

@@ -11,8 +11,9 @@ import pytest
 
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
-from tests.kubernetes.site import ALL, Installation, KubernetesSite, names
+from tests.kubernetes.site import ALL, Installation, KubernetesSite
 from tests.patience import patient
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
@@ -29,7 +30,7 @@ def test_promises_of_killed_workers_are_kept(
     """All workers are killed with binds committed that were not sent; their successors sweep them."""
     site.create_pods(names("web", ALL))
     installation.start_workers(2, qps=SLOW)
-    wait_until(lambda: len(installation.promised_and_unbound()) > 30, 60, "many are promised", every=0.01)
+    wait_until(lambda: len(installation.promised_and_unbound()) > 30, 60, "many are promised", every=0.05)
 
     installation.kill_workers()
 
@@ -45,7 +46,7 @@ def test_promises_of_killed_workers_are_kept(
 def test_one_worker_after_the_other_is_killed_in_a_flood(
     site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory
 ) -> None:
-    installation.start_workers(2, qps=SLOW)
+    installation.start_workers(2, qps=SLOW * 2)
     site.create_pods(names("web", ALL))
 
     for share in (0.15, 0.35, 0.55):

@@ -14,14 +14,11 @@ import pytest
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory, turns
 from tests.kubernetes.kube_scheduler_process import KubeSchedulerProcess, missing_scheduler
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
-from tests.kubernetes.site import ALL, Installation, KubernetesSite, names, resume, stop
+from tests.kubernetes.site import ALL, Installation, KubernetesSite, resume, stop
 
-pytestmark = [
-    pytest.mark.servers,
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(bool(missing_scheduler()), reason=missing_scheduler() or "built"),
-]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 EQUAL = 40.0
 """Binds a second of each of two rivals."""
@@ -30,6 +27,8 @@ EQUAL = 40.0
 @pytest.fixture
 def schedulers(tmp_path: Path) -> Iterator[list[KubeSchedulerProcess]]:
     """What a test starts is put here, and killed at its end."""
+    if reason := missing_scheduler():
+        pytest.skip(reason)
     started: list[KubeSchedulerProcess] = []
     try:
         yield started
@@ -51,7 +50,7 @@ def test_each_pod_is_bound_once_beside_a_rival(
     installation.start_workers(2, "--no-leader-elect", qps=EQUAL / 3)
     rival = KubeSchedulerProcess(site.api, tmp_path / "rival", elect=False, qps=EQUAL)
     schedulers.append(rival)
-    wait_until(lambda: len(installation.promised_and_unbound()) > 60, 60, "many are promised", every=0.02)
+    wait_until(lambda: len(installation.promised_and_unbound()) > 60, 60, "many are promised", every=0.05)
     rival.start_and_wait()
     site.create_pods(names("later", 60))
 
@@ -61,7 +60,7 @@ def test_each_pod_is_bound_once_beside_a_rival(
         promised.update(installation.promised_and_unbound())
         return site.unbound() == []
 
-    wait_until(over, 60, "all are bound by one of them", every=0.01)
+    wait_until(over, 60, "all are bound by one of them", every=0.05)
     until_settled(site, [installation], history, room, alone=False)
     lost = [name for name in promised if not history.now[name].attempt]
     assert lost
@@ -79,7 +78,7 @@ def test_one_lease_lets_one_of_two_installations_bind(
         wait_until(installation.may_bind, 30, "the first holds the Lease")
         second.start_worker()
         site.create_pods(names("early", 120))
-        wait_until(lambda: site.bound() >= 40, 60, "the first binds", every=0.02)
+        wait_until(lambda: site.bound() >= 40, 60, "the first binds", every=0.05)
         assert not second.may_bind()
 
         installation.kill_workers()
@@ -111,7 +110,7 @@ def test_standby_takes_over_from_stopped_workers_and_gives_back(
     schedulers.append(standby)
     standby.start_and_wait()
     site.create_pods(names("first", 100))
-    wait_until(lambda: site.bound() >= 30, 60, "wharfinger binds", every=0.02)
+    wait_until(lambda: site.bound() >= 30, 60, "wharfinger binds", every=0.05)
 
     for worker in workers:
         stop(worker)

@@ -14,8 +14,9 @@ import pytest
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
 from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.objects import names
 from tests.kubernetes.settled import unlike, until_settled
-from tests.kubernetes.site import ALL, Installation, KubernetesSite, names, resume, stop
+from tests.kubernetes.site import ALL, Installation, KubernetesSite, resume, stop
 from wharfinger.process.upstream import COPIED_KINDS
 from wharfinger.registry import keys
 
@@ -36,15 +37,15 @@ def test_late_posts_bind_nothing_whose_room_was_given_away(
     given_away: set[str] = set()
 
     for turn in range(STOPS):
-        wait_until(lambda least=20 + 30 * turn: site.bound() >= least, 60, "the flood goes on", every=0.02)
+        wait_until(lambda least=20 + 30 * turn: site.bound() >= least, 60, "the flood goes on", every=0.05)
         stopped = installation.others(installation.until_importer())[0]
-        wait_until(lambda: rng.random() < 0.3, 10, "a moment has come", every=0.02)
+        wait_until(lambda: rng.random() < 0.3, 10, "a moment has come", every=0.05)
         stop(stopped)
         promised = installation.promised_and_unbound()[:15]
         uids = {name: history.now[name].uid for name in promised if name in history.now}
         site.delete_pods(promised)
         site.create_pods(promised)
-        wait_until(lambda uids=uids: not _promised(installation, uids), 20, "their room is free", every=0.02)
+        wait_until(lambda uids=uids: not _promised(installation, uids), 20, "their room is free", every=0.05)
         given_away.update(promised)
         resume(stopped)
 

@@ -93,6 +93,15 @@ def test_a_whole_copy_keeps_all_but_managed_fields() -> None:
     assert "managedFields" not in copied["metadata"]
 
 
+@pytest.mark.parametrize("plural", sorted(COPIED.keys() - {"pods", "nodes", "podgroups"}))
+def test_only_copies_of_pods_and_nodes_can_be_whole(plural: str) -> None:
+    obj = {"metadata": pod()["metadata"], "spec": {"selector": {"app": "web"}, "template": {"spec": pod()["spec"]}}}
+    copied = copy_of(obj, plural, whole=True)
+    assert copied == copy_of(obj, plural)
+    if plural not in ("persistentvolumeclaims", "csinodes"):  # whose specifications are kept as they are
+        assert b"secret" not in copied
+
+
 def test_a_node_that_offers_nothing_yet_is_no_mistake() -> None:
     copied = copy_of({"metadata": {"name": "n", "resourceVersion": "3"}}, "nodes")
     assert decode_node(copied).allocatable.get("cpu", 0) == 0

@@ -39,6 +39,7 @@ class Reviews:
         """User, path and verb."""
         self.asked: list[Object] = []
         self.away = False
+        self.away_because = "connection refused"
         self.code = 201
         self.published: Mapping[str, str] | None = None
         """Data of the ConfigMap with the authorities of clients."""
@@ -50,7 +51,7 @@ class Reviews:
     async def create(self, resource: ApiResource, body: Object, **_: Any) -> ApiAnswer:
         self.asked.append(body)
         if self.away:
-            raise UpstreamUnavailable("connection refused")
+            raise UpstreamUnavailable(self.away_because)
         if self.code != 201:
             return ApiAnswer(self.code, reason="Forbidden", message=f"may not create {resource.plural}")
         spec = body["spec"]

@@ -227,6 +227,19 @@ async def test_without_a_cluster_a_reviewed_token_is_unknown() -> None:
         assert (await get(server, "/metrics", tls=trusting(), headers=bearer(TOKEN)))[0] == 401
 
 
+async def test_no_log_line_has_a_token_that_an_error_repeats(caplog: pytest.LogCaptureFixture) -> None:
+    token = "a-token-of-some-length-" + "x" * 900
+    reviews = Reviews()
+    reviews.away = True
+    reviews.away_because = f"POST /tokenreviews: code 502: cannot pass on {token[:200]} ..."
+
+    async with serving(secure(), upstream=reviews.upstream) as server:
+        assert (await get(server, "/metrics", tls=trusting(), headers=bearer(token)))[0] == 503
+
+    assert "token_review_failed" in caplog.text
+    assert "a-token-of-some" not in caplog.text
+
+
 async def test_no_log_line_has_a_token(tokens: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     reviews = Reviews()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving.serving import Hand
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.serving.review_cache import MOST_REQUESTS, KeyedHash, ReviewCache
+from wharfinger.serving.review_cache import MOST_REQUESTS, MOST_WAITING, KeyedHash, ReviewCache
 
 
 class Asked:
@@ -71,6 +71,25 @@ async def test_requests_under_way_are_bounded() -> None:
 
     assert asked.most_at_once == MOST_REQUESTS
     assert asked.times == 50
+
+
+async def test_requests_of_callers_that_left_are_bounded() -> None:
+    cache, asked = ReviewCache[int](Hand()), Asked()
+    for number in range(MOST_WAITING):
+        caller = asyncio.create_task(cache.get(bytes([number]), asked))
+        await asyncio.sleep(0)
+        caller.cancel()
+
+    refused = asyncio.create_task(cache.get(b"one more", asked))
+    await asyncio.sleep(0)
+    assert refused.done()
+    with pytest.raises(UpstreamUnavailable, match="wait"):
+        await refused
+    known = asyncio.create_task(cache.get(bytes([0]), asked))  # who asks the same as others waits with them
+    asked.may_answer.set()
+    assert await known
+    await cache.get(bytes([MOST_WAITING - 1]), asked)
+    assert await cache.get(b"one more", asked) == MOST_WAITING + 1
 
 
 async def test_oldest_answer_gives_way() -> None:

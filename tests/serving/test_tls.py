@@ -8,6 +8,7 @@ import os
 import shutil
 import ssl
 import stat
+import tempfile
 from pathlib import Path
 
 import aiohttp
@@ -202,6 +203,24 @@ async def test_published_authorities_count_once_they_are_known(tmp_path: Path) -
         with pytest.raises(UsageError, match="no certificates, as PEM"):
             server.trust("nonsense")
         assert await codes(server) == [200, 200]
+
+
+async def test_published_authorities_may_have_notes_in_any_script(tmp_path: Path) -> None:
+    published = Authority(tmp_path, "published")
+    client = trusting(showing=published.sign("alice"))
+    options = ServingOptions(tls=TlsOptions(), authorization=AuthorizationOptions(any_certificate=True))
+
+    async with serving(options) as server:
+        with pytest.raises(UsageError, match="no certificates, as PEM"):
+            server.trust("T\u00fcrk: nothing else")
+        server.trust(f"# T\u00fcrk\n{published.pem.read_text()}")
+        assert (await get(server, "/metrics", tls=client))[0] == 200
+
+
+async def test_self_signed_certificate_needs_no_folder_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    async with serving(over(TlsOptions())) as server:
+        assert (await get(server, "/livez", tls=trusting()))[0] == 200
 
 
 async def test_older_tls_than_the_options_say_is_refused() -> None:

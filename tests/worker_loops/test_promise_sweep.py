@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ import pytest
 from tests.engine.upstream.api_and_store import POD, Between
 from tests.virtual_time import VirtualTime
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.adopting import present
 from wharfinger.informer.changes import Changes
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.registry import keys
+from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep
 
@@ -54,12 +58,12 @@ class Swept(Between):
             every=0.0,
         )
 
-    async def see(self, name: str = "a", *, copied: bool = True) -> None:
+    async def see(self, name: str = "a", *, copied: bool = True, group: str = "") -> None:
         """The watch shows what etcd has of the promise."""
         key = PodKey("default", name)
         promise = await self.promise(key)
         if copied:
-            self.cache.set_pod(Pod("default", name, f"uid-{name}", create_revision=1))
+            self.cache.set_pod(Pod("default", name, f"uid-{name}", create_revision=1, group=group))
         if promise is None:
             self.side.promises.pop(key, None)
         else:
@@ -97,9 +101,26 @@ async def test_a_promise_that_changes_is_left_alone_again(swept: Swept) -> None:
     await swept.promised()
     await swept.see()
     await swept.wait(AFTER - 1)
+    promise = await swept.promise()
+    assert promise is not None
+    await swept.store.put(keys.promise(*POD), upstream_records.stored(replace(promise, asked=True)))
     await swept.see()
     await swept.wait(AFTER - 1)
     assert swept.bound() == ""
+
+
+async def test_edits_of_the_pod_do_not_put_its_promise_off(swept: Swept) -> None:
+    """Something writes an annotation every ten seconds, and nobody else sends it."""
+    await swept.promised()
+    await swept.see()
+    for beat in range(2):
+        await swept.wait(AFTER - 5)
+        pod: Any = swept.api.find(PODS, "a")
+        swept.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": {"beat": str(beat)}}})
+        await swept.adopter.adopt(present("pods", swept.api.find(PODS, "a") or {}))
+        await swept.see()
+    await swept.wait(0)
+    assert swept.bound() == "n1"
 
 
 async def test_only_the_owner_of_the_pod_sends(swept: Swept) -> None:
@@ -204,3 +225,42 @@ async def test_the_sweep_looks_again_after_an_error(swept: Swept, monkeypatch: p
     with suppress(asyncio.CancelledError):
         await task
     assert swept.bound() == "n1"
+
+
+def binds(swept: Swept, *, dry: bool) -> list[str]:
+    return sorted(one.name for one in swept.api.requests if one.subresource == "binding" and one.dry_run is dry)
+
+
+async def test_a_gang_is_rehearsed_once_and_then_completed(swept: Swept) -> None:
+    """Also where one of its binds fails: the others are there, so it must not be given up for a refused dry run."""
+    for name in ("a", "b", "c"):
+        await swept.promised(name)
+        await swept.see(name, group="web")
+
+    def cut(request: MemoryRequest) -> None:
+        if request.subresource == "binding" and not request.dry_run:
+            swept.api.faults.disconnect(None, subresource="binding", name="b")
+
+    swept.api.before_request = cut
+    await swept.wait(AFTER)
+    assert binds(swept, dry=True) == ["a", "b", "c"]
+    assert [swept.bound(name) for name in ("a", "b", "c")] == ["n1", "", "n1"]
+    swept.api.before_request = None
+    swept.api.faults.clear()
+    for name in ("a", "b", "c"):
+        await swept.adopter.adopt(present("pods", swept.api.find(PODS, name) or {}))
+        await swept.see(name, group="web")
+    await swept.wait(2)
+    assert binds(swept, dry=True) == ["a", "b", "c"]
+    assert swept.bound("b") == "n1"
+
+
+async def test_a_refused_member_gives_up_its_own_group_alone(swept: Swept) -> None:
+    """One attempt may have bound pods of several groups, and of none."""
+    for name, group in (("a", "web"), ("b", "web"), ("c", "")):
+        await swept.promised(name)
+        await swept.see(name, group=group)
+    swept.api.faults.refuse(403, "denied", subresource="binding", name="b", times=None)
+    await swept.wait(AFTER)
+    assert [swept.bound(name) for name in ("a", "b", "c")] == ["", "", "n1"]
+    assert [await swept.promise(PodKey("default", name)) for name in ("a", "b")] == [None, None]

@@ -29,6 +29,8 @@ Kept = Mapping[str, "Kept | None"]
 
 ANNOTATIONS = frozenset({ATTEMPT_ANNOTATION, TOPOLOGY_KEY_ANNOTATION, MIRROR_ANNOTATION})
 """Annotations that mean something here."""
+SENT_TO_EXTENDERS = frozenset({"pods", "nodes"})
+"""Kinds whose copies can be whole. Others never are: templates of ReplicaSets have the environment of their pods."""
 _CONDITIONS = frozenset({POD_SCHEDULED, DISRUPTION_TARGET})
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _META: Kept = {
@@ -206,9 +208,10 @@ class StateOfCopy(NamedTuple):
 
 
 def copy_of(obj: Mapping[str, Any], plural: str, *, whole: bool = False) -> bytes:
-    """The copy of an object as the API prints it. `whole`: with all its fields but those of `kubectl apply`'s own."""
+    """The copy of an object as the API prints it. `whole`: of pods and nodes all fields but `managedFields`."""
     kind = COPIED[plural]
-    copied = _whole(obj) if whole or kind.kept is None else _kept(obj, kind.kept)
+    kept = None if whole and plural in SENT_TO_EXTENDERS else kind.kept
+    copied = _whole(obj) if kept is None else _kept(obj, kept)
     named = {"apiVersion": kind.api_version, "kind": kind.kind} if kind.api_version else {"kind": kind.kind}
     if plural == "pods":
         _leave_conditions(copied)

@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
+from wharfinger.process.upstream import open_upstream
 from wharfinger.registry.store import Store
 from wharfinger.serving.cluster_authorities import client_authorities
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.pod_resources import stored_amounts
 from wharfinger.serving.server import Server
+from wharfinger.settings import UpstreamSettings
+from wharfinger.telemetry import Metrics
 from wharfinger.upstream.client import Upstream
-from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream
 
 log = logging.getLogger(__name__)
 
+REVIEWS, REVIEWS_AT_ONCE = 50.0, 100
+"""Requests a second about callers, and how many may go at once."""
 LOOK_EVERY, LOOK_AGAIN = 600.0, 30.0
 """Seconds between two looks at the cluster's authorities, once they were found, and before."""
 
@@ -41,9 +45,15 @@ class KubePages:
     needs_client_ca: bool = False
     """Whether the process must not start without it."""
 
-    def reviewer(self, api: Upstream) -> Upstream:
-        """Who is asked about callers. Raises `ConfigurationError`."""
-        return HttpUpstream(read_access(self.reviewing)) if self.reviewing is not None else api
+    def reviewer(self, api: HttpUpstream, metrics: Metrics | None = None) -> HttpUpstream:
+        """Who is asked about callers; the caller closes it. Raises `ConfigurationError`.
+
+        Its rate is its own: anybody can have credentials reviewed, and none of that may delay a bind.
+        """
+        if self.reviewing is None:
+            return api.beside(REVIEWS, REVIEWS_AT_ONCE)
+        settings = UpstreamSettings(kubeconfig=self.reviewing, qps=REVIEWS, burst=REVIEWS_AT_ONCE)
+        return open_upstream(settings, metrics)
 
     def fill(self, content: Content) -> None:
         """The pages that need no cluster; `healthz` has no checks of its own, since nothing here is a watchdog."""

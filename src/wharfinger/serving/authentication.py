@@ -25,6 +25,8 @@ from wharfinger.upstream.client import TOKEN_REVIEWS, Upstream
 log = logging.getLogger(__name__)
 
 AUTHENTICATED = "system:authenticated"
+TELLTALE = 16
+"""Characters at the beginning of a token by which a text is known to have some of it."""
 UNREVIEWED = "the API server did not review the credentials: try again"
 
 
@@ -140,7 +142,10 @@ class Authenticator:
         try:
             return await self._cache.get(self._hash(token), lambda: self._review(upstream, token))
         except UpstreamError as error:
-            log.warning("token_review_failed error=%r", str(error))
+            said = str(error)
+            if token[:TELLTALE] in said:  # who answers with an error may repeat what was sent, cut anywhere
+                said = "the answer repeats the token"
+            log.warning("token_review_failed error=%r", said)
             return Barred(503, "ServiceUnavailable", UNREVIEWED)
 
     def _named_by(self, certificate: Mapping[str, Any]) -> Caller | None:

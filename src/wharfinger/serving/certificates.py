@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wharfinger.errors import UsageError
+from wharfinger.upstream.certificates import blocks
+from wharfinger.upstream.key_files import load_pair
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -99,13 +101,8 @@ def _replace(path: Path, text: bytes, mode: int) -> None:
 
 
 def load_into(context: ssl.SSLContext, made: Pem) -> None:
-    """Serve with a pair that lies in no file; `ssl` reads files only, so it lies in one for a moment."""
-    with tempfile.TemporaryDirectory(prefix="wharfinger-") as folder:
-        cert, key = Path(folder, "cert"), Path(folder, "key")
-        cert.write_bytes(made.cert)
-        key.touch(mode=0o600)
-        key.write_bytes(made.key)
-        context.load_cert_chain(cert, key)
+    """Serve with a pair that lies in no file: no disk gets the key, and none that can be written is needed."""
+    load_pair(context, made.cert, made.key)
 
 
 def load_files(context: ssl.SSLContext, cert: Path, key: Path, options: tuple[str, str]) -> None:
@@ -135,8 +132,10 @@ def load_authorities(context: ssl.SSLContext, path: Path) -> None:
 def load_published(context: ssl.SSLContext, authorities: str) -> None:
     """The same with authorities as PEM text (`cluster_authorities.py`). Raises `UsageError`."""
     try:
-        context.load_verify_locations(cadata=authorities)
-    except ssl.SSLError as error:
+        context.load_verify_locations(
+            cadata="\n".join(blocks(authorities.encode()))
+        )  # notes between may be in any script
+    except (ssl.SSLError, ValueError) as error:
         raise UsageError("the client authorities that the cluster publishes are no certificates, as PEM") from error
     context.verify_mode = ssl.CERT_OPTIONAL
 

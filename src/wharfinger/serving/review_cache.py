@@ -13,11 +13,15 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from wharfinger.errors import UpstreamUnavailable
+
 T = TypeVar("T")
 
 MOST_ANSWERS = 1000
 MOST_REQUESTS = 10
 """Requests at a time: made-up tokens must not become a flood at the API server."""
+MOST_WAITING = 100
+"""Requests that are under way or wait for it: a caller may be gone long before its turn, so connections bound none."""
 
 
 class KeyedHash:
@@ -52,7 +56,8 @@ class ReviewCache(Generic[T]):
     async def get(self, key: bytes, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         """The answer for the key: the kept one, else what `ask` returns, which is kept for so many seconds.
 
-        What `ask` raises, every caller that waits for it gets; it is not kept.
+        What `ask` raises, every caller that waits for it gets; it is not kept. Raises `UpstreamUnavailable` when too
+        many requests wait.
         """
         found = self._kept.get(key)
         if found is not None and self._clock() < found[1]:
@@ -60,6 +65,8 @@ class ReviewCache(Generic[T]):
             return found[0]
         task = self._asking.get(key)
         if task is None:
+            if len(self._asking) >= MOST_WAITING:
+                raise UpstreamUnavailable(f"{MOST_WAITING} other reviews wait for the API server")
             task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
             task.add_done_callback(lambda done: self._done(key, done))
         return await asyncio.shield(task)  # the caller may go away while others wait

@@ -20,6 +20,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -63,6 +64,10 @@ class HttpUpstream:
             observe: for metrics.
             answer_limit: bytes that an answer may have, except a watch.
         """
+        self._beside = partial(
+            HttpUpstream, access,
+            clock=clock, now=now, silence=silence, context=context, observe=observe, answer_limit=answer_limit,
+        )  # fmt: skip
         self._connection = ApiConnection(access, context)
         bucket = TokenBucket(qps, burst, clock)
         self._exchange = Exchange(
@@ -74,6 +79,10 @@ class HttpUpstream:
 
     def __repr__(self) -> str:
         return f"HttpUpstream({self.server!r})"
+
+    def beside(self, qps: float, burst: int) -> HttpUpstream:
+        """The same server as the same user, by connections and a rate of its own; its maker closes it."""
+        return self._beside(qps=qps, burst=burst)
 
     @property
     def server(self) -> str:

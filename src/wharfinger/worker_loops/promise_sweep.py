@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.promising import KeptKind, Promises
@@ -27,6 +28,14 @@ EVERY = 2.0
 AT_A_TIME = 8
 SAY_EVERY = 60.0
 """Seconds after which a promise that still cannot be kept is logged again."""
+
+
+class SentGang(NamedTuple):
+    """Promises that are kept all or not at all."""
+
+    namespace: str
+    group: str
+    attempt: str
 
 
 class PromiseSweep:
@@ -53,6 +62,8 @@ class PromiseSweep:
         self._every = every
         self._since: dict[PodKey, tuple[Promise, float]] = {}
         self._said: dict[PodKey, float] = {}
+        self._agreed: set[SentGang] = set()
+        """Gangs of which some promises may have been sent already, after dry runs of all."""
 
     def apply(self, changes: Changes) -> None:
         """Note since when each promise is as it is."""
@@ -62,7 +73,10 @@ class PromiseSweep:
                 self._since.pop(key, None)
                 self._said.pop(key, None)
             else:
-                self._since[key] = (promise, self._clock())
+                earlier, since = self._since.get(key, (None, 0.0))
+                # an edit of the pod moves the revision of its promise; that says nothing of whether somebody sends it
+                same = earlier is not None and earlier.at(promise.revision) == promise
+                self._since[key] = (promise, since if same else self._clock())
 
     @property
     def oldest(self) -> float:
@@ -82,12 +96,18 @@ class PromiseSweep:
         """Send what is due and ours, a few at a time."""
         due = [key for key, (promise, since) in self._since.items() if self._is_due(key, promise, since)]
         several = asyncio.Semaphore(AT_A_TIME)
+        together: dict[object, list[PodKey]] = {}
+        for key in due:
+            together.setdefault(self._gang_of(key) or key, []).append(key)
 
-        async def one(key: PodKey) -> None:
+        async def one(what: object, pods: list[PodKey]) -> None:
             async with several:
-                await self._send(key)
+                if not isinstance(what, SentGang) or await self._may_be_sent(what, pods[0]):
+                    for key in pods:
+                        await self._send(key)
 
-        await asyncio.gather(*map(one, due))
+        await asyncio.gather(*(one(what, pods) for what, pods in together.items()))
+        self._agreed &= {gang for key in self._since if (gang := self._gang_of(key)) is not None}
 
     def _is_due(self, key: PodKey, promise: Promise, since: float) -> bool:
         if self._clock() - since < self._after and not self._has_its_volumes(key, promise):
@@ -103,8 +123,6 @@ class PromiseSweep:
 
     async def _send(self, key: PodKey) -> None:
         try:
-            if await self._is_torn_gang(key):
-                return
             kept = await self._promises.keep(key)
         except (StoreError, UpstreamError) as error:
             self._say(key, str(error))
@@ -112,22 +130,33 @@ class PromiseSweep:
         if kept.kind is not KeptKind.NOT_READY:
             log.info("promise_swept pod=%s outcome=%s node=%s", key, kept.kind.value.replace(" ", "_"), kept.node)
 
-    async def _is_torn_gang(self, key: PodKey) -> bool:
-        """Whether the pod's gang would be torn by sending it: then none of its promises is kept any more.
-
-        A gang is sent after dry runs of all of its members, whoever sends it.
-        """
+    def _gang_of(self, key: PodKey) -> SentGang | None:
+        """What the pod's promise belongs to; None where it has no group."""
         pod, promise = self._cache.pods.get(key), self._side.promises.get(key)
         if pod is None or promise is None or not pod.group:
+            return None
+        return SentGang(pod.namespace, pod.group, promise.attempt)
+
+    async def _may_be_sent(self, gang: SentGang, key: PodKey) -> bool:
+        """Whether all of the gang can be sent, by dry runs; else none of its promises is kept any more.
+
+        A gang is sent after dry runs of all of its members, whoever sends it; and what was begun is completed.
+        """
+        if gang in self._agreed:
+            return True
+        members = [other for other in self._side.promises if self._gang_of(other) == gang]
+        try:
+            rehearsal = await rehearse_gang(self._promises, members, gang.attempt)
+            if not rehearsal.refused:
+                self._agreed.add(gang)
+                return True
+            for member in members:
+                await self._promises.give_up(member, f"the gang was not bound: {rehearsal.refused}")
+        except (StoreError, UpstreamError) as error:
+            self._say(key, str(error))
             return False
-        members = [other for other, one in self._side.promises.items() if one.attempt == promise.attempt]
-        rehearsal = await rehearse_gang(self._promises, members, promise.attempt)
-        if not rehearsal.refused:
-            return False
-        for member in members:
-            await self._promises.give_up(member, f"the gang was not bound: {rehearsal.refused}")
-        log.info("gang_given_up pod=%s group=%s reason=%r", key, pod.group, rehearsal.refused)
-        return True
+        log.info("gang_given_up pod=%s group=%s reason=%r", key, gang.group, rehearsal.refused)
+        return False
 
     def _say(self, key: PodKey, why: str) -> None:
         now = self._clock()

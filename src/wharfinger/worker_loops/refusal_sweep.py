@@ -76,8 +76,8 @@ class RefusalSweep:
 
     async def _tell(self, key: PodKey) -> None:
         pod, raw, refusal = self._cache.pods.get(key), self._cache.raw(key), self._records.get(key)
-        if pod is None or raw is None or refusal is None:
-            return
+        if pod is None or raw is None or refusal is None or not self._is_untold(pod, refusal):
+            return  # it was bound, created again or told, while others were told
         await self._teller.refused(
             pod,
             raw,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.parts import ProcessParts
@@ -22,6 +23,7 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.upstream import ConnectedUpstream, lease_name
 from wharfinger.settings import WorkerSettings
+from wharfinger.upstream.access_checks import LeaseName, NeededAccess, needed_access, review
 from wharfinger.upstream.event_lane import EventLane, EventPolicy
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
@@ -79,12 +81,21 @@ class UpstreamParts:
                 sweep,
                 RefusalSweep(self.writers.teller, cache, shards, records),
                 lane=self.lane,
+                review=partial(review, self._upstream.api, self._needs(profiles)),
                 behind_after=settings.behind_after,
                 clock=clock,
                 resumed=resumed,
             )
 
         return make
+
+    def _needs(self, profiles: frozenset[str]) -> tuple[NeededAccess, ...]:
+        """What this worker has to be allowed to do."""
+        settings = self._upstream.settings
+        name = lease_name(settings.election, self._worker.cluster, profiles)
+        lease = LeaseName(settings.election.namespace, name) if settings.election.enabled else None
+        groups = [kind for kind in self._upstream.kinds if kind.plural == "podgroups"]
+        return needed_access(lease=lease, pod_groups=groups, events=EventPolicy(settings.events) is not EventPolicy.NONE)
 
     def _importing(self, profiles: frozenset[str]) -> Importing:
         etcd = self._worker.etcd

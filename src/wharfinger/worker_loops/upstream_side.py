@@ -7,18 +7,24 @@ not bind. Shards and lease are kept: a pause is no reason to hand pods over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 
+from wharfinger.errors import UpstreamError
 from wharfinger.informer.changes import Changes
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, UpstreamSide
 from wharfinger.model.refusal import Refusal
 from wharfinger.telemetry import Metrics
+from wharfinger.upstream.access_checks import AccessReport
 from wharfinger.upstream.event_lane import EventLane
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
 from wharfinger.worker_loops.refusal_sweep import RefusalSweep
 from wharfinger.worker_loops.shards import Shards
+
+log = logging.getLogger(__name__)
 
 FLUSH_WITHIN = 2.0
 """Seconds that events which wait get when the worker stops."""
@@ -35,16 +41,20 @@ class UpstreamLoops:
         refusals: RefusalSweep,
         *,
         lane: EventLane,
+        review: Callable[[], Awaitable[AccessReport]],
         behind_after: float,
         clock: Callable[[], float],
         resumed: Callable[[], None],
     ) -> None:
-        """`behind_after`: seconds without a sign of the importer; `resumed`: placing may go on."""
+        """`review`: asks what this worker may do there; `behind_after`: seconds without a sign of the importer;
+        `resumed`: placing may go on.
+        """
         self.side = side
         self.importing = importing
         self.sweep = sweep
         self.refusals = refusals
         self._lane = lane
+        self._review = review
         self._found: Imported | None = None
         """What an importer had said before this worker began: it may be hours old."""
         self._behind_after = behind_after
@@ -65,9 +75,12 @@ class UpstreamLoops:
         return self, self.importing, self.sweep, self.refusals
 
     async def run(self) -> None:
-        """Send events until cancelled; those that wait then get a moment."""
+        """Send events until cancelled; those that wait then get a moment. First, say what this worker may not do."""
         self._lane.start()
         try:
+            with contextlib.suppress(UpstreamError):  # what hinders that is said by the importer
+                for sentence in (await self._review()).sentences():
+                    log.warning("upstream_access_missing what=%r", sentence)
             await asyncio.Event().wait()
         finally:
             await self._lane.stop(FLUSH_WITHIN)

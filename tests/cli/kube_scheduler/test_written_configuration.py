@@ -281,7 +281,7 @@ def test_plugins_of_ours_are_written_only_where_they_were_named(outside: Shell, 
 def test_file_is_for_its_owner_alone_and_replaced_whole(outside: Shell, kubeconfig: str) -> None:
     target = outside.folder / "written.yaml"
     target.write_text("old\n" * 1000)
-    target.chmod(0o600)
+    target.chmod(0o644)
 
     written(outside, "--kubeconfig", kubeconfig)
 

@@ -174,3 +174,20 @@ async def test_giving_up_a_gang_is_completed_by_its_retry(site: UpstreamWorld) -
     assert bound.bound == ()
     assert sent(api) == []
     assert await none_held(site)
+
+
+async def test_a_member_that_goes_before_the_dry_runs_gives_the_gang_up(site: UpstreamWorld) -> None:
+    """The try that bound them in etcd ended; its retry finds three of four, of which none was sent."""
+    hand, api, placed = await group(site)
+    api.faults.disconnect(None)
+    with pytest.raises(ApplicationError):
+        await hand.bind_many(placed, whole=True)
+    api.faults.clear()
+    site.api.remove(PODS, "web-3")
+    await site.imports()
+    bound = await hand.bind_many(placed, whole=True)
+    assert bound.bound == ()
+    assert kinds(bound)["web-3"] == "gone"
+    assert sent(api) == []
+    assert await none_held(site, 3)
+    assert hand.metrics.gangs_torn._value.get() == 0

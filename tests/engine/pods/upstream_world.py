@@ -70,7 +70,11 @@ class UpstreamWorld(World):
         await self.seen()
 
     async def upstream_hand(
-        self, *, profiles: Mapping[str, Profile] = PROFILES, calls: ExtenderCalls | None = None
+        self,
+        *,
+        profiles: Mapping[str, Profile] = PROFILES,
+        calls: ExtenderCalls | None = None,
+        eviction: str = "graceful",
     ) -> Hand:
         """One more worker, synced. `calls`: to the extenders of its profiles."""
         store, api = self.store.client(), self.api.client()
@@ -87,6 +91,7 @@ class UpstreamWorld(World):
             Pool(cache, profiles, Ownership(frozenset(profiles), "common"), PreferredNodes()),
             Identity(CLUSTER, f"hand-{len(self.hands) + 1}"),
             QUICK,
+            eviction=eviction,
             limits=STOCK,
             upstream=UpstreamWriters(
                 Promises(store, api, adopter, right, utc_now=lambda: NOW, binders=binders),

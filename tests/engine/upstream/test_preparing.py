@@ -124,3 +124,23 @@ async def test_an_edit_of_the_pod_keeps_what_was_asked_for(between: Between) -> 
     bind_claim(between, "made")
     assert (await keep(between)).kind is KeptKind.KEPT
     assert sent(between)
+
+
+async def test_a_claim_that_changed_meanwhile_is_asked_for_again(between: Between) -> None:
+    """Nothing was asked for yet, so that nothing is there says nothing of the provisioner."""
+    await promised(between, VolumeStep("data"))
+    between.api.faults.refuse(409, "the object has been modified", verb="patch", name="data")
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert SELECTED not in claim(between)["metadata"].get("annotations", {})
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert claim(between)["metadata"]["annotations"][SELECTED] == "n1"
+
+
+@pytest.mark.parametrize("step", [VolumeStep("data", "pv-1"), VolumeStep("data")], ids=["chosen", "made"])
+async def test_a_claim_bound_by_another_pods_choice_gives_it_up(between: Between, step: VolumeStep) -> None:
+    """A pod on another node shares the claim, and its bind came first: that volume may not be reached from here."""
+    await promised(between, step)
+    bind_claim(between, "pv-2")
+    assert (await keep(between)).kind is KeptKind.CHANGED
+    assert await between.promise() is None
+    assert not sent(between)

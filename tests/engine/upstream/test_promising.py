@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
 from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream import promising
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
+from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
+from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 
 
@@ -166,3 +170,44 @@ async def test_a_bind_that_came_before_the_fence_is_kept(between: Between) -> No
     known = await between.promises.give_up(POD, "too late")
     assert known.promise is None
     assert (await between.promises.keep(POD, "pod-default-a@")).kind is KeptKind.KEPT
+
+
+async def test_a_bind_whose_turn_comes_late_confirms_the_right_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for others to be answered; meanwhile another scheduler may have got the Lease."""
+    monkeypatch.setattr(promising, "AT_ONCE", 1)
+    between = Between()
+    await between.begin()
+    for name in ("a", "b"):
+        await between.promised(name)
+    gate = between.api.faults.hold(subresource="binding", name="a")
+    first = asyncio.create_task(between.promises.keep(POD))
+    await gate.reached()
+    second = asyncio.create_task(between.promises.keep(PodKey("default", "b")))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await between.store.delete(keys.ACTIVE)
+    between.seconds += 60.0
+    gate.open()
+    assert (await first).kind is KeptKind.KEPT
+    with pytest.raises(UpstreamUnavailable, match="does not hold the Lease"):
+        await second
+    assert bound_in_api(between, "b") == ""
+
+
+async def test_a_pod_that_changes_all_the_time_is_given_up(between: Between) -> None:
+    """Its chain places it anew, so the promise must not stay."""
+    await between.promised()
+
+    def edit(request: MemoryRequest) -> None:
+        if request.subresource == "binding":
+            pod = between.api.find(PODS, "a")
+            assert pod is not None
+            annotations = {"beat": str(len(between.api.requests))}
+            between.api.put(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": annotations}})
+
+    between.api.before_request = edit
+    kept = await between.promises.keep(POD)
+    assert (kept.kind, kept.message) == (KeptKind.CHANGED, "the pod changed 5 times while it was being bound")
+    assert posts(between) == 5
+    assert await between.promise() is None
+    assert "nodeName" not in (await between.copy_of(keys.pod(*POD)) or {})["spec"]

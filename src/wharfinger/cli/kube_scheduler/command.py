@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -101,12 +102,15 @@ def kube_scheduler(
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
     compatible: CompatibleOption = False,
-    events: Annotated[EventsChoice, option("events", "Events that are told to the API.")] = EventsChoice.ALL,
+    events: Annotated[
+        EventsChoice, option("events", "Events that are written to the API. `failures`: all but Scheduled.")
+    ] = EventsChoice.ALL,
     allow_insecure_upstream: Annotated[
         bool,
         typer.Option(
             "--allow-insecure-upstream",
-            help="Accept a kubeconfig that switches off the verification of the server's certificate.",
+            help="Accept a kubeconfig that switches off the verification of the server's certificate, or that sends "
+            "credentials over plain HTTP.",
         ),
     ] = False,
     version: Annotated[
@@ -124,8 +128,8 @@ def kube_scheduler(
 ) -> None:
     """Schedule a Kubernetes cluster in kube-scheduler's place: its flags, its configuration, its pages, its exit codes.
 
-    State is kept in etcd (--etcd) and attempts in Temporal (--temporal), beside the API server. Any number may run; all
-    of one etcd bind together while their installation holds the Lease.
+    Beside the API server it needs an etcd (--etcd), which holds copies and promises, and a Temporal (--temporal). Any
+    number may run. All processes on one etcd are one installation, and bind while it holds the Lease.
     """
     code = _run(
         read_flags(**flags),
@@ -210,9 +214,11 @@ def _warn(flags: KubeFlags) -> None:
 
 
 def _write(text: str, path: Path) -> None:
-    """Write a file that only its owner can read, because it may contain keys of extenders."""
+    """Write a file that only its owner can read, also one that was there, because it may contain keys of extenders."""
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # not of /dev/stdout
+                os.fchmod(file.fileno(), 0o600)
             file.write(text)
     except OSError as error:
         raise UsageError(f"--write-config-to: cannot write {path} ({error.strerror or error})") from error

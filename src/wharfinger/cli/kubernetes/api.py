@@ -45,7 +45,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             str,
             option(
                 "kubeconfig",
-                "How the Kubernetes API is reached.",
+                "Address and credentials of the Kubernetes API.",
                 "FILE",
                 shown="KUBECONFIG, the pod's service account, ~/.kube/config",
                 panel=PANEL,
@@ -63,7 +63,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--allow-insecure-upstream",
                 envvar=variable("allow-insecure-upstream"),
-                help="Accept a kubeconfig that switches off the verification of the server's certificate.",
+                help="Accept a kubeconfig that switches off the verification of the server's certificate, or that "
+                "sends credentials over plain HTTP.",
                 show_envvar=False,
                 rich_help_panel=PANEL,
             ),

@@ -33,7 +33,7 @@ def audit(
         float,
         typer.Option(
             "--between",
-            help="Between the two looks: what differs at both is reported.",
+            help="Time between the two looks; what differs at both is reported.",
             metavar="SECONDS",
             min=0,
             max=3600,

@@ -44,7 +44,7 @@ def manifests(
         str,
         _text(
             "scheduler-name",
-            "Pods with this spec.schedulerName are scheduled; default-scheduler: all usual ones.",
+            "Pods with this spec.schedulerName are scheduled; default-scheduler: pods that name none.",
             "NAME",
         ),
     ] = "wharfinger",
@@ -53,16 +53,16 @@ def manifests(
         _text("bootstrap-scheduler", "The scheduler that places wharfinger's own pods, and that stays.", "NAME"),
     ] = "default-scheduler",
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of it all.", metavar="NAME")
+        str, typer.Option("--namespace", "-n", help="Namespace of all objects.", metavar="NAME")
     ] = "wharfinger",
     cluster: Annotated[str, _text("cluster", "Name of the cluster, and of the Lease.", "NAME")] = "wharfinger",
     image: Annotated[
         str, _text("image", "Image of wharfinger, as the Dockerfile makes it.", "IMAGE")
     ] = "wharfinger:latest",
-    replicas: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Schedulers.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Number of schedulers.")] = 2,
     etcd_replicas: Annotated[int, typer.Option(min=1, max=7, metavar="N", help="Members of etcd: 1, 3, 5 or 7.")] = 3,
     etcd_storage: Annotated[str, _text("etcd-storage", "Volume of each member.", "SIZE")] = "16Gi",
-    temporal: Annotated[str, _text("temporal", "Front end of a Temporal that is there.", "HOST:PORT", False)] = "",
+    temporal: Annotated[str, _text("temporal", "Front end of a Temporal that exists.", "HOST:PORT", False)] = "",
     temporal_namespace: Annotated[
         str, _text("temporal-namespace", "Its namespace.", "NAME", "default; wharfinger with --with-temporal")
     ] = "",
@@ -70,7 +70,10 @@ def manifests(
         bool, typer.Option("--with-temporal", help="Print a Temporal on PostgreSQL as well.")
     ] = False,
     user: Annotated[
-        str, _text("user", "A user of the Kubernetes API gets the permissions, no service account.", "NAME", False)
+        str,
+        _text(
+            "user", "Grant the permissions to this user of the Kubernetes API, not to a service account.", "NAME", False
+        ),
     ] = "",
     only: Annotated[
         OnlyChoice | None,
@@ -83,8 +86,8 @@ def manifests(
 ) -> None:
     """Print manifests that run wharfinger in a Kubernetes cluster.
 
-    Namespace, permissions, FlowSchemas, etcd and schedulers, all without privileges. Refused where wharfinger would
-    have to place its own pods: they could not start again once all of them are down.
+    They have a namespace, permissions, FlowSchemas, etcd and schedulers, all without privileges. Choices by which
+    wharfinger would have to place its own pods are refused: these could not start again once all of them are down.
     """
     from wharfinger.cli.kubernetes import temporal_objects
     from wharfinger.cli.kubernetes.install_choices import InstallChoices

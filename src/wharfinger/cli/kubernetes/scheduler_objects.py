@@ -35,10 +35,13 @@ def configuration(choices: InstallChoices) -> Manifest:
 
 
 def environment(choices: InstallChoices, etcd: str, temporal: str) -> dict[str, str]:
-    """Wharfinger's own options. `etcd`: endpoints; `temporal`: `host:port`."""
+    """Wharfinger's own options, and where `kubernetes status` finds the Lease. `etcd`: endpoints; `temporal`:
+    `host:port`.
+    """
     return {
         "WHARFINGER_CLUSTER": choices.cluster,
         "WHARFINGER_ETCD": etcd,
+        "WHARFINGER_LEADER_ELECT_RESOURCE_NAMESPACE": choices.lease.namespace,
         "WHARFINGER_MAX_TXN_OPS": str(etcd_objects.MAX_TXN_OPS),
         "WHARFINGER_TEMPORAL": temporal,
         "WHARFINGER_TEMPORAL_NAMESPACE": choices.temporal_namespace,

@@ -52,10 +52,11 @@ def status(
     connection: ConnectionOptions,
     upstream: UpstreamSettings,
 ) -> None:
-    """Show who copies, who may bind, what is promised, and which permissions are missing.
+    """Show the importer, the age of the copies, the Lease, the promises, and which permissions are missing.
 
-    Permissions are those of the kubeconfig that is given: give the workers' to see theirs. The exit code is 0 whatever
-    is shown; `warnings` of -o json has what is wrong.
+    Permissions are those of the kubeconfig that is given: give the workers' to see theirs. Name the namespace of the
+    workers' Lease where it is not kube-system. The exit code is 0 whatever is shown; `warnings` of -o json has what is
+    wrong.
     """
     from wharfinger.cli import connect
     from wharfinger.observe.upstream_status import to_plain

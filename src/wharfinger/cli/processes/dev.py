@@ -93,7 +93,11 @@ def dev(
     ] = None,
     bind_address: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Where everything listens, without encryption or authentication."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where everything listens, without encryption or authentication. The API server of --kubernetes "
+            "always listens on loopback.",
+        ),
     ] = "127.0.0.1",
     cluster: Annotated[str, option("cluster", "Name of the cluster.", "NAME")] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,

@@ -27,7 +27,7 @@ _LEASE = ElectionSettings()
 
 
 class EventsChoice(StrEnum):
-    """Which events are told to the API."""
+    """Which events are written to the API."""
 
     ALL = "all"
     FAILURES = "failures"
@@ -54,7 +54,7 @@ def upstream_from(
     events: EventsChoice = EventsChoice.ALL,
     torn_gangs: TornGangs = TornGangs.KEEP,
 ) -> UpstreamSettings | None:
-    """What the options said; None without a Kubernetes API. Raises `UsageError`."""
+    """The settings that the options make; None without a Kubernetes API. Raises `UsageError`."""
     if not kubeconfig:
         if kube_context:
             raise UsageError("--kube-context needs --kubeconfig")
@@ -96,6 +96,7 @@ def upstream_arguments(upstream: UpstreamSettings | None) -> tuple[str, ...]:
         *([] if election.enabled else ["--no-leader-elect"]),
         *(f"--leader-elect-{name}={value}" for name, (value, usual) in names.items() if value != usual),
         *([f"--events={upstream.events}"] if upstream.events != _USUAL.events else []),
+        *([f"--torn-gangs={upstream.torn_gangs}"] if upstream.torn_gangs != _USUAL.torn_gangs else []),
     )
 
 
@@ -127,8 +128,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             str,
             option(
                 "kubeconfig",
-                f"Schedule the pods of the Kubernetes API that this file names; `{IN_CLUSTER}`: of the pod that this "
-                "runs in. etcd then holds copies of them.",
+                f"Schedule the pods of the Kubernetes API that this file names; `{IN_CLUSTER}`: of the API that "
+                "the pod's service account belongs to. etcd then has copies of its objects.",
                 f"FILE|{IN_CLUSTER}",
                 shown=False,
                 panel=PANEL,
@@ -145,7 +146,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             float,
             option(
                 "kube-api-qps",
-                "Requests a second to the API, and so about as many binds; negative: no limit.",
+                "Requests a second of one worker to the API; each bind and each event is one. Negative: no limit.",
                 "NUMBER",
                 panel=PANEL,
             ),
@@ -162,7 +163,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--allow-insecure-upstream",
                 envvar=variable("allow-insecure-upstream"),
-                help="Accept a kubeconfig that switches off the verification of the server's certificate.",
+                help="Accept a kubeconfig that switches off the verification of the server's certificate, or that "
+                "sends credentials over plain HTTP.",
                 show_envvar=False,
                 rich_help_panel=PANEL,
             ),
@@ -194,7 +196,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         _LEASE.namespace,
     ),
     "events": (
-        Annotated[EventsChoice, option("events", "Events that are told to the API.", panel=PANEL)],
+        Annotated[
+            EventsChoice,
+            option("events", "Events that are written to the API. `failures`: all but Scheduled.", panel=PANEL),
+        ],
         EventsChoice.ALL,
     ),
     "torn_gangs": (
@@ -202,7 +207,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             TornGangs,
             option(
                 "torn-gangs",
-                "What happens to the bound members of a gang of which others were deleted while it was being bound.",
+                "What happens to the bound members of a gang of which others were deleted or changed while it was "
+                "being bound.",
                 panel=PANEL,
             ),
         ],

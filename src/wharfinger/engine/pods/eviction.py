@@ -171,9 +171,10 @@ class Evictions:
                 saga.notes.append(f"{victim.pod} had finished already")
                 return
             if self._upstream is not None and not pod.deletion_timestamp:
-                if await self._evict_upstream(saga, self._upstream, pod, kv) and victim.pod not in saga.evicted:
+                done = await self._evict_upstream(saga, self._upstream, pod, kv)
+                if done and victim.pod not in saga.evicted:
                     saga.evicted.append(victim.pod)
-                kv = await self._after(saga, kv)
+                kv = await self._after(saga, kv, done=done)
                 continue
             operation = self._next(saga, pod, kv)
             if operation is None:
@@ -199,14 +200,20 @@ class Evictions:
             upstream.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
         return done
 
-    async def _after(self, saga: Saga, kv: KeyValue) -> KeyValue | None:
-        """The victim's copy as it is once the importer has shown what was done; None when it is gone."""
+    async def _after(self, saga: Saga, kv: KeyValue, *, done: bool) -> KeyValue | None:
+        """The victim's copy as it is once the importer has shown what was done; None when it is gone.
+
+        Where nothing was done, because the pod had changed in the API, it is looked at again soon: what changed there
+        may be nothing that copies have.
+        """
         for _ in range(COPY_TRIES):
             read = await self._store.get(kv.key)
             saga.revision = max(saga.revision, read.revision)
             if read.kv is None or read.kv.mod_revision != kv.mod_revision:
                 return read.kv
             await self._cache.progress.wait_for(read.revision + 1, COPY_WITHIN / COPY_TRIES)
+            if not done:
+                return read.kv
         raise Unavailable(f"the copy of pod {kv.key} does not follow the API")
 
     def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
@@ -222,7 +229,7 @@ class Evictions:
     def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
         """The next operation on a victim as it is now; None when the platform has to do the rest."""
         key = keys.pod(*pod.key)
-        if self._mode == IMMEDIATE or not self._format.marks_pods:
+        if self._upstream is None and (self._mode == IMMEDIATE or not self._format.marks_pods):
             marked = pod.disruption_target or not self._format.marks_pods
             return Delete(key) if marked else Put(key, self._marked(saga, kv))
         if pod.deletion_timestamp:

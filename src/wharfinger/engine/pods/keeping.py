@@ -21,7 +21,7 @@ from wharfinger.engine.pods.filling import BINDER
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Work
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise, Promises
-from wharfinger.engine.upstream.rehearsing import rehearse_gang
+from wharfinger.engine.upstream.rehearsing import GangRehearsal, rehearse_gang
 from wharfinger.engine.upstream.writers import TornPolicy
 from wharfinger.errors import PluginError, UpstreamDenied, UpstreamUnavailable
 from wharfinger.model.extenders import EXTENDER
@@ -57,7 +57,8 @@ class Keeping:
             return
         pods = [_key(work, number) for number in numbers]
         rehearsal = await rehearse_gang(promises, pods, f"{work.request.workflow_id}@")
-        if not rehearsal.refused:
+        refused = rehearsal.refused or self._lost_before(work, rehearsal)
+        if not refused:
             if rehearsal.unsupported and self._teller is not None:
                 self._teller.dry_run_unsupported(
                     self._pod(work, numbers[0]), _gang(work), rehearsal.unsupported, run=work.request.run_id
@@ -65,10 +66,21 @@ class Keeping:
             await self.keep(work)
             await self._tell_torn(work, work.outcomes.unbound_seats)
             return
-        why = f"the gang was not bound: {rehearsal.refused}"
+        why = f"the gang was not bound: {refused}"
         await gather_to_end(promises.give_up(_key(work, number), why) for number in numbers)
         for number in numbers:
             work.outcomes.contended(number, why)
+
+    def _lost_before(self, work: Work, rehearsal: GangRehearsal) -> str:
+        """Which member went or changed before anything was sent, and how; empty when none did, or it is too late.
+
+        Members are bound in etcd as one, so that is seen where an earlier try ended in between.
+        """
+        if rehearsal.begun or rehearsal.unsupported:  # without dry runs, nobody can tell whether it was begun
+            return ""
+        return next(
+            (f"pod {_key(work, one)}: {work.outcomes.why_unbound(one)}" for one in work.outcomes.unbound_seats), ""
+        )
 
     async def _keep(self, work: Work, promises: Promises, number: int) -> None:
         if work.error is not None:

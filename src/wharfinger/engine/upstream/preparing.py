@@ -58,25 +58,30 @@ class VolumePreparation:
         Safe to run again. Raises `StoreError` and `UpstreamError`.
         """
         waiting: list[str] = []
+        asked = True
         for step in promise.volumes:
             claim = await self._read(client.PERSISTENT_VOLUME_CLAIMS, step.claim, pod.namespace)
             if claim is None:
                 return Preparation(failed=f"claim {step.claim} does not exist any more")
             if _is_bound(claim):
+                elsewhere = _is_elsewhere(promise, step, claim)
+                if elsewhere:
+                    return Preparation(failed=elsewhere)
                 continue
             failed = await self._ask(pod, promise, step, claim)
             if failed:
                 return Preparation(failed=failed)
+            asked = asked and failed is not None
             waiting.append(_waits_for(step, promise.node))
         if waiting:
-            if not promise.asked:
+            if asked and not promise.asked:
                 await self._mark(pod, promise, replace(promise, asked=True))
             return Preparation(waits_for="; ".join(waiting))
         ready = await self._mark(pod, promise, replace(promise, ready=True))
         return Preparation(ready=ready, waits_for="" if ready else "the promise changed")
 
-    async def _ask(self, pod: PodKey, promise: Promise, step: VolumeStep, claim: Object) -> str:
-        """Ask for one claim's volume; why it cannot be had, empty when it was asked for."""
+    async def _ask(self, pod: PodKey, promise: Promise, step: VolumeStep, claim: Object) -> str | None:
+        """Ask for one claim's volume; why it cannot be had, empty when it was asked for, None = not yet."""
         if step.volume:
             return await self._bind_volume(pod, step, claim)
         selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
@@ -89,7 +94,7 @@ class VolumePreparation:
         patch = {"metadata": {**_at(claim), "annotations": {SELECTED_NODE: promise.node}}}
         return await self._patch(client.PERSISTENT_VOLUME_CLAIMS, step.claim, patch, pod.namespace)
 
-    async def _bind_volume(self, pod: PodKey, step: VolumeStep, claim: Object) -> str:
+    async def _bind_volume(self, pod: PodKey, step: VolumeStep, claim: Object) -> str | None:
         volume = await self._read(client.PERSISTENT_VOLUMES, step.volume)
         if volume is None:
             return f"volume {step.volume} does not exist any more"
@@ -113,10 +118,12 @@ class VolumePreparation:
         }
         return await self._patch(client.PERSISTENT_VOLUMES, step.volume, patch)
 
-    async def _patch(self, resource: ApiResource, name: str, patch: Object, namespace: str = "") -> str:
-        """Empty also where it changed meanwhile: then it is looked at again."""
+    async def _patch(self, resource: ApiResource, name: str, patch: Object, namespace: str = "") -> str | None:
+        """Why it is refused, empty when it was done; None where it changed meanwhile: then it is looked at again."""
         answer = await self._upstream.patch(resource, name, patch, namespace=namespace, type_=PatchType.MERGE)
-        if answer.done or answer.code in (NOT_FOUND, CONFLICT):
+        if answer.code in (NOT_FOUND, CONFLICT):
+            return None
+        if answer.done:
             return ""
         return f"the API server refuses to change {resource.plural} {name}: {_words(answer)}"
 
@@ -145,6 +152,17 @@ class VolumePreparation:
 def _is_bound(claim: Object) -> bool:
     annotations = claim["metadata"].get("annotations") or {}
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations
+
+
+def _is_elsewhere(promise: Promise, step: VolumeStep, claim: Object) -> str:
+    """Why a claim that is bound is no use to this promise: another pod's choice for it came first."""
+    volume = claim["spec"]["volumeName"]
+    if step.volume:
+        return "" if volume == step.volume else f"claim {step.claim} was bound to volume {volume}"
+    selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+    if selected == promise.node:
+        return ""
+    return f"claim {step.claim} was bound to volume {volume}, which was not made for node {promise.node}"
 
 
 def _at(obj: Object) -> dict[str, str]:

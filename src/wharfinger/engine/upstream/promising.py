@@ -175,7 +175,10 @@ class Promises:
                 there = await self._withdrawals.give_up(pod, told, told=told)
                 if self._is_refused(there, told):
                     return KeptPromise(KeptKind.REFUSED, message=told)
-        return KeptPromise(KeptKind.CHANGED, message=f"the pod changed {TURNS} times while it was being bound")
+        why = f"the pod changed {TURNS} times while it was being bound"
+        there = await self._withdrawals.give_up(pod, why)  # it is placed anew, so nothing may bind it late
+        kept = self._without(there, attempt, asked_for)
+        return replace(kept, message=why) if kept.kind is KeptKind.CHANGED else kept
 
     async def _prepare(self, pod: PodKey, promise: Promise) -> str:
         """Bring the volumes of a pod further: what it still waits for; empty when that is settled, either way."""
@@ -211,7 +214,6 @@ class Promises:
                 return Rehearsal(kind, kept.message or f"the pod is bound to {kept.node}")
             if promise.withdrawn:
                 return Rehearsal(RehearsalKind.REFUSED, promise.withdrawn)
-            await self._right.confirm()
             answer = await self._answer(pod, promise, dry_run=True)
             if answer.done:
                 return Rehearsal(RehearsalKind.AGREED)
@@ -228,7 +230,6 @@ class Promises:
 
     async def _send(self, pod: PodKey, promise: Promise) -> tuple[ApiAnswer | None, KnownObject]:
         """POST it: None when it was carried out, else the answer and what etcd has after a look at the pod."""
-        await self._right.confirm()
         answer = await self._answer(pod, promise)
         if answer.done:
             return None, KnownObject(None, promise)
@@ -240,11 +241,11 @@ class Promises:
         Raises `UpstreamUnavailable` where the extender has agreed and the API does not show it.
         """
         assert self._binders is not None
-        await self._right.confirm()
         known = await self._look(pod, promise)
         if known.promise is None or known.promise.mod_revision != promise.mod_revision:
             return "", known
         async with self._several:
+            await self._right.confirm()
             failed = await self._binders.bind(binder, pod, promise)
         known = await self._look(pod, promise)
         if known.promise is None or known.promise.revision != promise.revision:
@@ -277,6 +278,7 @@ class Promises:
             attempt=promise.attempt,
         )
         async with self._several:
+            await self._right.confirm()  # here, because its turn may come long after it was asked for
             return await self._upstream.create(
                 client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
             )

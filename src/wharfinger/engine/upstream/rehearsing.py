@@ -19,6 +19,8 @@ class GangRehearsal:
 
     refused: str = ""
     """Why the API would not bind one of them; empty when it would, or when it has bound one for an earlier try."""
+    begun: bool = False
+    """Whether the API has bound one of them for an earlier try: what was begun is completed."""
     unsupported: str = ""
     """Why no dry run could be made: an admission webhook does not support it. Then the gang goes on without."""
 
@@ -31,8 +33,8 @@ async def rehearse_gang(promises: Promises, pods: Sequence[PodKey], attempt: str
         if isinstance(answer, BaseException):
             raise answer
     kinds = {one.kind for one in rehearsals}
-    if RehearsalKind.SENT in kinds:  # what was begun is completed
-        return GangRehearsal()
+    if RehearsalKind.SENT in kinds:
+        return GangRehearsal(begun=True)
     for pod, one in zip(pods, rehearsals, strict=True):
         if one.kind is RehearsalKind.REFUSED:
             return GangRehearsal(refused=f"pod {pod}: {one.message}")

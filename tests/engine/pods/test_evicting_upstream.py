@@ -1,0 +1,80 @@
+"""Preemption where pods are a Kubernetes API's: victims are evicted there, and copies follow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.engine.conftest import Hand, pod_object
+from tests.engine.pods.test_preemption import eviction, nominate
+from tests.engine.pods.upstream_world import UpstreamWorld
+from wharfinger.contracts.eviction import Evicted, EvictInput
+from wharfinger.registry import keys
+from wharfinger.testing.memory_faults import MemoryRequest
+from wharfinger.upstream.client import PODS
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[UpstreamWorld]:
+    site = UpstreamWorld()
+    await site.store.put(keys.INSTALLATION, b"{}")
+    await site.begin()
+    yield site
+    await site.close()
+
+
+def put(site: UpstreamWorld, name: str, **spec: object) -> None:
+    obj = pod_object(name, cpu="1")
+    del obj["metadata"]["uid"]
+    site.api.put(PODS, {**obj, "spec": {**obj["spec"], **spec}})
+
+
+async def nominated(site: UpstreamWorld, eviction_mode: str = "graceful") -> tuple[Hand, EvictInput]:
+    """A full node, and a pod that is nominated to it."""
+    site.node("node-1", cpu="1")
+    put(site, "low", nodeName="node-1", priority=1)
+    put(site, "high", priority=10)
+    await site.imports()
+    hand = await site.upstream_hand(eviction=eviction_mode)
+    uid = str((site.api.find(PODS, "high") or {})["metadata"]["uid"])
+    refused = await hand.refused("high", live_uid=uid)
+    recorded = await nominate(hand, refused)
+    await hand.seen()
+    return hand, eviction(refused, recorded)
+
+
+def terminating(site: UpstreamWorld) -> bool:
+    return bool((site.api.find(PODS, "low") or {"metadata": {}})["metadata"].get("deletionTimestamp"))
+
+
+@pytest.mark.parametrize("mode", ["graceful", "immediate"])
+async def test_the_copy_of_a_victim_stays_until_the_api_has_let_it_go(site: UpstreamWorld, mode: str) -> None:
+    """It runs until its kubelet has ended it, so its room is not free before."""
+    hand, request = await nominated(site, mode)
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert evicted.evicted == ("default/low",)
+    assert terminating(site)
+    assert (await site.store.get(keys.pod("default", "low"))).kv is not None
+    site.api.remove(PODS, "low")
+    await site.imports()
+    assert (await site.store.get(keys.pod("default", "low"))).kv is None
+
+
+async def test_a_victim_that_changes_before_its_deletion_is_looked_at_again(site: UpstreamWorld) -> None:
+    """Its kubelet writes a status of which the copy has nothing."""
+    hand, request = await nominated(site)
+    edits = iter(range(1))
+
+    def edit(call: MemoryRequest) -> None:
+        if call.verb == "delete" and next(edits, None) is not None:
+            pod = site.api.find(PODS, "low")
+            assert pod is not None
+            site.api.put(PODS, {**pod, "status": {**pod.get("status", {}), "podIP": "10.0.0.9"}})
+
+    site.clients[-1].before_request = edit
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert (evicted.evicted, evicted.complete) == (("default/low",), True)
+    assert terminating(site)

@@ -1,0 +1,85 @@
+"""Refusals that the Kubernetes API was not told of are told again, and never of another pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wharfinger.cache.cache import Cache
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.worker_loops.refusal_sweep import RefusalSweep
+
+
+class AllShards:
+    """Every pod is this worker's."""
+
+    def mine(self, _pod: Pod) -> bool:
+        return True
+
+
+class HeardTeller:
+    """Notes what is told, and of which pod."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    async def refused(self, pod: Pod, _raw: bytes, *, message: str, **_more: Any) -> bool:
+        self.told.append((pod.uid, message))
+        self.meanwhile()
+        return True
+
+
+class RefusedPods:
+    """Two pods that were refused, and nobody told the API."""
+
+    def __init__(self) -> None:
+        self.teller = HeardTeller()
+        self.cache = Cache(clock=lambda: 0.0)
+        self.records: dict[PodKey, Refusal] = {}
+        for name in ("a", "b"):
+            self.put(name, f"uid-{name}", 5)
+            self.records[PodKey("default", name)] = Refusal(
+                1, "Unschedulable", (), 4, f"no room for {name}", "pod-x", "run", 5, record_revision=9
+            )
+        self.sweep = RefusalSweep(self.teller, self.cache, AllShards(), self.records)  # type: ignore[arg-type]
+
+    def put(self, name: str, uid: str, create_revision: int, **more: Any) -> None:
+        self.cache.set_pod(Pod("default", name, uid, create_revision=create_revision, **more), b"{}")
+
+
+@pytest.fixture
+def pods() -> RefusedPods:
+    return RefusedPods()
+
+
+async def test_what_differs_at_two_looks_is_told(pods: RefusedPods) -> None:
+    await pods.sweep.look()
+    assert pods.teller.told == []
+    await pods.sweep.look()
+    assert pods.teller.told == [("uid-a", "no room for a"), ("uid-b", "no room for b")]
+
+
+async def test_a_condition_that_says_so_is_not_told_again(pods: RefusedPods) -> None:
+    pods.put("a", "uid-a", 5, condition=("False", "Unschedulable", "no room for a"))
+    await pods.sweep.look()
+    await pods.sweep.look()
+    assert [uid for uid, _ in pods.teller.told] == ["uid-b"]
+
+
+async def test_a_pod_created_again_meanwhile_is_not_told_of_the_old_one(pods: RefusedPods) -> None:
+    """Telling takes a while for each; the record of the old pod stays until the new one is refused."""
+    pods.teller.meanwhile = lambda: pods.put("b", "uid-b2", 12)
+    await pods.sweep.look()
+    await pods.sweep.look()
+    assert [uid for uid, _ in pods.teller.told] == ["uid-a"]
+
+
+async def test_a_pod_that_is_bound_meanwhile_is_told_nothing(pods: RefusedPods) -> None:
+    pods.teller.meanwhile = lambda: pods.put("b", "uid-b", 5, node_name="n1")
+    await pods.sweep.look()
+    await pods.sweep.look()
+    assert [uid for uid, _ in pods.teller.told] == ["uid-a"]
