@@ -264,3 +264,25 @@ async def test_a_refused_member_gives_up_its_own_group_alone(swept: Swept) -> No
     await swept.wait(AFTER)
     assert [swept.bound(name) for name in ("a", "b", "c")] == ["", "", "n1"]
     assert [await swept.promise(PodKey("default", name)) for name in ("a", "b")] == [None, None]
+
+
+async def test_a_gang_that_lost_a_member_before_any_was_sent_is_given_up(swept: Swept) -> None:
+    """Its attempt is lost, too: nobody but the promises says how many there were."""
+    for name in ("a", "b"):
+        await swept.promised(name)
+        await swept.see(name, group="web")
+        key = PodKey("default", name)
+        swept.side.promises[key] = replace(swept.side.promises[key], together=3)
+    await swept.wait(AFTER)
+    assert [swept.bound(name) for name in ("a", "b")] == ["", ""]
+    assert [await swept.promise(PodKey("default", name)) for name in ("a", "b")] == [None, None]
+
+
+async def test_a_gang_of_which_some_are_bound_is_completed(swept: Swept) -> None:
+    await swept.promised("a")
+    await swept.see("a", group="web")
+    key = PodKey("default", "a")
+    swept.side.promises[key] = replace(swept.side.promises[key], together=2)
+    swept.cache.set_pod(Pod("default", "b", "uid-b", create_revision=1, group="web", node_name="n1"))
+    await swept.wait(AFTER)
+    assert swept.bound("a") == "n1"

@@ -36,6 +36,8 @@ class Promise:
     """`<workflow id>@<run id>`, the annotation that the bind carries."""
     since: str
     """When it was made: RFC 3339, UTC. Promising again at another revision keeps it."""
+    together: int = 0
+    """How many pods the transaction bound that are sent together or not at all: a gang's; 0 = it is sent alone."""
     ready: bool = True
     """Whether it may be sent: the volumes of the pod are prepared."""
     volumes: tuple[VolumeStep, ...] = ()

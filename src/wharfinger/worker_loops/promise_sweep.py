@@ -146,17 +146,31 @@ class PromiseSweep:
             return True
         members = [other for other in self._side.promises if self._gang_of(other) == gang]
         try:
-            rehearsal = await rehearse_gang(self._promises, members, gang.attempt)
-            if not rehearsal.refused:
+            refused = self._lacks_members(gang, members)
+            if not refused:
+                refused = (await rehearse_gang(self._promises, members, gang.attempt)).refused
+            if not refused:
                 self._agreed.add(gang)
                 return True
             for member in members:
-                await self._promises.give_up(member, f"the gang was not bound: {rehearsal.refused}")
+                await self._promises.give_up(member, f"the gang was not bound: {refused}")
         except (StoreError, UpstreamError) as error:
             self._say(key, str(error))
             return False
-        log.info("gang_given_up pod=%s group=%s reason=%r", key, gang.group, rehearsal.refused)
+        log.info("gang_given_up pod=%s group=%s reason=%r", key, gang.group, refused)
         return False
+
+    def _lacks_members(self, gang: SentGang, members: list[PodKey]) -> str:
+        """Why the gang is not whole any more though none of it was sent: a member went before its dry run."""
+        together = max((self._side.promises[member].together for member in members), default=0)
+        begun = any(
+            pod.bound and key not in self._side.promises
+            for key, pod in self._cache.pods.items()
+            if (pod.namespace, pod.group) == (gang.namespace, gang.group)
+        )
+        if begun or len(members) >= together:
+            return ""
+        return f"{together - len(members)} of its {together} pods are gone"
 
     def _say(self, key: PodKey, why: str) -> None:
         now = self._clock()

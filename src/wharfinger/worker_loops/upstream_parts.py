@@ -95,7 +95,8 @@ class UpstreamParts:
         name = lease_name(settings.election, self._worker.cluster, profiles)
         lease = LeaseName(settings.election.namespace, name) if settings.election.enabled else None
         groups = [kind for kind in self._upstream.kinds if kind.plural == "podgroups"]
-        return needed_access(lease=lease, pod_groups=groups, events=EventPolicy(settings.events) is not EventPolicy.NONE)
+        events = EventPolicy(settings.events) is not EventPolicy.NONE
+        return needed_access(lease=lease, pod_groups=groups, events=events)
 
     def _importing(self, profiles: frozenset[str]) -> Importing:
         etcd = self._worker.etcd

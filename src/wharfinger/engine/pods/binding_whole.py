@@ -139,7 +139,8 @@ class WholeBindings:
                 return [], ""
         now = self._seating.now
         adopted = gang.adopted
-        return [(one, self._seating.commit(gang.request, one, adopted.get(one.node), now)) for one in gang.left], ""
+        commits = [(one, self._seating.commit(gang.request, one, adopted.get(one.node), now)) for one in gang.left]
+        return [(one, commit.sent_with(len(commits))) for one, commit in commits], ""
 
     def _other_pools_now(self, gang: Work) -> bool:
         """Whether members have become another pool's since they were found: then no member is bound."""

@@ -90,6 +90,10 @@ class Commit:
         record = None if self.found.format.marks_pods else answer.reads[-1]
         return PodAnswer(answer.reads[0], answer.revision, record)
 
+    def sent_with(self, pods: int) -> Commit:
+        """The same, where the promises of so many pods are sent together or not at all."""
+        return self if self.promise is None else replace(self, promise=replace(self.promise, together=pods))
+
     @property
     def versions(self) -> list[str]:
         """The keys whose rewriting makes this bind visible to others."""
