@@ -184,7 +184,7 @@ async def test_page_that_fails_is_a_line_and_a_status(caplog: pytest.LogCaptureF
 
     assert code == 500
     assert "nobody thought" not in text
-    assert "page_failed path=/readyz" in caplog.text
+    assert "page_failed path='/readyz'" in caplog.text
 
 
 async def test_server_stops_while_clients_hold_connections() -> None:

@@ -45,7 +45,7 @@ class Authorizer:
         try:
             return await self._cache.get(key, lambda: self._review(upstream, caller, path, verb))
         except UpstreamError as error:
-            log.warning("access_review_failed user=%r path=%s error=%r", caller.name, path, str(error))
+            log.warning("access_review_failed user=%r path=%r error=%r", caller.name, path, str(error))
             return Barred(503, "ServiceUnavailable", UNREVIEWED)
 
     async def _review(self, upstream: Upstream, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:

@@ -149,13 +149,13 @@ class Server:
             async with asyncio.timeout(self._limits.answer):
                 return await self._answer(request)
         except (TimeoutError, WharfingerError) as error:
-            log.warning("page_failed path=%s error=%r", request.path, str(error) or type(error).__name__)
+            log.warning("page_failed path=%r error=%r", request.path, str(error) or type(error).__name__)
             return _barred(Barred(503, "ServiceUnavailable", "the page could not be made: see the log of the process"))
         except ConnectionResetError:  # the client has left: nothing failed here, and no response reaches it
-            log.debug("client_left path=%s", request.path)
+            log.debug("client_left path=%r", request.path)
             return _barred(Barred(503, "ServiceUnavailable", "the connection was closed"))
         except Exception:
-            log.exception("page_failed path=%s", request.path)
+            log.exception("page_failed path=%r", request.path)
             return _barred(Barred(500, "InternalError", "the page could not be made: see the log of the process"))
         finally:
             if connection is not None:
