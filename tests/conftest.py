@@ -70,7 +70,7 @@ def free_port() -> int:
     return next(port for port in _candidates if ports.is_free(port))
 
 
-_HEAVY = ("integration", "faults", "dev", "demo")
+_HEAVY = ("integration", "kubernetes", "faults", "dev", "demo")
 """Folders with few and long files: they go first, so that no process is left with one of them when the others are done.
 One after the other, because the servers that the tests of a folder share end with the folder's last test."""
 _SHARED = {
