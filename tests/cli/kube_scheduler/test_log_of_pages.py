@@ -55,4 +55,4 @@ async def test_client_that_leaves_is_logged_at_debug_alone(caplog: pytest.LogCap
                 await asyncio.sleep(0.01)
 
     assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
-    assert "client_left path=/metrics/resources" in caplog.messages
+    assert "client_left path='/metrics/resources'" in caplog.messages
