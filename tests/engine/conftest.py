@@ -30,6 +30,7 @@ from wharfinger.contracts.cohort_scheduling import (
 )
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.scheduling import (
     BindInput,
     BindOutcome,
@@ -284,7 +285,8 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     world = World()
-    await world.store.put(keys.INSTALLATION, b"{}")
+    installation = InstallationRecord(cluster="wharfinger", temporal_namespace="default")
+    await world.store.put(keys.INSTALLATION, installation.to_bytes())
     yield world
     await world.close()
 
