@@ -108,7 +108,7 @@ def test_plugin_that_hangs_hinders_neither_pages_nor_the_end(
     start: Start, home: KubeconfigFolder, kube_apiserver: ApiServerProcess
 ) -> None:
     of(home, kube_apiserver).with_exec(command="./login")
-    home.script("touch started; exec sleep 600")
+    home.script("exec sleep 600")
     scheduler = start(home.write())
     scheduler.wait_until(lambda: "has not answered yet" in scheduler.page("/readyz/kubernetes")[1], "it waits")
 
