@@ -12,17 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from wharfinger.cli.option_groups import grouped
-from wharfinger.cli.options import option, variable
-from wharfinger.errors import UsageError
+from wharfinger.cli.options import option
+from wharfinger.cli.processes.upstream_options import ALLOW_INSECURE, KUBE_CONTEXT, PANEL, kubeconfig_file
 from wharfinger.settings import UpstreamSettings
 
 if TYPE_CHECKING:
     from wharfinger.upstream.client import Upstream
 
-PANEL = "Kubernetes API"
 USUAL_FILE = Path("~/.kube/config")
 """Where kubectl looks without `$KUBECONFIG`."""
 UNLIMITED = -1.0
@@ -31,11 +28,11 @@ UNLIMITED = -1.0
 
 def _api_of(*, kubeconfig: str = "", kube_context: str = "", allow_insecure_upstream: bool = False) -> UpstreamSettings:
     """The settings that the options make. Raises `UsageError`."""
-    path = None if kubeconfig in ("", "in-cluster") else Path(kubeconfig)
-    if path is not None and not path.is_file():
-        raise UsageError(f"--kubeconfig: there is no file {path}")
     return UpstreamSettings(
-        kubeconfig=path, context=kube_context, allow_insecure=allow_insecure_upstream, qps=UNLIMITED
+        kubeconfig=kubeconfig_file(kubeconfig) if kubeconfig else None,
+        context=kube_context,
+        allow_insecure=allow_insecure_upstream,
+        qps=UNLIMITED,
     )
 
 
@@ -53,24 +50,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         "",
     ),
-    "kube_context": (
-        Annotated[str, option("kube-context", "Context of the kubeconfig.", "NAME", shown="its current", panel=PANEL)],
-        "",
-    ),
-    "allow_insecure_upstream": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--allow-insecure-upstream",
-                envvar=variable("allow-insecure-upstream"),
-                help="Accept a kubeconfig that switches off the verification of the server's certificate, or that "
-                "sends credentials over plain HTTP.",
-                show_envvar=False,
-                rich_help_panel=PANEL,
-            ),
-        ],
-        False,
-    ),
+    "kube_context": KUBE_CONTEXT,
+    "allow_insecure_upstream": ALLOW_INSECURE,
 }
 
 reaches_kubernetes = grouped("upstream", _OPTIONS, _api_of)

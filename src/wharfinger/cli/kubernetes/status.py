@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.kubernetes.api import PANEL, open_api, reaches_kubernetes
+from wharfinger.cli.kubernetes.api import open_api, reaches_kubernetes
 from wharfinger.cli.options import ConnectionOptions, connected, option
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.processes.upstream_options import PANEL
 from wharfinger.errors import InstallationMismatch, UpstreamError
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 

@@ -41,6 +41,16 @@ class TornGangs(StrEnum):
     EVICT = "Evict"
 
 
+def kubeconfig_file(named: str) -> Path | None:
+    """The file of `--kubeconfig`; None for a pod's service account. Raises `UsageError` when there is no such file."""
+    if named == IN_CLUSTER:
+        return None
+    path = Path(named)
+    if not path.is_file():
+        raise UsageError(f"--kubeconfig: there is no file {path}")
+    return path
+
+
 def upstream_from(
     *,
     kubeconfig: str = "",
@@ -59,11 +69,8 @@ def upstream_from(
         if kube_context:
             raise UsageError("--kube-context needs --kubeconfig")
         return None
-    path = None if kubeconfig == IN_CLUSTER else Path(kubeconfig)
-    if path is not None and not path.is_file():
-        raise UsageError(f"--kubeconfig: there is no file {path}")
     return UpstreamSettings(
-        kubeconfig=path,
+        kubeconfig=kubeconfig_file(kubeconfig),
         context=kube_context,
         allow_insecure=allow_insecure_upstream,
         qps=kube_api_qps,
@@ -122,6 +129,27 @@ def _flag(name: str, text: str) -> Any:
     )
 
 
+KUBE_CONTEXT: tuple[Any, Any] = (
+    Annotated[str, option("kube-context", "Context of the kubeconfig.", "NAME", shown="its current", panel=PANEL)],
+    "",
+)
+"""The option by which every command names a context, and its default."""
+ALLOW_INSECURE: tuple[Any, Any] = (
+    Annotated[
+        bool,
+        typer.Option(
+            "--allow-insecure-upstream",
+            envvar=variable("allow-insecure-upstream"),
+            help="Accept a kubeconfig that switches off the verification of the server's certificate, or that "
+            "sends credentials over plain HTTP.",
+            show_envvar=False,
+            rich_help_panel=PANEL,
+        ),
+    ],
+    False,
+)
+"""The option by which every command lets a kubeconfig be unsafe, and its default."""
+
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "kubeconfig": (
         Annotated[
@@ -137,10 +165,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         "",
     ),
-    "kube_context": (
-        Annotated[str, option("kube-context", "Context of the kubeconfig.", "NAME", shown="its current", panel=PANEL)],
-        "",
-    ),
+    "kube_context": KUBE_CONTEXT,
     "kube_api_qps": (
         Annotated[
             float,
@@ -157,20 +182,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[int, option("kube-api-burst", "Requests that may go at once.", "NUMBER", min=1, panel=PANEL)],
         _USUAL.burst,
     ),
-    "allow_insecure_upstream": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--allow-insecure-upstream",
-                envvar=variable("allow-insecure-upstream"),
-                help="Accept a kubeconfig that switches off the verification of the server's certificate, or that "
-                "sends credentials over plain HTTP.",
-                show_envvar=False,
-                rich_help_panel=PANEL,
-            ),
-        ],
-        False,
-    ),
+    "allow_insecure_upstream": ALLOW_INSECURE,
     "leader_elect": (
         Annotated[
             bool,

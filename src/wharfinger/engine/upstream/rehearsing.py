@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.upstream.promising import Promises, RehearsalKind
 from wharfinger.model.pod import PodKey
 
@@ -27,11 +27,7 @@ class GangRehearsal:
 
 async def rehearse_gang(promises: Promises, pods: Sequence[PodKey], attempt: str) -> GangRehearsal:
     """Ask for all of them. `attempt`: whose promises they are, `<workflow id>@` at least. Raises as `Promises.keep`."""
-    answers = await asyncio.gather(*(promises.rehearse(pod, attempt) for pod in pods), return_exceptions=True)
-    rehearsals = [one for one in answers if not isinstance(one, BaseException)]
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
+    rehearsals = await gather_to_end(promises.rehearse(pod, attempt) for pod in pods)
     kinds = {one.kind for one in rehearsals}
     if RehearsalKind.SENT in kinds:
         return GangRehearsal(begun=True)
