@@ -68,3 +68,26 @@ def as_object(kind: str, fields: dict[str, Any], version: str = "v1") -> dict[st
 def key_of(fields: dict[str, Any]) -> tuple[str, str]:
     """Namespace and name."""
     return fields["metadata"].get("namespace", "default"), fields["metadata"]["name"]
+
+
+# --- how decisions are compared -------------------------------------------------------------------
+
+DYNAMIC_RESOURCES = "no new claims to deallocate, "
+"""What a plugin that we do not have adds to every refusal."""
+
+
+def parts(message: str) -> tuple[str, str]:
+    """Why no node is feasible, and why preemption does not help."""
+    reasons, _, preemption = message.partition(". ")
+    return reasons.rstrip("."), preemption.removeprefix(DYNAMIC_RESOURCES).rstrip(".")
+
+
+def totals(expected: dict[str, Any]) -> dict[str, int]:
+    """The score of each feasible node, where there were several."""
+    return {node: sum(scores.values()) for node, scores in expected.get("scores", {}).items()}
+
+
+def best(expected: dict[str, Any]) -> list[str]:
+    """The nodes that kube-scheduler chose from in the end."""
+    found = totals(expected)
+    return [node for node, total in found.items() if total == max(found.values())] or [expected["node"]]

@@ -6,21 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, scenarios, set_up
+from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, parts, scenarios, set_up
 from wharfinger.simulator import SimulatedDecision, Simulator
-
-DYNAMIC_RESOURCES = "no new claims to deallocate, "
-"""What a plugin that we do not have adds to every refusal."""
 
 
 def without_zeros(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     return {node: {name: value for name, value in plugins.items() if value} for node, plugins in scores.items()}
-
-
-def parts(message: str) -> tuple[str, str]:
-    """Why no node is feasible, and why preemption does not help."""
-    reasons, _, preemption = message.partition(". ")
-    return reasons.rstrip("."), preemption.removeprefix(DYNAMIC_RESOURCES).rstrip(".")
 
 
 def check_refused(decision: SimulatedDecision, expected: dict[str, Any]) -> None:

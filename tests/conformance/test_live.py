@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.live import Key, Live, live
-from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, scenarios
-from tests.conformance.test_conformance import parts
+from tests.conformance.scenarios import REQUEUE, as_object, best, families, key_of, parts, scenarios, totals
 from tests.conformance.test_requeue import KINDS
 from tests.conftest import EtcdServer, start_etcd
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
@@ -42,17 +41,6 @@ async def store(own_etcd: EtcdServer) -> AsyncIterator[EtcdStore]:
     store = await EtcdStore.connect(EtcdSettings(endpoints=(own_etcd.url,)))
     yield store
     await store.close()
-
-
-def totals(expected: Expected) -> dict[str, int]:
-    """Of each feasible node, where there were several."""
-    return {node: sum(scores.values()) for node, scores in expected.get("scores", {}).items()}
-
-
-def best(expected: Expected) -> list[str]:
-    """The nodes that kube-scheduler chose from in the end."""
-    found = totals(expected)
-    return [node for node, total in found.items() if total == max(found.values())] or [expected["node"]]
 
 
 def check_seat(seat: Placed | Seat, feasible: int, expected: Expected) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.live import AT_ONCE, FIRST_START, Key, stored_key
-from tests.conformance.scenarios import KINDS, as_object, key_of, scenarios
-from tests.conformance.test_conformance import parts
-from tests.conformance.test_live import Expected, best
+from tests.conformance.scenarios import KINDS, as_object, best, key_of, parts, scenarios
+from tests.conformance.test_live import Expected
 from tests.patience import patient
 from tests.worker.conftest import Site, site
 from wharfinger.registry import keys
