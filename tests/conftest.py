@@ -26,8 +26,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests import forked, server_marker
-from tests.patience import PROCESSES, patient
+from tests import forked, forked_session, server_marker
+from tests.patience import PROCESSES, patient, process_number
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
 
@@ -42,11 +42,14 @@ settings.load_profile("any machine")
 
 _PORTS = range(12_000, 32_000)
 """Below those that the system gives to outgoing connections: one of these would be taken before a server listens."""
-_share = len(_PORTS) // PROCESSES
-_at = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES * _share
-_own = _PORTS[_at : _at + _share]
-"""This process's: no other one looks for free ports there."""
-_candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
+
+
+@functools.cache
+def _candidates() -> Iterator[int]:
+    """This process's ports: no other test process looks for free ones there."""
+    share = len(_PORTS) // PROCESSES
+    own = _PORTS[process_number() * share :][:share]
+    return (own[at % share] for at in itertools.count(os.getpid()))
 
 
 # To import aiohttp is to read the machine's certificates, a tenth of a short command. No test trusts them.
@@ -67,7 +70,7 @@ gc.disable()
 
 def free_port() -> int:
     """A port without a listener that was not handed out lately: its new owner may not listen yet."""
-    return next(port for port in _candidates if ports.is_free(port))
+    return next(port for port in _candidates() if ports.is_free(port))
 
 
 _HEAVY = ("integration", "kubernetes", "faults", "dev", "demo")
@@ -97,6 +100,8 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts what runs in the background deaf to Ctrl-C, and the commands would inherit that.
     """
     config.pluginmanager.register(server_marker.ServerGuard(), "server guard")
+    if os.environ.get("TESTS_PROCESSES"):
+        config.pluginmanager.register(forked_session.ForkedSession(), "forked session")
     if config.getoption("dist", "no") == "loadfile":
         processes_wanted = config.getoption("numprocesses", 0) or 0
         os.environ[_CALM_WORKER] = f"gw{processes_wanted - 1}" if processes_wanted > 2 else ""
@@ -114,13 +119,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
     trees = [*_SHARED, ""]
 
-    def turn(item: pytest.Item) -> tuple[bool, int, int, bool, int]:
-        within = item.path.relative_to(folder).parts[0] if item.path.is_relative_to(folder) else ""
+    @functools.cache
+    def turn(path: Path) -> tuple[bool, int, int, bool, int]:
+        within = path.relative_to(folder).parts[0] if path.is_relative_to(folder) else ""
         heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
-        tree = trees.index(_tree_of(item.path)) if within == "integration" else len(trees)
-        return item.path.name == _LAST, heavy, tree, item.path.name == _HEAVIEST, -sizes[item.path]
+        tree = trees.index(_tree_of(path)) if within == "integration" else len(trees)
+        return path.name == _LAST, heavy, tree, path.name == _HEAVIEST, -sizes[path]
 
-    items.sort(key=turn)
+    items.sort(key=lambda item: turn(item.path))
     for item in items:
         marker = item.get_closest_marker("timeout")
         if marker is not None or item.config.getoption("timeout") is None:

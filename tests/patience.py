@@ -1,4 +1,4 @@
-"""How long tests wait for real servers before they call it a failure.
+"""How many test processes share this machine, and so how long tests wait for real servers before they fail.
 
 Limits are written for a machine of its own, as an operator would be told them. Test processes that run side by side
 share it: two others' dozens of workers take what they can; what is done within 30 s alone may then take a minute, and
@@ -9,8 +9,15 @@ from __future__ import annotations
 
 import os
 
-PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-"""Test processes on this machine; pytest-xdist tells each of them."""
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT") or os.environ.get("TESTS_PROCESSES") or "1")
+"""Test processes on this machine: pytest-xdist tells each of its processes, and the variable is for forks of one."""
+PROCESS = "TESTS_PROCESS"
+"""Variable with the number of such a fork (tests/forked_session.py)."""
+
+
+def process_number() -> int:
+    """Which of the test processes this one is, below `PROCESSES`. Forks are no xdist processes."""
+    return int(os.environ.get(PROCESS) or os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES
 
 
 def patient(seconds: float) -> float:

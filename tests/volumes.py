@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from wharfinger.framework.node_info import NodeInfo
@@ -112,22 +113,34 @@ def cluster(*nodes: Node, around: Storage, **bound: list[Pod]) -> Snapshot:
     return Snapshot.of(infos, 1, surroundings=Surroundings(storage=around))
 
 
-def refusal(pod: Pod, snapshot: Snapshot, node: str = "n1") -> tuple[str, tuple[str, ...]] | None:
-    """Who refuses the node first, and with which words; None = nobody does.
+Words = tuple[str, tuple[str, ...]]
+"""Who refuses a node first, and its reasons."""
 
-    Asked of all nodes at once, of the one, and in a decision over that node alone: all must say the same.
+
+def refusal(pod: Pod, snapshot: Snapshot, node: str = "n1") -> Words | None:
+    """Who refuses the node first, and with which words; None = nobody does."""
+    return refusals(pod, snapshot, [node])[node]
+
+
+def refusals(pod: Pod, snapshot: Snapshot, nodes: Iterable[str]) -> dict[str, Words | None]:
+    """Who refuses each node first.
+
+    Asked of all nodes at once, of each one, and in a decision over that node alone: all must say the same.
     """
     evaluation = PROFILE.evaluate(pod, snapshot, preempt=False)
-    alone = PROFILE.verify(pod, snapshot, node)
-    by_column = evaluation.verdicts()[node]
-    first = min(by_column.values(), key=lambda status: _ORDER.index(status.plugin)) if by_column else None
-    assert _said(first) == _said(None if alone.ok else alone)
-    by_node = evaluation.verdicts_on(node)
-    assert by_node == by_column
-    return _said(first)
+    by_column = evaluation.verdicts()
+    found = {}
+    for node in nodes:
+        alone = PROFILE.verify(pod, snapshot, node)
+        refused = by_column[node].values()
+        first = min(refused, key=lambda status: _ORDER.index(status.plugin)) if refused else None
+        assert _said(first) == _said(None if alone.ok else alone)
+        assert evaluation.verdicts_on(node) == by_column[node]
+        found[node] = _said(first)
+    return found
 
 
-def _said(status: Status | None) -> tuple[str, tuple[str, ...]] | None:
+def _said(status: Status | None) -> Words | None:
     return None if status is None else (status.plugin, status.reasons)
 
 

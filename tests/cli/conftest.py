@@ -111,4 +111,5 @@ def root_log() -> Iterator[None]:
     handlers, level = list(root.handlers), root.level
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    if root.level != level:  # to set it makes all loggers forget what they log
+        root.setLevel(level)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.engine.upstream.api_and_store import NOW, POD, Between, node_object
+from wharfinger.cli.kubernetes.status import _lines
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.manifests.copies import copy_of
@@ -170,10 +171,12 @@ async def test_promised_copy_with_another_request_is_a_difference() -> None:
 # --- status --------------------------------------------------------------------------------
 
 
-async def status_of(between: Between, *, seconds: float = 1.0, trouble: str = "", uid: str = "uid-1") -> UpstreamStatus:
-    """`seconds`: since the importer's last sign."""
+async def status_of(
+    between: Between, *, seconds: float = 1.0, trouble: str = "", uid: str = "uid-1", hindered: str = ""
+) -> UpstreamStatus:
+    """`seconds`: since the importer's last sign, which says what hinders it."""
     told = (NOW - timedelta(seconds=seconds)).isoformat()
-    await between.store.put(keys.IMPORTED, upstream_records.stored(Imported({"nodes": 7}, 0, told)))
+    await between.store.put(keys.IMPORTED, upstream_records.stored(Imported({"nodes": 7}, 0, told, hindered=hindered)))
     return await read_status(
         between.store,
         between.api,
@@ -223,6 +226,20 @@ async def test_standby_names_the_holder_of_the_lease() -> None:
 
     assert not found.lease.ours
     assert found.warnings() == ["nothing is bound: somebody_else holds the Lease"]
+
+
+async def test_status_says_why_the_lease_cannot_be_taken() -> None:
+    between = Between()
+    await between.begin()
+
+    binds = await status_of(between, hindered="the Lease cannot be held (403)")
+    await between.store.delete(keys.ACTIVE)
+    found = await status_of(between, hindered="the Lease cannot be held (403)")
+
+    assert binds.warnings() == []
+    assert found.warnings() == ["nothing is bound: the Lease cannot be held (403)"]
+    assert upstream_status.to_plain(found)["hindered"] == "the Lease cannot be held (403)"
+    assert "May bind:    no: the Lease cannot be held (403)" in list(_lines(found))
 
 
 async def test_old_copies_another_cluster_and_no_importer_are_warnings() -> None:

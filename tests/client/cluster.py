@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.engine.conftest import Hand, World
 from tests.workflows.conftest import sandbox
@@ -48,4 +48,4 @@ async def running(temporal_server: TemporalServer, world: World, **hand: Any) ->
         workflow_runner=sandbox(),
     ):
         yield Cluster(Wharfinger(client, world.store, cluster=name), client, world, made, name)
-    gc.collect()
+    garbage.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,20 @@ def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
     flood, crash = told.stderr.index("40 are bound, 0 refused"), told.stderr.index("Part 2")
     assert flood < told.stderr.index("scaled to 2 workers") < crash < told.stderr.index("SIGKILL to worker common/0")
     assert "brought worker common/0 up again" in told.stderr
+
+
+def test_an_interrupted_demo_ends_with_one_clear_line() -> None:
+    command = [sys.executable, "-m", "wharfinger", "demo", "--pods", "300"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Part 2" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=patient(60))
+
+    assert process.returncode == 143
+    assert errors.splitlines() == ["wharfinger: interrupted by SIGTERM: everything was stopped"]
 
 
 @pytest.mark.parametrize("name", ["openb.yaml", "openb.json"])

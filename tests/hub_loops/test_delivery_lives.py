@@ -6,7 +6,6 @@ Hubs, agents and a real Temporal; the stores are in memory, so that they can be 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import random
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from tests import garbage
 from tests.agent_loops.hosts import until
 from tests.conftest import TemporalServer
 from tests.placement.deliveries import judge_member
@@ -50,7 +50,7 @@ async def client(temporal_server: TemporalServer) -> AsyncIterator[Client]:
     client = await Client.connect(temporal_server.address, data_converter=data_converter)
     await register_search_attributes(client)
     yield client
-    gc.collect()
+    garbage.collect()
 
 
 class Fleet:

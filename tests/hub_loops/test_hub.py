@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import random
 import uuid
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from tests import garbage
 from tests.agent_loops.hosts import until
 from tests.conftest import EtcdServer, TemporalServer
 from tests.hub_loops.obedient import Obedient
@@ -74,7 +74,7 @@ async def client(temporal_server: TemporalServer) -> AsyncIterator[Client]:
     client = await Client.connect(temporal_server.address, data_converter=data_converter)
     await register_search_attributes(client)
     yield client
-    gc.collect()
+    garbage.collect()
 
 
 class World:

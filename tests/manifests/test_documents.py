@@ -17,6 +17,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",))) | st.from_regex(r"[-+]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=20,  # hypothesis draws a leaf in longer than it takes to write and read it
 )
 
 

@@ -35,6 +35,10 @@ def strategy(kind: str, **more: Any) -> dict[str, Any]:
     return {"scoringStrategy": {"type": kind, "resources": resources, **more}}
 
 
+LEAST = profile_with(NodeResourcesFit=strategy("LeastAllocated"))
+MOST = profile_with(NodeResourcesFit=strategy("MostAllocated"))
+
+
 def possible(pod: Pod, infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     """The nodes that PreFilter leaves."""
     named = pinned_nodes(pod.required_node_terms) if pod.required_node_terms else None
@@ -85,8 +89,8 @@ def test_every_refusal_of_every_filter_is_returned_node_by_node(infos: list[Node
 def test_scores_are_those_of_the_formulas(infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]) -> None:
     points = [{"utilization": utilization, "score": score} for utilization, score in shape]
     profiles = {
-        "least": profile_with(NodeResourcesFit=strategy("LeastAllocated")),
-        "most": profile_with(NodeResourcesFit=strategy("MostAllocated")),
+        "least": LEAST,
+        "most": MOST,
         "ratio": profile_with(
             NodeResourcesFit=strategy("RequestedToCapacityRatio", requestedToCapacityRatio={"shape": points}),
             NodeResourcesBalancedAllocation={"resources": [{"name": name} for name in WEIGHTS]},

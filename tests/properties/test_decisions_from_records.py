@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Hand, World, node_object
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profile import Profile
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
@@ -83,6 +86,16 @@ async def decided(hand: Hand, names: list[str]) -> dict[str, Placed | Refused]:
     return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Placed | Refused)}
 
 
+@cache
+def profiles_of(written: str) -> Mapping[str, Profile]:
+    """To make profiles takes as long as to decide for a few pods, and all records here are of two configurations."""
+    return load_profiles(json.loads(written))
+
+
+def loaded(written: Mapping[str, Any]) -> Mapping[str, Profile]:
+    return profiles_of(json.dumps(written, sort_keys=True))
+
+
 async def replayed(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]],
     config: dict[str, Any],
@@ -104,7 +117,7 @@ async def replayed(
         for pod in found:
             await world.store.delete(keys.pod("default", pod["metadata"]["name"]))
         return [
-            (record, await decide_again(world.store, PodKey("default", name), record, load_profiles))
+            (record, await decide_again(world.store, PodKey("default", name), record, loaded))
             for name, record in records.items()
         ]
     finally:

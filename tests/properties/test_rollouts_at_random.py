@@ -20,7 +20,7 @@ from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "200"))
-PARTS = 4
+PARTS = 8
 STEPS = 25
 
 
@@ -71,8 +71,9 @@ async def test_no_rule_is_broken_and_all_is_delivered(part: int) -> None:
     assert added > LIVES // PARTS
 
 
-async def test_a_restored_hub_delivers_all_again_and_nothing_older() -> None:
-    for seed in range(LIVES // 4):
+@pytest.mark.parametrize("part", shared_out(2, quick=1))
+async def test_a_restored_hub_delivers_all_again_and_nothing_older(part: int) -> None:
+    for seed in range(part, LIVES // 4, 2):
         world = World(seed)
         await world.live(STEPS)
         await world.restore()

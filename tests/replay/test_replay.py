@@ -6,7 +6,6 @@ file anew; put the change behind `workflow.patched`, and record a further histor
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from tests import garbage
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
@@ -47,13 +47,13 @@ WORKFLOWS = (
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def collected() -> Iterator[None]:
-    """Sandboxed modules are cyclic garbage; CPython 3.11's parser fails when they are collected while it runs."""
     yield
-    gc.collect()
+    garbage.collect()
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 async def test_a_recorded_attempt_replays(file: Path) -> None:
     started = json.loads(file.read_text())["events"][0]["workflowExecutionStartedEventAttributes"]

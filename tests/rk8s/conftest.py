@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +14,7 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer, start_etcd
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
@@ -195,7 +195,7 @@ async def cluster_on(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> 
     finally:
         await cluster.clean()
         await store.close()
-        gc.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs
+        garbage.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import time
@@ -15,6 +14,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
 from wharfinger.engine.parts import ProcessParts
@@ -134,4 +134,4 @@ async def site(etcd_server: EtcdServer, temporal_server: TemporalServer) -> Asyn
     finally:
         await site.close()
         await store.close()
-        gc.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs
+        garbage.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import json
 import uuid
@@ -19,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
 from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Wake
@@ -42,12 +42,14 @@ from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredN
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.extenders import AskExtenders, ExtendersAnswered
 from wharfinger.contracts.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
+from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
 from wharfinger.contracts.scheduling import (
     AskInput,
     AskOutcome,
     BindInput,
     BindOutcome,
     Bound,
+    CallInput,
     EvictOutcome,
     Gone,
     Placed,
@@ -122,6 +124,19 @@ def asking(about: Literal["nodes", "victims"] = "nodes", question: str = "which?
     )
 
 
+def held(*steps: PluginStep, node: str = "node-1") -> Held:
+    """The room is held; a plugin is to be called before the pod is bound."""
+    return Held(node=node, revision=11, steps=steps or (step(),))
+
+
+def step(plugin: str = "Licences", point: Literal["PreBind", "Bind"] = "PreBind", **limits: Any) -> PluginStep:
+    return PluginStep(point=point, plugin=plugin, **{"timeout": 5.0, "deadline": 60.0, **limits})
+
+
+def agreed(plugin: str = "Licences", code: Any = "success", **more: Any) -> PluginAnswer:
+    return PluginAnswer(point=more.pop("point", "PreBind"), plugin=plugin, code=code, **more)
+
+
 @dataclass
 class Scripted:
     """Answers in turn what the test wrote down (the last answer for ever), and keeps what it was asked.
@@ -151,8 +166,10 @@ class ScriptedScheduling(Scripted, Scheduling):
     records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
     evictions: list[EvictOutcome | BaseException] = field(default_factory=lambda: [Evicted(evicted=("default/low",))])
     answers: list[AskOutcome | BaseException] = field(default_factory=lambda: [ExtendersAnswered(answer="all")])
+    calls: list[PluginAnswer | BaseException] = field(default_factory=lambda: [agreed()])
     on_place: Callable[[], Any] | None = None
     on_bind: Callable[[], Any] | None = None
+    on_call: Callable[[], Any] | None = None
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
@@ -169,6 +186,12 @@ class ScriptedScheduling(Scripted, Scheduling):
         if self.on_bind is not None:
             await self.on_bind()
         return self._next(request, self.binds)
+
+    @activity.defn(name="call_plugin")
+    async def call_plugin(self, request: CallInput) -> PluginAnswer:
+        if self.on_call is not None:
+            await self.on_call()
+        return self._next(request, self.calls)
 
     @activity.defn(name="record_refusal")
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
@@ -242,7 +265,7 @@ def worker_for(stage: Stage) -> Worker:
         task_queue=stage.queue,
         workflows=[ScheduleAttempt, ScheduleCohort],
         activities=[
-            single.place, single.ask_extenders, single.bind, single.record_refusal, single.evict,
+            single.place, single.ask_extenders, single.bind, single.call_plugin, single.record_refusal, single.evict,
             many.place_many, many.bind_many, many.record_many,
         ],
         workflow_runner=sandbox(),
@@ -368,8 +391,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
     stage = Stage(client, activities, cluster=f"test-{uuid.uuid4().hex[:8]}")
     async with worker_for(stage):
         yield stage
-    # Sandboxed modules are cyclic garbage now; CPython 3.11's parser fails when they are collected while it runs.
-    gc.collect()
+    garbage.collect()
 
 
 def gone(reason: Any = "deleted", node: str | None = None, **more: Any) -> Gone:

@@ -5,7 +5,6 @@ Real server, real control activities and planner, hosts that pretend. A run fail
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -13,6 +12,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
@@ -28,7 +28,7 @@ from wharfinger.registry import keys
 async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
     async with fleet_world(temporal_server.address) as world:
         yield world
-    gc.collect()
+    garbage.collect()
 
 
 async def status(world: FleetWorld, workflow_id: str) -> WorkflowExecutionStatus | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import uuid
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
@@ -26,7 +26,7 @@ from wharfinger.workflows.fleet import Fleet
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
     yield
-    gc.collect()
+    garbage.collect()
 
 
 async def test_reconcile_signal_during_the_last_removal_is_handled(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import AsyncIterator
 
@@ -13,6 +12,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.conftest import sandbox
@@ -28,7 +28,7 @@ ENDS = {"drainTimeoutSeconds": 3000.0, "progressDeadlineSeconds": 6000.0}
 async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
     async with fleet_world(temporal_server.address) as world:
         yield world
-    gc.collect()
+    garbage.collect()
 
 
 async def poke_until_long(world: FleetWorld, workflow_id: str) -> str:

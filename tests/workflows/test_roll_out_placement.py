@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.workflows.rollout_stage import DONE, WAITING, P, RolloutStage, at, plan, rollout_stage, steps
 from wharfinger.contracts import placement_rollouts
@@ -36,7 +36,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[RolloutStage]:
     await register_search_attributes(client)
     async with rollout_stage(client) as stage:
         yield stage
-    gc.collect()
+    garbage.collect()
 
 
 async def attributes(stage: RolloutStage) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
@@ -23,7 +23,7 @@ from wharfinger.registry import keys
 async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
     async with fleet_world(temporal_server.address) as world:
         yield world
-    gc.collect()
+    garbage.collect()
 
 
 async def result(world: FleetWorld, workflow_id: str) -> RolloutReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +10,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.workflows.placement_stage import (
     CHOSEN,
@@ -34,7 +34,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[PlacementStage
     await register_search_attributes(client)
     async with placement_stage(client) as stage:
         yield stage
-    gc.collect()
+    garbage.collect()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailed
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
+from tests import garbage
 from tests.conftest import TemporalServer
 from tests.workflows.update_run_stage import (
     ASKS,
@@ -55,7 +55,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[UpdateRunStage
     await register_search_attributes(client)
     async with update_run_stage(client) as stage:
         yield stage
-    gc.collect()
+    garbage.collect()
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "aborted", "stopped", "planned", "superseded", "gone"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
+
+import orjson
 
 from wharfinger.demo import openb
 from wharfinger.dev.progress import progress_for
@@ -26,7 +27,7 @@ def write(path: Path, pods: int) -> None:
         _documents(objects, sys.stdout)
     elif path.suffix == ".json":
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        path.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+        path.write_bytes(orjson.dumps(listed, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     else:
         with (
             path.open("w", encoding="utf-8") as file,

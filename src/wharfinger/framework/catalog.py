@@ -8,8 +8,10 @@ configuration names it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -152,9 +154,15 @@ class Catalog:
 
 
 def _installed() -> Iterator[Installed]:
-    for point in metadata.entry_points(group=ENTRY_POINTS):
+    for point in _entry_points(tuple(sys.path)):
         origin, version = (point.dist.name, point.dist.version) if point.dist is not None else (_UNKNOWN, "")
         yield Installed(point.name, origin, version, point)
+
+
+@lru_cache(maxsize=8)
+def _entry_points(_path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
+    """Those of the distributions on the path. To find them is to open a file of each distribution: 5 ms for ninety."""
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))
 
 
 def _args_model(factory: Any) -> type[BaseModel] | None:
