@@ -152,13 +152,15 @@ def test_a_domain_is_read_back_from_its_text(values: tuple[str, str]) -> None:
     assert terms_of("") == ()
 
 
-def test_the_domain_that_the_gang_likes_best_goes_first() -> None:
-    half = [running("half", "a", cpu=4000)]
-    around = cluster(a=(8000, "x", half), b=(8000, "y", []))
+def test_of_equally_full_domains_the_one_the_gang_likes_best_goes_first() -> None:
+    """Each zone is half full with two pods; but in one of them both are on one node, and the other node is empty."""
+    there = [running(f"r{number}", name, cpu=2000, create_revision=90 + number) for number, name in enumerate("aacd")]
+    around = cluster(a=(4000, "x", there[:2]), b=(4000, "x", []), c=(4000, "y", there[2:3]), d=(4000, "y", there[3:]))
 
-    placement = place(DEFAULT, Wanted(members(2), 2, topology_keys=(ZONE,)), around)
+    placement = place(DEFAULT, Wanted(members(2, cpu=500), 2, topology_keys=(ZONE,)), around)
 
-    assert str(placement.domain) == "zone=y"
+    assert str(placement.domain) == "zone=x"
+    assert set(nodes_of(placement).values()) == {"b"}
 
 
 def test_a_domain_that_fails_is_followed_by_the_next() -> None:

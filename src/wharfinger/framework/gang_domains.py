@@ -1,12 +1,13 @@
 """In which topology domains a gang is tried, the best first.
 
-Cheap bounds before dear tries: a domain whose free resources cannot hold what is required is not tried at all; and one
-evaluation of the first member, over all nodes, shows which domain suits the whole gang.
+Cheap bounds before dear tries. A domain whose free resources cannot hold what is required is not tried at all. The
+others go by the points that they can have at most (`gang_packing`). Among equal ones, one evaluation of the first
+member, over all nodes, shows which domain suits the gang.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.domain import Domain, domain
+from wharfinger.framework.gang_packing import Packing
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
@@ -41,25 +43,42 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Domains, the best first; None stands for anywhere."""
+class DomainToTry:
+    """A domain to try."""
 
-    roomy: Sequence[Domain | None]
+    domain: Domain | None
+    """None stands for anywhere."""
+    bound: int = 0
+    """Points that it has at most."""
+    score: Callable[[Sequence[Pod]], int] = lambda _placed: 0
+    """Its points with these members placed there."""
+
+
+ANYWHERE = DomainToTry(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Domains, the best first."""
+
+    roomy: Sequence[DomainToTry]
     """Those that may hold the gang as they are; if none may, the roomiest, for what can be said of it."""
     every: Sequence[Domain | None]
-    """Those where room may be made."""
+    """Those where room may be made; None stands for anywhere."""
 
 
 def domains_for(engine: Engine) -> Where:
     """The domains to try.
 
-    Members that are bound fix it: the domain that most of them are in. Otherwise the nodes that are best for the first
-    member tell which domain the whole gang will like; those whose free resources cannot hold it are left out.
+    Members that are bound fix it: the domain that most of them are in. Otherwise the domain goes first that takes most
+    members and is fullest with them, by its free resources. Those that cannot hold what is required are left out.
     """
     wanted, snapshot = engine.wanted, engine.snapshot
+    if not wanted.topology_keys:
+        return Where([ANYWHERE], [None])
     fixed = _domain_of(wanted, snapshot)
     if fixed is not None:
-        return Where([fixed], [fixed])
+        return Where([DomainToTry(fixed)], [fixed])
     found = _partition(snapshot, wanted.topology_keys)
     codes = np.unique(found.codes)
     codes = codes[codes != 0]
@@ -72,19 +91,29 @@ def domains_for(engine: Engine) -> Where:
     room = _Room(found.codes, len(found.values), wanted.required)
     free = room.sums(_capacity(snapshot, least))
     likes = _likes(engine, found.codes, len(free))
-    best_first = sorted(
-        codes.tolist(), key=lambda code: (free[code] < wanted.required, -likes[code], found.values[code])
-    )
-    fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
-    first = [code for code in best_first if fits[code]] or [max(best_first, key=lambda code: free[code])]
+    holds = np.clip(free, wanted.required, len(wanted.members)).astype(np.int64)
+    packs = any(_FIT in engine.profile.at.get(point, ()) for point in ("filter", "score"))
+    packing = Packing(snapshot, found.codes, len(free), wanted.members, packs=packs)
+    packing.take_most(int(holds[codes].max()))
+    bounds = packing.bounds(holds).tolist()
+
+    def suiting(code: int) -> tuple[bool, float, Sequence[str]]:
+        return bool(free[code] < wanted.required), -likes[code], found.values[code]
+
+    def candidate(code: int) -> DomainToTry:
+        return DomainToTry(some([code])[0], bounds[code], lambda placed: packing.score(code, placed))
 
     def some(these: list[int]) -> list[Domain]:
         keys, values = wanted.topology_keys, found.values
-        return [
-            Domain(tuple(zip(keys, values[code], strict=True)), found.codes == code) for code in these[:MOST_DOMAINS]
-        ]
+        return [Domain(tuple(zip(keys, values[code], strict=True)), found.codes == code) for code in these]
 
-    return Where(some(first), some([code for code in best_first if empty[code]]))
+    best_first = sorted(codes.tolist(), key=suiting)
+    fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
+    first = sorted(
+        [code for code in best_first if fits[code]], key=lambda code: (free[code] < wanted.required, -bounds[code])
+    )
+    roomy = first[:MOST_DOMAINS] or [max(best_first, key=lambda code: free[code])]
+    return Where([candidate(code) for code in roomy], some([code for code in best_first if empty[code]][:MOST_DOMAINS]))
 
 
 class _Partition(NamedTuple):

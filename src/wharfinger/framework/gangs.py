@@ -2,7 +2,7 @@
 
 ::
 
-    pure tries ── in each domain, the best first ──────► enough have a node: placed
+    pure tries ── in each domain, the best first ──────► enough have a node: placed, in the domain with most points
         │ nowhere enough
     tries with victims ── of lower priority than every member ──► enough: nominations and victims, none is placed
         │ nowhere enough
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.gang_domains import Engine, Where, domains_for
+from wharfinger.framework.gang_domains import Engine, domains_for
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
@@ -91,14 +91,23 @@ def place(
     `snapshot` counts none of them but those bound; the other arguments are those of `Profile.evaluate`.
     """
     engine = Engine(profile, wanted, snapshot, preference, timed)
-    where = domains_for(engine) if wanted.topology_keys else Where([None], [None])
+    where = domains_for(engine)
     tries: list[_Try] = []
+    best: tuple[int, _Try] | None = None
     for one in where.roomy:
-        attempt = _Try(engine, one, start)
+        if best is not None and best[0] >= one.bound:
+            break  # this domain cannot have more points, nor can those after it that have room enough
+        attempt = _Try(engine, one.domain, start)
         attempt.run()
-        if attempt.enough:
-            return GangPlacement(tuple(attempt.seats), tuple(attempt.away), one, next_start=attempt.start)
-        tries.append(attempt)
+        if not attempt.enough:
+            tries.append(attempt)
+            continue
+        points = one.score([seat.pod for seat in attempt.seats])
+        if best is None or points > best[0]:
+            best = points, attempt
+    if best is not None:
+        _, chosen = best
+        return GangPlacement(tuple(chosen.seats), tuple(chosen.away), chosen.domain, next_start=chosen.start)
     return _refused(engine, tries, where.every if preempt else ())
 
 
@@ -209,10 +218,14 @@ def _with_victims(engine: Engine, where: Sequence[Domain | None]) -> _Try | None
 
 def _nowhere(wanted: Wanted) -> str:
     labels = ("label " if len(wanted.topology_keys) == 1 else "labels ") + " and ".join(wanted.topology_keys)
-    return f"gang needs {wanted.required} members placed together, and no node has the {labels}."
+    return f"gang needs {_needed(wanted)}, and no node has the {labels}."
 
 
 def _short(wanted: Wanted, fit: int) -> str:
-    more = "more " if wanted.bound else ""
     where = f" in one domain of {' and '.join(wanted.topology_keys)}" if wanted.topology_keys else ""
-    return f"gang needs {wanted.required} {more}members placed together{where}, {fit} fit."
+    return f"gang needs {_needed(wanted, more=bool(wanted.bound))}{where}, {fit} fit."
+
+
+def _needed(wanted: Wanted, *, more: bool = False) -> str:
+    members = "member placed" if wanted.required == 1 else "members placed together"
+    return f"{wanted.required} {'more ' if more else ''}{members}"

@@ -17,6 +17,7 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.worker_loops.gated_pods import GatedPods
 from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
 
@@ -67,6 +68,7 @@ class PodEventHandler:
         self._clock = process.clock
         self._kick = kick
         self._gangs = gangs
+        self._gated = GatedPods(queue, pool.profiles)
         self._pool: dict[PodKey, None] = {}
         """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
 
@@ -88,6 +90,7 @@ class PodEventHandler:
                 self._consider(record.key, "take-over")
         reclassified = [change.key for change in changes.reclassified if change.new is not None and change.new.pending]
         self._reconsider([key for key in dict.fromkeys((*reclassified, *regrouped)) if key not in looked_at])
+        self._open_gates(changes)
         if changes.tenants:
             self._reconsider(self._gangs.reowned())
             self._reconsider(self._labelled())
@@ -109,6 +112,13 @@ class PodEventHandler:
         self._gangs.forget()
         self._reconsider(list(self._pool))
         self._kick()
+
+    def _open_gates(self, changes: Changes) -> None:
+        """Ask the gates again that an event may have opened; a gang may be complete by that."""
+        opened = self._gated.may_open(changes)
+        self._reconsider(opened)
+        if any(self._cache.pods[key].group for key in opened):
+            self._reconsider(self._gangs.reowned())
 
     def _reconsider(self, keys: list[PodKey]) -> None:
         for key in keys:
