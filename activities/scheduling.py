@@ -1,6 +1,7 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
-`placing_lone` decides, `asking` asks extenders, `binding` commits, `recording` records, `eviction` makes room;
+`placing_lone` decides, `asking` asks extenders, `binding` commits, `calling` calls asynchronous plugins before that,
+`recording` records, `eviction` makes room;
 `eligibility` has whether the pod still is to be placed. All effects of attempts on the world go through here.
 `engine.failures` maps their errors.
 """
@@ -13,11 +14,13 @@ from temporalio import activity
 
 from wharfinger.activities.cohorts import CohortActivities
 from wharfinger.contracts.eviction import EvictInput
+from wharfinger.contracts.plugin_calls import PluginAnswer
 from wharfinger.contracts.scheduling import (
     AskInput,
     AskOutcome,
     BindInput,
     BindOutcome,
+    CallInput,
     EvictOutcome,
     PlaceInput,
     PlaceOutcome,
@@ -28,6 +31,7 @@ from wharfinger.contracts.scheduling import (
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.asking import ExtenderQuestions
 from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.calling import PluginCalls
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
@@ -67,6 +71,7 @@ class SchedulingActivities(Scheduling):
         self._calls = calls if calls is not None else ExtenderCalls(clock=process.clock)
         self._questions = ExtenderQuestions(core, self._calls)
         self._bindings = Bindings(core)
+        self._plugin_calls = PluginCalls(core, self._bindings)
         self._recorder = Recorder(core)
         self._evictions = Evictions(core, mode=eviction)
         self.cohorts = CohortActivities(core, finder, decider, bindings=self._bindings, recorder=self._recorder)
@@ -75,7 +80,15 @@ class SchedulingActivities(Scheduling):
     @property
     def all(self) -> list[Callable[..., object]]:
         """The activities, for `temporalio.worker.Worker(activities=...)`."""
-        return [self.place, self.ask_extenders, self.bind, self.record_refusal, self.evict, *self.cohorts.all]
+        return [
+            self.place,
+            self.ask_extenders,
+            self.bind,
+            self.call_plugin,
+            self.record_refusal,
+            self.evict,
+            *self.cohorts.all,
+        ]
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
@@ -91,6 +104,11 @@ class SchedulingActivities(Scheduling):
     async def bind(self, request: BindInput) -> BindOutcome:
         """See `Scheduling.bind`."""
         return await self._bindings.bind(request)
+
+    @activity.defn(name="call_plugin")
+    async def call_plugin(self, request: CallInput) -> PluginAnswer:
+        """See `Scheduling.call_plugin`."""
+        return await self._plugin_calls.call(request, attempt=activity.info().attempt, beat=activity.heartbeat)
 
     @activity.defn(name="record_refusal")
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:

@@ -29,7 +29,8 @@ from wharfinger.demo.audit import audit
 from wharfinger.dev import processes
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.tree import DevSettings, Servers, prepare, running
+from wharfinger.dev.settings import DevSettings, Servers, prepare
+from wharfinger.dev.tree import running
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put, WatchBatch

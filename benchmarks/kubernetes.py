@@ -37,7 +37,7 @@ from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger, missing
 from kubernetes_turns import Sizes, Turn
 
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.tree import Servers, prepare
+from wharfinger.dev.settings import Servers, prepare
 from wharfinger.errors import WharfingerError
 
 

@@ -12,7 +12,7 @@ The servers of wharfinger run on while kube-scheduler has its turn: they are idl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +26,9 @@ from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.kube_apiserver import KubeApiserver
 from wharfinger.dev.kube_apiserver_files import ApiserverFiles
 from wharfinger.dev.ports import free_port
+from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.dev.tree import Servers
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream
@@ -83,6 +83,8 @@ class KubeScheduler:
     api: ApiServer
     folder: Path
     name: str = "kube-scheduler"
+    configuration: Mapping[str, object] = field(default_factory=dict)
+    """More of its KubeSchedulerConfiguration."""
     port: int = field(default_factory=free_port)
     process: Child | None = None
 
@@ -102,6 +104,7 @@ class KubeScheduler:
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(self.api.kubeconfig), "qps": UNLIMITED},
             "leaderElection": {"leaderElect": False},
+            **self.configuration,
         }
         config.write_text(yaml.safe_dump(content), encoding="utf-8")
         command = [str(executable), f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={self.port}"]
@@ -131,6 +134,8 @@ class Wharfinger:
     folder: Path
     servers: Servers
     name: str = "wharfinger"
+    options: Sequence[str] = ()
+    """More of the worker's."""
     port: int = field(default_factory=free_port)
     etcd: EtcdServer | None = None
     temporal: TemporalServer | None = None
@@ -167,6 +172,7 @@ class Wharfinger:
             f"--health-port={self.port}",
             f"--max-txn-ops={MAX_TXN_OPS}",
             *upstream_arguments(upstream),
+            *self.options,
         )
         self.process = await self.children.start(f"{self.name}-worker", command)
         return self.process

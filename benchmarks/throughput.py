@@ -55,7 +55,8 @@ from objects import OBJECTS
 from wharfinger.demo.audit import audit
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.tree import DevSettings, DevTree, Servers, prepare, running
+from wharfinger.dev.settings import DevSettings, Servers, prepare
+from wharfinger.dev.tree import DevTree, running
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore

@@ -11,6 +11,7 @@
       │ ├─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
       │ └─── Refused, with victims ──► record_refusal, which nominates ──► evict ──► parked, as above
     bind ─── Bound ──────────────────────────────────────────► completes: bound
+        ├─── Held ──► call_plugin, once a step ──► bind again  with all answers so far
         └─── Contended ──────────────────────────────────────► fails: Contended
 
 Only this order is decided here. What is decided about nodes comes back from activities
@@ -24,9 +25,10 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import workflow
+from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
@@ -44,6 +46,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
     from wharfinger.contracts.lone import evict_input, refusal_input, rejection, victims_listed
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
+    from wharfinger.contracts.plugin_calls import SLACK, CallsMade, Held, PluginAnswer, PluginStep, first_answers
     from wharfinger.contracts.scheduling import (
         ASK_LIMIT,
         COMMIT_RETRY,
@@ -52,6 +55,7 @@ with workflow.unsafe.imports_passed_through():
         BindInput,
         BindOutcome,
         Bound,
+        CallInput,
         Gone,
         Placed,
         PlaceInput,
@@ -65,6 +69,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
+    from wharfinger.workflows.plugin_calling import call_retry, why_failed
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
@@ -89,6 +94,7 @@ class ScheduleAttempt(AttemptRun):
         self._node: str | None = None
         self._permission: PermitDecision | None = None
         self._answers = NO_ANSWERS
+        self._calls: CallsMade | None = None
 
     @workflow.signal
     def permit(self, signal: PermitDecision = PermitDecision()) -> None:  # noqa: B008 - frozen
@@ -164,10 +170,14 @@ class ScheduleAttempt(AttemptRun):
     async def _bind(self, placed: Placed) -> AttemptResult:
         info = workflow.info()
         outcome = await self._send(placed)
-        for pause in pauses():
-            if not (isinstance(outcome, Bound) and outcome.preparing):
+        pause = pauses()
+        while True:
+            if isinstance(outcome, Held):
+                self._calls = await self._called(placed, outcome)
+            elif isinstance(outcome, Bound) and outcome.preparing:
+                await workflow.sleep(next(pause))  # the bind itself says when its volumes are late
+            else:
                 break
-            await workflow.sleep(pause)  # the bind itself says when its volumes are late
             outcome = await self._send(placed)
         match outcome:
             case Bound():
@@ -193,12 +203,66 @@ class ScheduleAttempt(AttemptRun):
                 workflow_id=info.workflow_id,
                 run_id=info.run_id,
                 attempt=info.attempt,
+                calls=self._calls,
             ),
             start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + placed.bind_seconds),
             # A transaction that was sent cannot be called back: a cancelled run waits for its response.
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{title(pod)} → {placed.node}",
         )
+
+    async def _called(self, placed: Placed, held: Held) -> CallsMade:
+        """Call the plugins that are due, in order, until one does not agree; all answers so far."""
+        calls = first_answers(held) if self._calls is None else self._calls
+        for step in held.steps:
+            answer = await self._call(placed, step, calls)
+            calls = calls.with_one(answer)
+            if not answer.done:
+                break
+        return calls
+
+    async def _call(self, placed: Placed, step: PluginStep, calls: CallsMade) -> PluginAnswer:
+        """Call one plugin until it answers, again after Wait. Where its time is over, that is its answer.
+
+        A cancelled attempt has an answer, too: the room has to be given back before it ends.
+        """
+        pod, info, began = self._pod, workflow.info(), workflow.time()
+        request = CallInput(
+            namespace=pod.namespace,
+            name=pod.name,
+            placed=placed.to_commit(),
+            step=step,
+            calls=calls,
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            attempt=info.attempt,
+        )
+        message = f"it did not agree within {step.deadline:g} s"
+        try:
+            for pause in call_pauses():
+                left = step.deadline - (workflow.time() - began)
+                if left <= 0 or workflow.cancellation_reason() is not None:
+                    break
+                answer = await workflow.execute_activity_method(
+                    Scheduling.call_plugin,
+                    request,
+                    start_to_close_timeout=timedelta(seconds=step.timeout + SLACK),
+                    schedule_to_close_timeout=timedelta(seconds=left + SLACK),
+                    heartbeat_timeout=timedelta(seconds=step.heartbeat),
+                    retry_policy=call_retry(step),
+                    # The plugin has ended before its room is given back.
+                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    summary=f"{title(pod)} → {placed.node}: {step.point} of {step.plugin}",
+                )
+                if answer.code != "wait":
+                    return answer
+                message = f"it did not agree within {step.deadline:g} s: {answer.message}"
+                await workflow.sleep(min(pause, left))
+        except (FailureError, asyncio.CancelledError) as error:
+            if not is_cancelled_exception(error):
+                message = why_failed(error, step)
+        code: Literal["cancelled", "error"] = "error" if workflow.cancellation_reason() is None else "cancelled"
+        return PluginAnswer(point=step.point, plugin=step.plugin, code=code, message=message)
 
     async def _held(self, placed: Placed) -> Rejected | None:
         """Wait for permission where a Permit plugin requires it; the rejection when it is not given."""
@@ -308,6 +372,11 @@ class ScheduleAttempt(AttemptRun):
         if workflow.info().typed_search_attributes.get(POD_KEY) is None:
             updates.append(POD_KEY.value_set(pod_attribute(self._pod.namespace, self._pod.name)))
         return updates
+
+
+def call_pauses() -> Iterator[float]:
+    """Seconds between two calls of a plugin that answered Wait, without end."""
+    return chain((0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0), repeat(60.0))
 
 
 def pauses() -> Iterator[float]:

@@ -221,7 +221,7 @@ class ScheduleCohort(AttemptRun):
             BindManyInput(
                 seats=tuple(seat.to_commit() for seat in placed.seats),
                 computations=tuple(
-                    one.computation.model_copy(update={"assumed": (), "nominated": ()}) for one in placed.stretches
+                    one.computation.to_commit().model_copy(update={"nominated": ()}) for one in placed.stretches
                 ),
                 whole=whole,
                 domain=placed.domain if whole else "",

@@ -19,6 +19,7 @@ from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.load import Configuration
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
+from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
@@ -93,10 +94,12 @@ class Worker:
         self._upstream_uid = upstream.uid if upstream is not None else ""
         self.cache.upstream = parts.side if parts is not None else None
         revision = str(settings.grant.revision) if settings.grant is not None else ""
+        self._software = software_of(configured)
+        life = f"{self._software.digest}-{process.rng.getrandbits(32):08x}"
         self._activities = SchedulingActivities(
             process,
             pool,
-            Identity(cluster, identity(), revision),
+            Identity(cluster, identity(), revision, life),
             settings.binding,
             eviction=settings.eviction,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
@@ -185,6 +188,7 @@ class Worker:
             self._profiles.values(),
             cluster=self._cluster,
             rng=self._process.rng,
+            software=self._software,
             upstream=self._upstream_uid,
         )
         await unless_stopped(stop, while_granted(self.grant, preparing))
@@ -202,6 +206,13 @@ def configuration_of(settings: WorkerSettings) -> Configured:
     if binders:
         raise refuse(binders)
     return configured
+
+
+def software_of(configured: Configured) -> SoftwareRecord:
+    """What decides by this configuration: our build, and the distributions that its plugins come from."""
+    named = {plugin.name for profile in configured.profiles.values() for plugin in profile.plugins}
+    entries = [entry for name in sorted(named) if (entry := configured.catalog.get(name)) is not None and entry.origin]
+    return SoftwareRecord(build=release(), packages={entry.origin: entry.version for entry in entries})
 
 
 def own_grant(settings: WorkerSettings, store: Store) -> OwnGrant | None:

@@ -179,15 +179,19 @@ class Installation:
         """Plain HTTP to its etcd."""
         return Gateway(self.etcd.url)
 
-    def start_worker(self, *options: str, qps: float = -1.0, wait: bool = True) -> WorkerProcess:
-        """One more worker. `qps`: its requests a second to the API; what is promised is sent no faster."""
+    def start_worker(
+        self, *options: str, qps: float = -1.0, wait: bool = True, env: Mapping[str, str] | None = None
+    ) -> WorkerProcess:
+        """One more worker. `qps`: its requests a second to the API; what is promised is sent no faster. `env`: its
+        variables besides ours.
+        """
         self._started += 1
         worker = WorkerProcess(
             self.folder / f"{self.cluster}-worker{self._started}.log",
             f"--kubeconfig={self.site.api.kubeconfig}", f"--kube-api-qps={qps:g}",
             *(["--kube-api-burst=5"] if qps > 0 else []),
             "--events=none", f"--cluster={self.cluster}",
-            f"--etcd={self.etcd.url}", f"--temporal={self.site.temporal_address}", *options,
+            f"--etcd={self.etcd.url}", f"--temporal={self.site.temporal_address}", *options, env=env,
         )  # fmt: skip
         self.workers.append(worker)
         if wait:

@@ -23,6 +23,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
 from tests.conftest import start_temporal
+from tests.replay.call_scenes import CALL_SCENES
 from tests.replay.cohort_scenes import COHORT_SCENES, ended
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
@@ -332,6 +333,7 @@ SCENES: dict[str, Scene] = {
         continued_with_policy,
     )
 } | COHORT_SCENES
+SCENES.update(CALL_SCENES)
 
 
 def without_traces(value: Any) -> Any:

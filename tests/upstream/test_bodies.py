@@ -139,7 +139,6 @@ def test_nomination_is_set_and_cleared_without_the_condition(had: str, wanted: s
     expected = {"metadata": {"uid": "u-1"}, "status": status}
 
     assert refusal(pod(scheduled(), nominated=had), nominated=wanted) == expected
-    assert bodies.nomination_patch(pod(nominated=had), wanted) == expected
 
 
 def test_nomination_is_left_alone_by_a_refusal_without_one() -> None:
@@ -149,9 +148,14 @@ def test_nomination_is_left_alone_by_a_refusal_without_one() -> None:
     assert "nominatedNodeName" not in patch["status"]
 
 
-def test_nomination_that_the_pod_has_is_not_written() -> None:
-    assert bodies.nomination_patch(pod(nominated="n1"), "n1") is None
-    assert bodies.nomination_patch(pod(), "") is None
+def test_nomination_is_cleared_at_the_revision_read() -> None:
+    metadata = {"uid": "u-1", "resourceVersion": "41"}
+
+    assert bodies.no_nomination_patch(pod(scheduled(), nominated="n1")) == {
+        "metadata": metadata,
+        "status": {"nominatedNodeName": None},
+    }
+    assert bodies.no_nomination_patch(pod()) is None
 
 
 def test_victim_gets_upstreams_condition_at_the_revision_read() -> None:

@@ -128,6 +128,21 @@ def test_fence_makes_an_older_binding_fail_whenever_its_value_is_new(scheduler: 
     assert scheduler.bind(moved).code == 201
 
 
+def test_nomination_is_cleared_of_the_state_that_was_read_alone(scheduler: Scheduler) -> None:
+    pod = scheduler.pod()
+    refusal = bodies.refusal_patch(pod, reason="Unschedulable", message="no room", nominated_node="n1", now=NOW)
+    nominated = scheduler.patch_status(pod, refusal)
+    assert nominated["status"]["nominatedNodeName"] == "n1"
+    moved = scheduler.patch_status(pod, bodies.fence_patch(uid_of(pod), 1))
+
+    path = PODS.path(NAMESPACE, pod["metadata"]["name"], "status")
+    assert scheduler.patch(path, bodies.no_nomination_patch(nominated)).code == 409
+    cleared = scheduler.patch_status(pod, bodies.no_nomination_patch(moved))
+
+    assert "nominatedNodeName" not in cleared["status"]
+    assert condition(cleared, "PodScheduled")["message"] == "no room"
+
+
 def test_patch_of_a_pod_created_again_says_so(scheduler: Scheduler) -> None:
     pod = scheduler.pod()
     gone = {**pod, "metadata": {**pod["metadata"], "uid": "another-uid"}}

@@ -279,6 +279,54 @@ async def test_end_of_a_queue_comes_after_its_lines() -> None:
         await queue.filled()
 
 
+@pytest.mark.parametrize("new", [b"NEW x", None], ids=["new", "ended"])
+async def test_lines_gather_until_an_urgent_one_or_the_end(new: bytes | None) -> None:
+    queue = LineQueue(100, urgent=b"NEW")
+    for _ in range(2):
+        queue.put([b"OLD x"])
+        gathering = asyncio.create_task(queue.gather(60.0))
+        await asyncio.sleep(0)
+        waited = not gathering.done()
+        if new is None:
+            queue.end(UpstreamUnavailable("cut"))
+        else:
+            queue.put([new])
+        await gathering
+        while queue:
+            queue.take()
+        assert waited
+        if new is None:
+            break
+
+
+async def test_lines_gather_no_longer_than_they_may() -> None:
+    queue = LineQueue(100, urgent=b"NEW")
+    queue.put([b"OLD x"])
+    await queue.gather(0.01)
+
+    assert queue.take() == b"OLD x"
+
+
+async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> None:
+    """Also where the server sends each of them on its own; what is new ends the waiting."""
+
+    async def answering(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (event("MODIFIED", "a", 2), event("MODIFIED", "b", 3), event("ADDED", "c", 4)):
+            await response.write(piece)
+            await asyncio.sleep(3 * watching.GATHER)
+        return await gone(request)
+
+    async with scripted_server(tmp_path, answering) as server:
+        upstream = HttpUpstream(server.access())
+        async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
+            batch = await anext(batches)
+        await upstream.close()
+
+    assert [change.object["metadata"]["name"] for change in batch.changes] == ["a", "b", "c"]
+
+
 def test_decoding_stops_after_a_slice_of_time() -> None:
     queue = LineQueue(2**20)
     queue.put([event("ADDED", f"pod-{number}", number) for number in range(1, 11)])

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,16 +35,26 @@ RIVAL = "master-1_7d9a2c1e"
 class ImportingHand:
     """One worker's importer, on clients of its own."""
 
-    def __init__(self, site: Site, number: int, *, elects: bool, whole: bool = False) -> None:
+    def __init__(
+        self,
+        site: Site,
+        number: int,
+        *,
+        elects: bool,
+        whole: bool = False,
+        settings: ElectionSettings = ElectionSettings(),  # noqa: B008  # it is frozen
+    ) -> None:
         self.name = f"{number}@host"
         self.store = site.store.client()
         self.api = site.api.client()
         process = ProcessParts(self.store, Metrics(), clock=site.time, utc_now=site.utc_now, rng=random.Random(number))
-        terms = LeaseTerms(NAME, NAMESPACE, OURS)
+        terms = LeaseTerms(
+            NAME, NAMESPACE, OURS, settings.lease_duration, settings.renew_deadline, settings.retry_period
+        )
         self.importing = Importing(
             process,
             self.api,
-            UpstreamSettings(election=ElectionSettings(enabled=elects)),
+            UpstreamSettings(election=replace(settings, enabled=elects)),
             election=Election(self.api, terms, clock=site.time, utc_now=site.utc_now) if elects else None,
             resources=(PODS, NODES),
             limits=Limits(),
@@ -87,13 +98,14 @@ class Site:
         elects: bool = True,
         whole: bool = False,
         seconds: float = 3.0,
+        settings: ElectionSettings = ElectionSettings(),  # noqa: B008  # it is frozen
         before: Callable[[MemoryUpstream], None] = lambda _api: None,
     ) -> ImportingHand:
         """One more worker, registered, some time after its start.
 
-        `whole`: its copies keep all fields; `before`: what to do to its client first.
+        `whole`: its copies keep all fields; `settings`: terms of the Lease; `before`: what to do to its client first.
         """
-        hand = ImportingHand(self, len(self.hands) + 1, elects=elects, whole=whole)
+        hand = ImportingHand(self, len(self.hands) + 1, elects=elects, whole=whole, settings=settings)
         self.hands.append(hand)
         before(hand.api)
         await self.register(hand)
@@ -108,6 +120,13 @@ class Site:
     async def leave(self, hand: ImportingHand) -> None:
         """The worker's registration goes, as before the end of a process."""
         await self.store.delete(keys.instance("common", hand.name.partition("@")[0], 1))
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass in small steps, for etcd's leases as well."""
+        ends = self.time() + seconds
+        while self.time() < ends:
+            await self.time.advance(min(0.1, ends - self.time()))
+            self.store.advance(0)
 
     async def close(self) -> None:
         for hand in self.hands:
@@ -139,7 +158,11 @@ class Site:
         return "" if kv is None else upstream_records.read_value(Importer, kv.value).holder
 
     async def importer_lease(self) -> int:
-        kv = (await self.store.get(keys.IMPORTER)).kv
+        return await self.lease_under(keys.IMPORTER)
+
+    async def lease_under(self, key: str) -> int:
+        """The lease that a key hangs on."""
+        kv = (await self.store.get(key)).kv
         assert kv is not None
         return kv.lease
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,11 @@ from tests.worker_loops.importing_stage import OURS, RIVAL, Site
 from wharfinger.errors import LeaderElectionLost
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete
+from wharfinger.settings import ElectionSettings
 from wharfinger.testing.memory_faults import Gate, MemoryRequest
 from wharfinger.upstream.client import LEASES, NODES
+
+SHORT = ElectionSettings(lease_duration=10.0, renew_deadline=6.0, retry_period=2.0)
 
 
 @pytest.fixture
@@ -32,6 +36,14 @@ async def seconds_until_lost(site: Site, at_most: float = 30.0) -> float:
     return site.time() - began
 
 
+async def just_renewed(site: Site) -> float:
+    """Let time pass until the Lease is renewed; the moment."""
+    before = site.lease()["renewTime"]
+    while site.lease()["renewTime"] == before:
+        await site.pass_time(0.1)
+    return site.time()
+
+
 # --- taking it ------------------------------------------------------------------------------------
 
 
@@ -40,7 +52,7 @@ async def test_the_lease_is_held_and_binding_allowed(site: Site) -> None:
     assert site.lease()["holderIdentity"] == OURS
     kv = (await site.store.get(keys.ACTIVE)).kv
     assert kv is not None
-    assert kv.lease == await site.importer_lease()
+    assert kv.lease not in (0, await site.importer_lease())
     assert await site.active() == hand.name
 
 
@@ -137,6 +149,7 @@ async def test_a_holder_that_cannot_renew_gives_up_within_the_deadline(site: Sit
     hand.api.faults.disconnect(None, resource=LEASES)
     renewed = site.lease()["renewTime"]
     assert await seconds_until_lost(site) <= 10
+    await site.time.advance(3)
     assert len(deleted) == 1
     assert site.lease()["renewTime"] == renewed
     assert isinstance(hand.ended_by, LeaderElectionLost)
@@ -162,6 +175,7 @@ async def test_requests_that_hang_do_not_prolong_the_deadline(site: Site) -> Non
     hand = await site.hand()
     hand.api.faults.hold(None, verb="get", resource=LEASES)
     assert await seconds_until_lost(site) <= 10.1
+    await site.time.advance(4)
     assert isinstance(hand.ended_by, LeaderElectionLost)
 
 
@@ -200,6 +214,62 @@ async def test_a_store_that_fails_at_the_end_does_not_keep_the_process(site: Sit
     await site.time.advance(12)
     assert isinstance(hand.ended_by, LeaderElectionLost)
     assert await site.active() == ""
+
+
+@pytest.mark.parametrize("cut_after", [0.0, 3.0, 6.0, 9.0, 9.9])
+async def test_active_ends_in_time_whenever_etcd_is_lost_too(site: Site, cut_after: float) -> None:
+    """The holder cannot delete it then; a bind takes 4.5 s more, and the Lease lasts 15 s."""
+    hand = await site.hand()
+    renewed = await just_renewed(site)
+    hand.api.faults.disconnect(None, resource=LEASES)
+    await site.pass_time(cut_after)
+    await hand.store.close()
+    while await site.active():
+        await site.pass_time(0.1)
+    assert site.time() - renewed <= 10
+
+
+async def test_active_ends_with_its_holder_before_a_shorter_lease(site: Site) -> None:
+    """5.5 s after the last renewal, because a bind may take 4.5 s more."""
+    hand = await site.hand(settings=SHORT)
+    await just_renewed(site)
+    assert await site.active() == hand.name
+    hand.api.faults.disconnect(None, resource=LEASES)
+    await site.pass_time(5.5)
+    assert await site.active() == ""
+    assert hand.ended_by is None
+    await site.pass_time(0.6)
+    assert isinstance(hand.ended_by, LeaderElectionLost)
+
+
+async def test_active_is_put_anew_when_the_lease_is_renewed_in_time(site: Site) -> None:
+    hand = await site.hand(settings=replace(SHORT, retry_period=1.0))
+    await just_renewed(site)
+    hand.api.faults.disconnect(None, resource=LEASES)
+    await site.pass_time(4.5)
+    assert await site.active() == ""
+    hand.api.faults.clear()
+    await site.pass_time(1)
+    assert await site.active() == hand.name
+    assert hand.ended_by is None
+
+
+@pytest.mark.parametrize("settings", [ElectionSettings(), SHORT])
+async def test_active_stays_the_same_key_while_the_lease_is_held(site: Site, settings: ElectionSettings) -> None:
+    """Its lease is renewed often enough: a bind that is under way compares its revision."""
+    await site.hand(settings=settings)
+    active = (await site.store.get(keys.ACTIVE)).kv
+    await site.pass_time(60)
+    assert (await site.store.get(keys.ACTIVE)).kv == active
+
+
+async def test_active_is_put_anew_when_its_lease_ended_alone(site: Site) -> None:
+    hand = await site.hand()
+    site.store.drop_lease(await site.lease_under(keys.ACTIVE))
+    assert await site.active() == ""
+    await site.pass_time(2.1)
+    assert await site.active() == hand.name
+    assert hand.ended_by is None
 
 
 async def test_another_worker_holds_the_same_lease_afterwards(site: Site) -> None:

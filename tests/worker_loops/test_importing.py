@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -10,8 +10,9 @@ from tests.worker_loops.importing_stage import Site
 from wharfinger.contracts import upstream_records
 from wharfinger.model.promises import Imported
 from wharfinger.registry import keys
+from wharfinger.registry.store import Operation, Put
 from wharfinger.testing.memory_leases import MemoryLease
-from wharfinger.upstream.client import NODES, PODS
+from wharfinger.upstream.client import LEASES, NODES, PODS
 
 LISTED = "upstream_listed kind=pods"
 
@@ -68,11 +69,12 @@ async def test_another_worker_takes_over_from_a_killed_importer(site: Site, monk
     monkeypatch.setattr(MemoryLease, "revoke", never)
     first, second = await site.hand(), await site.hand()
     await first.store.close()
-    await site.time.advance(4)
+    await site.pass_time(2)
     assert await site.active() == first.name
-    await site.time.advance(4)
-    site.store.advance(0)  # etcd's clock
-    await site.time.advance(3)
+    await site.pass_time(2)
+    assert await site.active() == ""
+    assert await site.importer() == first.name
+    await site.pass_time(6)
     assert await site.importer() == second.name
     assert await site.active() == second.name
 
@@ -106,6 +108,68 @@ async def test_an_importer_with_extenders_makes_copies_whole(site: Site, caplog:
     await site.time.advance(3)
     assert await site.importer() == third.name
     assert listed(caplog) == 2
+
+
+@pytest.mark.parametrize("elects", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_nothing_is_bound_until_all_copies_are_of_one_kind(site: Site, elects: bool, whole: bool) -> None:
+    """Extenders were added to the configuration, or removed. The Lease is kept all the while."""
+    first, second = await site.hand(elects=elects, whole=not whole), await site.hand(elects=elects, whole=whole)
+    site.api.put(PODS, {"metadata": {"name": "e"}, "spec": {"containers": [{"name": "c", "env": [{"name": "X"}]}]}})
+    await site.time.advance(1)
+    assert ("env" in (await site.copy("e"))["spec"]["containers"][0]) is not whole
+    writes: list[bool] = []
+
+    async def look(_compares: object, found: Sequence[Operation]) -> None:
+        if any(isinstance(one, Put) and one.key.startswith((keys.PODS, keys.NODES)) for one in found):
+            writes.append(bool(await site.active()))
+
+    second.store.before_txn = look
+    await first.stop()
+    await site.time.advance(4)
+    assert writes
+    assert not any(writes)
+    assert ("env" in (await site.copy("e"))["spec"]["containers"][0]) is whole
+    assert (await site.imported()).whole is whole
+    assert await site.active() == second.name
+
+
+async def test_copies_that_were_half_made_anew_are_made_anew_again(site: Site) -> None:
+    """An importer without extenders ended before it had made all copies anew; the next one has extenders again."""
+    first = await site.hand(whole=True)
+    site.api.put(PODS, {"metadata": {"name": "e"}, "spec": {"containers": [{"name": "c", "env": [{"name": "X"}]}]}})
+    second = await site.hand()
+    second.api.faults.hold(before=True, verb="watch", resource=NODES)
+    await first.stop()
+    await site.time.advance(5)
+    assert "env" not in (await site.copy("e"))["spec"]["containers"][0]
+    third = await site.hand(whole=True)
+    await second.stop()
+    await site.time.advance(4)
+    assert await site.active() == third.name
+    assert "env" in (await site.copy("e"))["spec"]["containers"][0]
+    assert not (await site.imported()).mixed
+
+
+async def test_an_importer_whose_event_loop_hangs_is_replaced(site: Site) -> None:
+    """Its lease is renewed on a thread of its own, which would go on."""
+    await site.hand()
+    site.time.now += 60  # nothing of the loop ran meanwhile
+    site.store.advance(0)
+    assert await site.importer() == ""
+
+
+async def test_the_lease_is_renewed_while_all_is_copied_anew(site: Site) -> None:
+    first, second = await site.hand(whole=True), await site.hand()
+    gate = second.api.faults.hold(before=True, verb="watch", resource=NODES)
+    await first.stop()
+    await site.time.advance(20)
+    assert await site.importer() == second.name
+    assert second.asked("update", LEASES) > 5
+    assert await site.active() == ""
+    gate.open()
+    await site.time.advance(4)
+    assert await site.active() == second.name
 
 
 async def test_an_importer_that_was_replaced_unseen_stops(site: Site) -> None:

@@ -14,12 +14,15 @@ from tests.virtual_time import VirtualTime
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
+from wharfinger.errors import UpstreamError
 from wharfinger.informer.changes import Changes
+from wharfinger.manifests.storage import BIND_COMPLETED
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.promises import UpstreamSide
+from wharfinger.model.promises import UpstreamSide, VolumeStep
+from wharfinger.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import PODS
+from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep
 
 AFTER = 15.0
@@ -162,6 +165,61 @@ async def test_a_withdrawn_promise_is_fenced(swept: Swept) -> None:
     assert await swept.promise() is None
     assert swept.bound() == ""
     assert "nodeName" not in (await swept.copy_of(keys.pod("default", "a")) or {})["spec"]
+
+
+async def looks_within(swept: Swept, seconds: float) -> list[float]:
+    """After how many seconds the API was asked, while the sweep looks every two."""
+    found = []
+    for passed in range(2, int(seconds) + 1, 2):
+        before = len(swept.api.requests)
+        await swept.wait(2)
+        found += [float(passed)] * (len(swept.api.requests) > before)
+    return found
+
+
+async def test_a_promise_that_waits_for_volumes_is_tried_ever_more_rarely(swept: Swept) -> None:
+    swept.api.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}})
+    made = await swept.promised()
+    waits = replace(made, ready=False, volumes=(VolumeStep("data"),))
+    await swept.store.put(keys.promise(*POD), upstream_records.stored(waits))
+    await swept.see()
+    await swept.wait(AFTER)
+    await swept.see()  # the API was asked for the volume, so the promise is another one
+    assert await looks_within(swept, 120) == [16, 20, 28, 44, 74, 104]
+
+    claim = swept.api.find(PERSISTENT_VOLUME_CLAIMS, "data") or {}
+    metadata = {**claim["metadata"], "annotations": {**claim["metadata"]["annotations"], BIND_COMPLETED: "yes"}}
+    swept.api.put(PERSISTENT_VOLUME_CLAIMS, {**claim, "metadata": metadata, "spec": {"volumeName": "pv-1"}})
+    await looks_within(swept, 30)
+    assert swept.bound() == "n1"
+
+
+async def test_a_promise_whose_volumes_are_seen_is_tried_at_once(swept: Swept) -> None:
+    swept.api.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}})
+    made = await swept.promised()
+    waits = replace(made, ready=False, asked=True, volumes=(VolumeStep("data", "pv-1"),))
+    await swept.store.put(keys.promise(*POD), upstream_records.stored(waits))
+    swept.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {}})
+    await swept.see()
+    await looks_within(swept, 45)
+    claim = swept.api.find(PERSISTENT_VOLUME_CLAIMS, "data") or {}
+    metadata = {**claim["metadata"], "annotations": {BIND_COMPLETED: "yes"}}
+    swept.api.put(PERSISTENT_VOLUME_CLAIMS, {**claim, "metadata": metadata, "spec": {"volumeName": "pv-1"}})
+    swept.cache.set_surrounding(PersistentVolumeClaim(ClaimKey("default", "data"), volume_name="pv-1", bound=True))
+    await swept.wait(2)
+    assert swept.bound() == "n1"
+
+
+async def test_a_fence_that_fails_is_tried_ever_more_rarely(swept: Swept) -> None:
+    await swept.promised()
+    swept.api.faults.disconnect(None, verb="patch")
+    with suppress(UpstreamError):
+        await swept.promises.give_up(POD, "a gang was torn")
+    await swept.see()
+    assert await looks_within(swept, 60) == [16, 20, 28, 44]
+    swept.api.faults.clear()
+    await looks_within(swept, 30)
+    assert await swept.promise() is None
 
 
 async def test_one_that_fails_does_not_stop_the_others(swept: Swept, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from wharfinger.cache.overlay_digest import mark
 from wharfinger.framework.snapshot import NO_NOMINATIONS, Nominations
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 
@@ -36,6 +37,8 @@ class _Held:
     pod: Pod
     node: str
     since: float
+    mark: int
+    """What it adds to the digest of all."""
     sent: bool = False
     settles_at: int | None = None
     confirmed: bool = False
@@ -49,6 +52,8 @@ class Assumptions:
         self._settling: set[PodIdentity] = set()
         self._soonest = 0
         """No assumption settles before this revision."""
+        self.total = 0
+        """The sum of `overlay_digest` over all of them."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -75,8 +80,10 @@ class Assumptions:
     def put(self, pod: Pod, node: str, since: float) -> None:
         """Assume the pod on the node, for expiry since then; an earlier assumption of the same pod is replaced."""
         identity = pod.identity
-        self._settling.discard(identity)
-        self._held[identity] = _Held(pod, node, since)
+        self.drop(identity)
+        adds = mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
+        self._held[identity] = _Held(pod, node, since, adds)
+        self.total += adds
 
     def mark_sent(self, identity: PodIdentity) -> None:
         """The transaction goes out now. Without effect when the pod is not assumed."""
@@ -105,7 +112,11 @@ class Assumptions:
     def drop(self, identity: PodIdentity) -> bool:
         """End it; whether there was one."""
         self._settling.discard(identity)
-        return self._held.pop(identity, None) is not None
+        held = self._held.pop(identity, None)
+        if held is None:
+            return False
+        self.total -= held.mark
+        return True
 
     def settled(self, revision: int) -> tuple[PodIdentity, ...]:
         """Those whose time to settle has come, now that `revision` is applied."""

@@ -3,7 +3,8 @@
 Facts come from `informer.informer` (all events of one revision in one synchronous block, then `progress.advance`);
 assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here awaits.
 
-A pod counts on the node it is bound to; else on the node it is assumed on; else nowhere. Finished pods use nothing.
+A pod counts on the node it is bound to; else on the node it is assumed on; else where etcd says that its room is held;
+else nowhere. Finished pods use nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.cache.assumptions import Assumption, Assumptions, NominatedPods
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.gangs import GangMembers
+from wharfinger.cache.held_places import HeldPlaces
 from wharfinger.cache.held_volumes import HeldVolumes
+from wharfinger.cache.overlay_digest import digest, mark
 from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
+from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
@@ -73,6 +78,9 @@ class Cache:
         """Every pod of the cluster, pending ones too (a live view)."""
         self.gangs = GangMembers(self.pods)
         """The pods of each gang."""
+        self._judged: tuple[IntColumn | None, set[int]] = None, set()
+        """The stamps of all rows when it was last asked which are overfull, and which were."""
+        self._places = HeldPlaces(self.pods, lambda identity: self._assumptions.get(identity) is not None)
 
     @property
     def now(self) -> float:
@@ -112,6 +120,8 @@ class Cache:
                 self._held.release(pod.identity)
         if pod.group or (old is not None and old.group):
             self.gangs.moved(old, pod)
+        if old is None:
+            self._hold_volumes(pod)
         self._recount(pod)
         self._renominate(key)
         return pod
@@ -184,6 +194,23 @@ class Cache:
         self._promised[key] = pod.identity
         self._held.hold(pod.identity, plan)
 
+    def hold(self, key: PodKey, place: HeldPlace | None) -> None:
+        """Etcd says that room is held for the pod, which is not bound yet; None = it is not any more."""
+        self._places.set(key, place)
+        pod = self._pods.get(key)
+        if pod is None:
+            return
+        if self._assumptions.get(pod.identity) is None:
+            self._held.release(pod.identity)
+            self._hold_volumes(pod)
+        self._recount(pod)
+        self._renominate(key)
+
+    @property
+    def held_places(self) -> Mapping[PodKey, HeldPlace]:
+        """The records of rooms that are held, by pod; also those of pods that are gone (a live view)."""
+        return self._places.by_pod
+
     # --- assumptions --------------------------------------------------------------------------
 
     def assume(self, pod: Pod, node_name: str, *, held: float = 0.0) -> None:
@@ -242,9 +269,24 @@ class Cache:
         self._settle()
 
     def assumed(self) -> tuple[Assumption, ...]:
-        """The pods assumed now."""
+        """The pods that count on a node and are not bound: assumed by this worker, or with a room that is held."""
         self._settle()
-        return tuple(self._assumptions)
+        held = (Assumption(identity, node, sent=True) for identity, node in self._places)
+        return (*self._assumptions, *held)
+
+    def overlay_digest(self, but: PodIdentity | None = None) -> str:
+        """The digest of `assumed()`, without that pod: see `cache.overlay_digest`."""
+        self._settle()
+        count, total = len(self._assumptions), self._assumptions.total
+        for identity, node in self._places:
+            count, total = count + 1, total + _mark(identity, node)
+        assumed = self._assumptions.get(but) if but is not None else None
+        node_name = assumed[1] if assumed is not None else None
+        if but is not None and assumed is None and self._places.holds(but):
+            node_name = self._places.node_of(self._pods[PodKey(but.namespace, but.name)])
+        if but is not None and node_name is not None:
+            count, total = count - 1, total - _mark(but, node_name)
+        return digest(count, total)
 
     def expire(self) -> tuple[Assumption, ...]:
         """End the unsent assumptions older than `assume_expiry`, and tell which."""
@@ -268,8 +310,8 @@ class Cache:
         """The state at `progress.revision`.
 
         Args:
-            excluding: As if this pod were not assumed.
-            without_assumed: As if no pod were assumed.
+            excluding: As if this pod were not assumed, and no room were held for it.
+            without_assumed: As if no pod were assumed. Rooms that etcd shows as held count: an event will end them.
             confirmed: With no other assumed pods than those whose transactions have happened.
             counting: With these assumed pods nevertheless.
             only: That one node alone (empty when it is not there); cheap, for verifying a placement.
@@ -279,8 +321,9 @@ class Cache:
         if without_assumed:
             gone = tuple(held.identity for held in self._assumptions if held.identity not in counting)
         elif confirmed:
-            gone = tuple(identity for identity in self._assumptions.unconfirmed() if identity not in counting)
-        elif excluding is not None and self._assumptions.get(excluding) is not None:
+            unbound = (*self._assumptions.unconfirmed(), *(identity for identity, _ in self._places))
+            gone = tuple(identity for identity in unbound if identity not in counting)
+        elif excluding is not None and (self._assumptions.get(excluding) is not None or self._places.holds(excluding)):
             gone = (excluding,)
         if only is not None:
             single = self._booking.single(only, self.progress.revision, gone)
@@ -322,12 +365,24 @@ class Cache:
 
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
-        full = [info.node.name for info in self.snapshot().rows if _overfull(info)]
-        assumed = tuple(assumption.identity for assumption in self._assumptions) if full else ()
+        full = self._full(self.snapshot())
+        assumed = tuple(assumption.identity for assumption in self.assumed()) if full else ()
         alone = [self._booking.single(name, self.progress.revision, assumed) for name in full]
         return tuple(sorted(info.node.name for snapshot in alone for info in snapshot.rows if _overfull(info)))
 
     # --- inside -------------------------------------------------------------------------------
+
+    def _full(self, snapshot: Snapshot) -> list[str]:
+        """The nodes that are overfull, by what changed since the last look: one each second, at thousands of rows."""
+        rows, stamps = snapshot.rows, snapshot.stamps
+        before, full = self._judged
+        if before is None or len(before) != len(stamps):
+            full = {number for number, info in enumerate(rows) if _overfull(info)}
+        else:
+            for number in (stamps != before).nonzero()[0].tolist():
+                (full.add if _overfull(rows[number]) else full.discard)(number)
+        self._judged = stamps, full
+        return [rows[number].node.name for number in full]
 
     def _recount(self, pod: Pod) -> None:
         """Derive where the pod counts from what is known of it."""
@@ -336,15 +391,19 @@ class Cache:
             self._booking.count(known, None if known.finished else known.node_name)
             return
         assumed = self._assumptions.get(pod.identity)
-        if assumed is None:
-            self._booking.count(pod, None)
-        else:
+        if assumed is not None:
             self._booking.count(*assumed)
+            return
+        this = known if known is not None and known.identity == pod.identity else None
+        self._booking.count(this or pod, self._places.node_of(this) if this is not None else None)
 
     def _renominate(self, key: PodKey) -> None:
-        """A pending pod's nomination counts, unless the pod is assumed: then it counts on its node."""
+        """A pending pod's nomination counts, unless the pod is assumed or its room is held: then it counts there."""
         pod = self._pods.get(key)
-        if pod is not None and pod.pending and self._assumptions.get(pod.identity) is None:
+        counts = pod is not None and (
+            self._assumptions.get(pod.identity) is not None or self._places.node_of(pod) is not None
+        )
+        if pod is not None and pod.pending and not counts:
             self._nominated.put(pod)
         else:
             self._nominated.discard(key)
@@ -360,15 +419,26 @@ class Cache:
         if assumed is not None:
             self._assumptions.drop(identity)
             self._held.release(identity)
+            self._hold_volumes(assumed[0])
             self._recount(assumed[0])
             self._renominate(assumed[0].key)
+
+    def _hold_volumes(self, pod: Pod) -> None:
+        """Count the volumes of a pod whose room is held as taken."""
+        node = self._places.node_of(pod) if pod.claims else None
+        if node is not None:
+            self._held.hold(pod.identity, self.volume_plan(pod, node))
 
     def _settle(self) -> None:
         for identity in self._assumptions.settled(self.progress.revision):
             self._drop(identity)
 
 
+def _mark(identity: PodIdentity, node: str) -> int:
+    return mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
+
+
 def _overfull(info: NodeInfo) -> bool:
-    """Whether the pods that count on the node need more than it offers; asked of every node every second."""
+    """Whether the pods that count on the node need more than it offers."""
     offered = info.node.allocatable
     return any(amount > offered.get(resource, 0) for resource, amount in info.requested.items())

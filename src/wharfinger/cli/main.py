@@ -9,16 +9,18 @@ Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
@@ -119,12 +121,18 @@ def flowing(text: str) -> str:
     return "\n\n".join(re.sub(r"\s*\n(?!- )\s*", " ", paragraph) for paragraph in paragraphs)
 
 
+@functools.cache
+def _parser(command: str | None) -> Callable[..., object]:
+    """What parses and runs command lines of the command; None = of all. Typer takes up to 10 ms to make it."""
+    return get_command(command_line() if command is None else command_line([command]))
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's) and answer its exit code."""
     line = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app = command_line(line[:1]) if line[:1] and line[0] in COMMANDS else command_line()
-        return _code(app(args=line, prog_name="wharfinger", standalone_mode=False))
+        known = line[0] if line and line[0] in COMMANDS else None
+        return _code(_parser(known)(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
         return _code(leaving.code)
     except (KeyboardInterrupt, typer.Abort):

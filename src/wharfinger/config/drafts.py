@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 from wharfinger.config.completion import CompletedProfile
 from wharfinger.config.errors import Problem, refuse
-from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
+from wharfinger.config.expansion import Order, expand, misplaced, never_called, sorted_otherwise, unusable
 from wharfinger.config.extender_fields import made
 from wharfinger.config.load import Configuration
 from wharfinger.errors import ConfigurationError
+from wharfinger.framework.async_plugins import check, is_async
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.profile import Enabled, Profile, points_of
@@ -55,6 +56,9 @@ class ProfileDraft:
         self._leave_out_managed(catalog, kept or {})
         self.problems += misplaced(completed, serves)
         self.problems += unusable(completed, self.at, serves)
+        called = [name for name, plugin in self.plugins.items() if is_async(plugin, "bind")]
+        extender_binds = any(extender.bind_verb for extender in self._extenders)
+        self.problems += never_called(completed, self.at, called, extender_binds=extender_binds)
 
     def _leave_out_managed(self, catalog: Catalog, kept: Mapping[str, Plugin]) -> None:
         """Make plugins anew that leave resources to others: to plugins and to extenders. The kept ones were made so."""
@@ -71,7 +75,8 @@ class ProfileDraft:
         if entry is None:
             return  # told when the configuration was read
         try:
-            self.plugins[name] = entry.make(self.completed.args.get(name), managed)
+            self.plugins[name] = plugin = entry.make(self.completed.args.get(name), managed)
+            check(plugin)
         except ConfigurationError as error:
             if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
                 self.problems.append((self.completed.path, str(error)))

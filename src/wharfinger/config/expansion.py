@@ -21,6 +21,7 @@ Order = dict[str, tuple[str, ...]]
 """Extension point -> the plugins that run there, in order."""
 
 _NOTHING = PluginSet()
+DEFAULT_BINDER = "DefaultBinder"
 
 
 def expand(profile: CompletedProfile, serves: Served, essential: Collection[str]) -> Order:
@@ -61,6 +62,22 @@ def unusable(profile: CompletedProfile, at: Order, serves: Served) -> Iterator[P
         yield f"{profile.path}.plugins.queueSort", f"exactly one plugin must be enabled here, found {found}"
     if not at["bind"] and not _doubtful(profile, "bind", serves):
         yield f"{profile.path}.plugins.bind", "at least one plugin must be enabled here"
+
+
+def never_called(
+    profile: CompletedProfile, at: Order, asynchronous: Collection[str], *, extender_binds: bool
+) -> Iterator[Problem]:
+    """Asynchronous Bind plugins that no pod would ever reach. `asynchronous`: their names."""
+    path = f"{profile.path}.plugins.bind"
+    names = at["bind"]
+    for name in names:
+        if name not in asynchronous:
+            continue
+        if DEFAULT_BINDER in names[: names.index(name)]:
+            cure = f"disable {DEFAULT_BINDER}, or name it behind {name}"
+            yield path, f"{name} is never called, because {DEFAULT_BINDER} binds every pod before it: {cure}"
+        if extender_binds:
+            yield path, f"{name} binds pods, and so does the extender that has a bindVerb: remove one of them"
 
 
 def _doubtful(profile: CompletedProfile, point: str, serves: Served) -> bool:

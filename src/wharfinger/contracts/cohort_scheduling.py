@@ -14,8 +14,8 @@ from pydantic import Field
 from temporalio import activity
 
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.computation import Computation, PluginRefusal
-from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal
+from wharfinger.contracts.contract import Contract, Sparse
 from wharfinger.contracts.eviction import Victim
 
 # --- place_many -----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Seat(Contract):
         return self.model_copy(update={"plugins": {}, "reasons": None, "score": None})
 
 
-class TurnedAway(Contract):
+class TurnedAway(Sparse):
     """A pod for which there is no node now."""
 
     namespace: str
@@ -102,6 +102,8 @@ class TurnedAway(Contract):
     nominated_node: str = ""
     """For a gang's member: where it will fit once the victims are gone."""
     victims: tuple[Victim, ...] = ()
+    late: LateVerdict | None = None
+    """Who refused the node that was chosen for it, and with it the whole gang of a member; None = no node was."""
 
 
 class Skipped(Contract):

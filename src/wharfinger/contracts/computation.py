@@ -5,9 +5,11 @@ Decisions for one pod (`contracts.scheduling`) and for many (`contracts.cohort_s
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
-from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.contract import Contract, Sparse
 
 
 class Assumed(Contract):
@@ -41,18 +43,32 @@ class PluginRefusal(Contract):
     reasons: dict[str, int]
 
 
-class OwnNodes(Contract):
+class LateVerdict(Sparse):
+    """Reserve or Permit did not let the pod have the node that was chosen for it."""
+
+    point: Literal["reserve", "permit"]
+    plugin: str
+    """Whose verdict it is; its words are the decision's message."""
+    node: str
+    """The one that was chosen."""
+    wait: bool = False
+    """Permit asked to wait, where pods do not wait."""
+
+
+class OwnNodes(Sparse):
     """The deciding worker preferred nodes of its own, those that rendezvous hashing over the members gives it."""
 
     me: str
     """`<tenant>/<slot>`."""
     members: tuple[str, ...] = ()
     """Who shared the nodes; empty = too many to be told."""
+    digest: str = ""
+    """Of those too many (`framework.preferred_nodes.members_digest`): etcd has their registrations."""
     margin: int
     """Points of the total by which its own nodes might be worse than the best."""
 
 
-class Computation(Contract):
+class Computation(Sparse):
     """What is needed to compute the same decision again."""
 
     revision: int
@@ -76,13 +92,26 @@ class Computation(Contract):
     """
     approximate: bool = False
     """The overlay (assumed and nominated pods) was too large to keep."""
+    overlay: str = ""
+    """Digest of the assumed pods (`cache.overlay_digest`), where they are too many to be named."""
     nodes: int = 0
     """In the snapshot."""
     feasible: int = 0
     """How many passed every filter."""
     worker: str = ""
     """Who decided, for people."""
+    incarnation: str = ""
+    """Which life of which worker decided: `<digest of its software>-<chance>`, see the key `software/<digest>`."""
+    number: int = 0
+    """Of this decision among those of the incarnation, from 1; the pods of a stretch, and those of a gang, are one."""
+    clock: str = ""
+    """The time of day that was read (RFC 3339): only where pods that are being evicted were waited for."""
     fleet_revision: str = ""
     """Of the template that the deciding instance was made from; empty for a worker started by hand."""
     micros: int = 0
     """Time the decision took."""
+
+    def to_commit(self) -> Computation:
+        """What a bind needs of it; the history has the rest already, with the decision."""
+        kept = {"assumed": (), "own_nodes": None, "overlay": "", "incarnation": "", "number": 0, "clock": ""}
+        return self.model_copy(update=kept)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 class Contract(BaseModel):
@@ -13,3 +15,20 @@ class Contract(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class Sparse(Contract):
+    """A contract of which most fields mostly have their defaults: those are not written.
+
+    `kind`, which tells contracts apart, is always written.
+    """
+
+    @model_serializer(mode="wrap")
+    def _only_unusual(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = serialize(self)
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in written.items()
+            if name == "kind" or getattr(self, name) != fields[name].default
+        }

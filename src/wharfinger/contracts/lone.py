@@ -62,6 +62,7 @@ def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:
         only_assumed=away.own_attempt or placed.only_assumed,
         nominated_node=away.nominated_node,
         victims=away.victims,
+        late=away.late,
         computation=_seen(placed, placed.stretches[away.stretch], away.after_seat).model_copy(
             # A refused member of a gang that was placed is beyond the members that it needs: refused by itself.
             update={"feasible": 0, **({"gang": ""} if placed.seats else {})}

@@ -12,6 +12,7 @@ registration, and a new value must not begin them again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -73,6 +74,21 @@ class BoundByRecord(Record):
     node: str
     create_revision: int
     """The pod's: a record of an earlier life of the name counts for nothing."""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class HoldRecord(Record):
+    """The room of a pod while asynchronous plugins are called for it, where etcd itself is the store.
+
+    Put by the transaction that holds it; deleted by the pod's bind or refusal, or once the pod is gone.
+    """
+
+    node: str
+    create_revision: int
+    """The pod's: a record of an earlier life of the name counts for nothing."""
+    attempt: str
+    """`<workflow id>@<run id>`."""
     time: str = ""
     """RFC 3339, UTC."""
 
@@ -141,6 +157,20 @@ class InstallationRecord(Record):
     """
     id: str = ""
     """Of this etcd's contents alone; empty where no Kubernetes API is the store."""
+
+
+class SoftwareRecord(Record):
+    """What decides in a worker, create-only under its digest: decisions name the digest."""
+
+    build: str
+    """Our version."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Version by distribution, of the plugins that its profiles have from elsewhere."""
+
+    @property
+    def digest(self) -> str:
+        """8 hex digits of the SHA-256 of the record as stored."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:8]
 
 
 def served_names(instances: Iterable[InstanceRecord]) -> frozenset[str] | None:

@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
-from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
-from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
+from wharfinger.contracts.contract import Contract, Sparse
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.extenders import (
     NO_ANSWERS,
@@ -27,6 +27,7 @@ from wharfinger.contracts.extenders import (
     ExtendersAnswered,
     ExtendersFailed,
 )
+from wharfinger.contracts.plugin_calls import NO_CALLS, CallsMade, Held, PluginAnswer, PluginStep
 
 # --- place ----------------------------------------------------------------------------------------
 
@@ -84,12 +85,12 @@ class Placed(Contract):
                 "ranking": tuple(ScoredNode(node=one.node, total=one.total) for one in self.ranking),
                 "refusals": (),
                 "passed_over": None,
-                "computation": self.computation.model_copy(update={"assumed": (), "own_nodes": None}),
+                "computation": self.computation.to_commit(),
             }
         )
 
 
-class Refused(Contract):
+class Refused(Sparse):
     """No node now."""
 
     kind: Literal["refused"] = "refused"
@@ -113,6 +114,8 @@ class Refused(Contract):
     """Their digest then, to find the same ones (`contracts.eviction.digest`)."""
     leaving: float = 0.0
     """Seconds until earlier victims, which the pod waits for, are overdue; 0 = it waits for none, or too long."""
+    late: LateVerdict | None = None
+    """Who refused the node that was chosen; None = no node was."""
     computation: Computation
 
 
@@ -184,6 +187,16 @@ class BindInput(Contract):
     workflow_id: str
     run_id: str
     attempt: int = 1
+    calls: CallsMade | None = None
+    """What asynchronous plugins have answered so far; None = none was called."""
+
+    @model_serializer(mode="wrap")
+    def _without_calls(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the calls out where there are none: nearly always."""
+        written: dict[str, Any] = serialize(self)
+        if self.calls is None:
+            del written["calls"]
+        return written
 
 
 class Bound(Contract):
@@ -217,7 +230,20 @@ class Rejected(Contract):
     message: str
 
 
-BindOutcome = Annotated[Bound | Contended | Rejected | Gone, Field(discriminator="kind")]
+BindOutcome = Annotated[Bound | Held | Contended | Rejected | Gone, Field(discriminator="kind")]
+
+
+class CallInput(Contract):
+    """Input of `call_plugin`: one step of a placement whose room is held."""
+
+    namespace: str
+    name: str
+    placed: Placed
+    step: PluginStep
+    calls: CallsMade = NO_CALLS
+    workflow_id: str
+    run_id: str
+    attempt: int = 1
 
 
 class RefusalInput(Contract):
@@ -290,7 +316,18 @@ class Scheduling(ABC):
     @activity.defn(name="bind")
     @abstractmethod
     async def bind(self, request: BindInput) -> BindOutcome:
-        """Verify on the chosen node and commit in one transaction. Safe to run again."""
+        """Verify on the chosen node and commit in one transaction. Safe to run again.
+
+        Answers `Held` while asynchronous plugins are to be called: then it is called again with their answers.
+        """
+
+    @activity.defn(name="call_plugin")
+    @abstractmethod
+    async def call_plugin(self, request: CallInput) -> PluginAnswer:
+        """Call an asynchronous PreBind or Bind plugin. The plugin must be safe to call again, by its key.
+
+        Fails with the type `PluginFailed` where the plugin raised or was too slow: to be tried again.
+        """
 
     @activity.defn(name="record_refusal")
     @abstractmethod

@@ -5,7 +5,7 @@
     promises/<namespace>/<name>  model Promise    `bind`, in its transaction; the importer, and who gives it up
     importer                     model Importer   the importer, under its lease, create-only
     imported                     model Imported   the importer, each second
-    active                       model MayBind    the importer, under its lease, while it holds the Lease of the API
+    active                       model MayBind    the importer, under a short lease, while it holds the Lease of the API
 
 Each write of the importer compares the mod revision of `importer`; each bind compares that of `active`.
 """

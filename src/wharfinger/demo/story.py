@@ -15,8 +15,8 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -111,8 +111,7 @@ class Story:
     async def tell(self) -> Summary:
         """Do it all; answers the summary, judged from etcd's history."""
         first = (await self.store.get(keys.INSTALLATION)).revision + 1
-        following = asyncio.create_task(self._follow(first))
-        try:
+        async with _beside(self._follow(first)):
             await self._put_nodes()
             await asyncio.sleep(DispatchSettings().hold)  # a worker that has just come may hold pods back so long
             self.view.show(self.pods)
@@ -121,17 +120,13 @@ class Story:
             trace = openb.pods(self.pods, created=created)
             flood = await self._flood(islice(trace, min(FLOOD, self.pods // 2)))
             await self._scale_up()
-            putting = asyncio.create_task(self._put_in_order(trace))
-            middle = self.ledger.bound + (self.pods - flood.pods) // 2
-            await self._until(lambda: self.ledger.bound >= middle or self._answered())
-            self._kill_a_worker()
-            await self._until(lambda: self._recovered() and putting.done() and self._answered())
-            await putting
+            async with _beside(self._put_in_order(trace)) as putting:
+                middle = self.ledger.bound + (self.pods - flood.pods) // 2
+                await self._until(lambda: self.ledger.bound >= middle or self._answered())
+                self._kill_a_worker()
+                await self._until(lambda: self._recovered() and putting.done() and self._answered())
+                await putting
             seconds = self._news - began
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
         self.view.hide()
         self.view.say("Reading etcd's revision history from the first revision on ...")
         return summary(await audit(self.store, first), self.pods, seconds, flood)
@@ -226,6 +221,17 @@ class Story:
                 self.ledger.apply(batch)
                 if before != self.ledger.attempts:
                     self._news = time.monotonic()
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Run something beside the block, and end it with the block however that ends."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def summary(judged: Audit, pods: int, seconds: float, flood: Flood) -> Summary:

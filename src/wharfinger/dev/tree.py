@@ -17,30 +17,24 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from pathlib import Path
 
 from wharfinger.client.cluster_format import in_its_format
-from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER
-from wharfinger.dev import asking, binaries, common_fleet, kubernetes_part, ports, processes
+from wharfinger.contracts.names import COMMON
+from wharfinger.dev import asking, common_fleet, kubernetes_part, ports, processes
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
 from wharfinger.dev.instances import InstanceFollower
 from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.placing import PlacingPart
-from wharfinger.dev.progress import ProgressListener
 from wharfinger.dev.ready_file import ReadyTree
+from wharfinger.dev.settings import ETCD_PORT, HEALTH_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.settings import EtcdSettings, LeaseSettings
+from wharfinger.settings import EtcdSettings
 
-ETCD_PORT = 2379
-TEMPORAL_PORT = 7233
-UI_PORT = 8233
-HEALTH_PORT = 10259
 OWN = ("etcd", "temporal", "agent", kubernetes_part.NAME)
 """Processes that place nothing on members."""
 HOST = "dev"
@@ -53,70 +47,6 @@ TRIES = 3
 """Starts of a process before it is up: another one may take its port between our look and its start."""
 LOOK_AFTER = 10.0
 """Seconds between two looks at how long the logs are, and at processes that were left to us and have ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class DevSettings:
-    """What a tree is to be."""
-
-    data_dir: Path
-    """Everything that outlives the tree is in here."""
-    workers: int | None = None
-    """Replicas of the common fleet; None = as they are, one in a new folder."""
-    etcd_port: int | None = None
-    """A port that is named must be free; None = the one of the last life, else the usual one, else any."""
-    temporal_port: int | None = None
-    ui_port: int | None = None
-    health_port: int | None = None
-    """Of the first slot's instance; the others follow. A taken one is passed over."""
-    retention: timedelta = timedelta(days=30)
-    """How long Temporal keeps histories of ended runs."""
-    ready_file: Path | None = None
-    bind_address: str = "127.0.0.1"
-    """Where the servers, the UI and the health endpoints listen. They speak plain, without authentication."""
-    cluster: str = DEFAULT_CLUSTER
-    format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format pods and nodes are kept."""
-    lease_ttl: float = LeaseSettings().ttl
-    """Seconds from a worker's death until its pods go to the others."""
-    config: Path | None = None
-    """A KubeSchedulerConfiguration for workers whose fleet has none."""
-    eviction: str = "immediate"
-    """How preempted pods leave: no kubelet runs pods here."""
-    cohorts: str = "auto"
-    """`off`: every pod has an attempt of its own, however many wait."""
-    agent_options: tuple[str, ...] = ()
-    """More options of the agent (`--allow-env=TZ`): it does not see variables that begin with WHARFINGER_."""
-    hub: bool = False
-    """Whether a hub decides placements."""
-    members: int = 0
-    """Member clusters, with an etcd each; they need a hub."""
-    kubernetes: bool = False
-    """Whether an API server has the cluster's pods and nodes, and etcd copies of them."""
-    kubernetes_port: int | None = None
-    """Of the API server; as `etcd_port`."""
-    temporal_address: str = ""
-    """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """The executables."""
-
-    etcd: Path
-    temporal: Path
-    kube_apiserver: Path | None = None
-    """None = not wanted."""
-
-
-def prepare(progress: ProgressListener, *, kubernetes: bool = False) -> Servers:
-    """Make sure of the servers (minutes, the first time); raises `ServerError`. `kubernetes`: an API server, too."""
-    kube_apiserver = kubernetes_part.executable() if kubernetes else None
-    return Servers(
-        etcd=binaries.locate(binaries.ETCD, progress),
-        temporal=binaries.locate(binaries.TEMPORAL, progress),
-        kube_apiserver=kube_apiserver,
-    )
 
 
 @dataclass(slots=True)

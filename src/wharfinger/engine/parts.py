@@ -56,3 +56,5 @@ class Identity:
     """The worker's own; kept with its decisions."""
     fleet_revision: str = ""
     """Of the template that the worker was made from; empty when it was started by hand."""
+    incarnation: str = ""
+    """This life of the worker: `<digest of its software>-<chance>`; empty where none is kept."""

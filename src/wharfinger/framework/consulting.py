@@ -35,6 +35,7 @@ from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
 
 NOT_FOR_GANGS = "PodGroup: {pod} concerns extender {extender}, and extenders are not asked for gangs"
+NOT_CALLED_FOR_GANGS = "PodGroup: {pod} concerns asynchronous plugins, and those are not called for gangs"
 Consulted = Evaluation | ExtenderQuestion | PreemptionQuestion
 """The decision, or what the extenders are to be asked before there is one."""
 
@@ -80,12 +81,14 @@ def consult(
 
 
 def not_for_gangs(pods: Iterable[Pod], profile: Profile) -> Status | None:
-    """The refusal of a gang of which a pod concerns an extender; None for any other gang."""
-    for pod in pods if profile.extenders else ():
+    """The refusal of a gang of which a pod concerns an extender or an asynchronous plugin; None for any other gang."""
+    for pod in pods:
         concerned = profile.extenders_of(pod)
         if concerned:
             reason = NOT_FOR_GANGS.format(pod=pod.key, extender=concerned[0].name)
             return unschedulable(reason).by(GANG_SCHEDULING)
+        if profile.called.concern(pod):
+            return unschedulable(NOT_CALLED_FOR_GANGS.format(pod=pod.key)).by(GANG_SCHEDULING)
     return None
 
 

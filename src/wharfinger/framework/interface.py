@@ -8,8 +8,9 @@ Order of one decision::
 Filter and Score come in two forms: over all nodes at once (`filter`, `score`; arrays by row of the snapshot), or one
 node at a time (`filter_node`, `score_node`); the runner loops over the latter.
 
-Rules for every method: no I/O, no waiting, same answer for same input. Refusing is an answer; raising means that the
-plugin is broken, and fails the attempt with `PluginError`.
+Rules for every method: no I/O, no waiting, same answer for same input. Only PreBind and Bind may do I/O and wait, where
+they are asynchronous (`async_plugins`). Refusing is an answer; raising means that the plugin is broken, and fails the
+attempt with `PluginError`.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ class PostFilter(Protocol):
     """Called when no node is feasible."""
 
     def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:
-        """Success ends the round of PostFilters."""
+        """Success ends the round of PostFilters, as do a refusal for good and a failure; Unschedulable goes on."""
         ...
 
 

@@ -7,6 +7,7 @@ the sharing out of pods is (`worker_loops.shards`): a worker that is wrong about
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 import numpy as np
@@ -32,11 +33,20 @@ class PreferredNodes:
         self.me: str | None = None
         """This worker among them; None while it serves nothing."""
         self._known: tuple[NodeNames, Preference] | None = None
+        self._digest = ""
+
+    @property
+    def digest(self) -> str:
+        """Of the members."""
+        if not self._digest:
+            self._digest = members_digest(self.members)
+        return self._digest
 
     def share(self, members: Iterable[str], me: str | None) -> None:
         """Take over who shares the nodes."""
         self.members, self.me = tuple(sorted(members)), me
         self._known = None
+        self._digest = ""
 
     def preference(self, snapshot: Snapshot) -> Preference | None:
         """This worker's nodes among those of the snapshot; None when no other worker shares them, or it serves nothing.
@@ -49,6 +59,11 @@ class PreferredNodes:
         if self._known is None or self._known[0] is not names:
             self._known = names, Preference(owned(names, self.members, self.me), self.margin)
         return self._known[1]
+
+
+def members_digest(members: Iterable[str]) -> str:
+    """What decisions say of members who are too many to be named: 16 hex digits, the same in every release."""
+    return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:16]
 
 
 def owned(names: NodeNames, members: Iterable[str], me: str) -> BoolColumn:

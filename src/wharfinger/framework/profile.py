@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework import interface
 from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
+from wharfinger.framework.called_plugins import CalledPlugins
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
@@ -151,7 +152,11 @@ class Profile:
         )
         self._reserve = self._steps("reserve", lambda plugin: plugin)
         self._permit = self._steps("permit", lambda plugin: plugin.permit)
-        self._pre_bind = self._steps("preBind", lambda plugin: plugin.pre_bind)
+        self.called = CalledPlugins(self.plugins, enabled.at)
+        """The asynchronous ones: `pre_bind` and `bind` leave them out, and they are called by it instead."""
+        self._pre_bind = [
+            step for step in self._steps("preBind", lambda p: p.pre_bind) if not self.called.is_one(step[0], "preBind")
+        ]
         self._bind = self._steps("bind", lambda plugin: plugin.bind)
         self._post_bind = self._steps("postBind", lambda plugin: plugin.post_bind)
         self._hints = HintTable(enabled.plugins)
@@ -313,6 +318,8 @@ class Profile:
             if answer.status.ok:
                 evaluation.nominated_node, evaluation.victims = answer.nominated_node, answer.victims
                 break
+            if answer.status.code is not Code.UNSCHEDULABLE:
+                break  # a failure, or a refusal for good, as in kube-scheduler: the plugins after it are not asked
         evaluation.post_filter_messages = tuple(messages)
 
     # --- placing and binding ------------------------------------------------------------------
@@ -366,7 +373,7 @@ class Profile:
 
     @measured("PreBind", "preBind")
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """PreBind of all plugins: the first refusal, or success. Raises PluginError."""
+        """PreBind of all plugins but the asynchronous ones: the first refusal, or success. Raises PluginError."""
         for name, pre_bind in self._pre_bind:
             status = ask(name, "PreBind", pre_bind, state, pod, node_name)
             if not status.ok and status.code is not Code.SKIP:
@@ -374,9 +381,18 @@ class Profile:
         return SUCCESS
 
     @measured("Bind", "bind")
-    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Bind plugins until one does not answer Skip. Success = the transaction may go out. Raises PluginError."""
-        for name, bind in self._bind:
+    def bind(self, state: CycleState, pod: Pod, node_name: str, *, after: str = "") -> Status:
+        """Bind plugins until one does not answer Skip. Success = the transaction may go out. Raises PluginError.
+
+        Wait: the plugin that it names is asynchronous, and is to be called. `after`: the plugins up to that one have
+        skipped the pod already.
+        """
+        skipped = [name for name, _ in self._bind].index(after) + 1 if after in self.at["bind"] else 0
+        for name, bind in self._bind[skipped:]:
+            if self.called.is_one(name, "bind"):
+                if self.called.concerns(name, pod):
+                    return Status(Code.WAIT, (), name)
+                continue
             status = ask(name, "Bind", bind, state, pod, node_name)
             if status.code is not Code.SKIP:
                 return status

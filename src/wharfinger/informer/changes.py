@@ -95,6 +95,10 @@ class Changes:
     """Whether the set of tenants changed."""
     grant: bool = False
     """Whether this worker's own grant changed; what it is now, the view says."""
+    released: list[PodChange] = field(default_factory=list)
+    """Pods whose room is not held any more, because they are bound, or for another reason: each as if it had been bound
+    there, and as it was seen last.
+    """
     promises: list[PodKey] = field(default_factory=list)
     """Pods whose promise came, changed or went; what it is now, the cache says."""
     upstream: bool = False

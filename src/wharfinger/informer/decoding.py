@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from wharfinger.config.dynamic import is_target
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.fleet_records import read_value
-from wharfinger.contracts.records import AttemptRecord, InstanceRecord
+from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, decode_made_anew
 from wharfinger.model.fleet import Grant
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
@@ -63,6 +64,7 @@ _PARTS = {
     keys.REQUEUED: 3,
     keys.VOLUMES: 1,
     keys.PROMISES: 2,
+    keys.HOLDS: 2,
     keys.IMPORTED: 0,
     keys.ACTIVE: 0,
     keys.GRANTS: 3,
@@ -81,7 +83,7 @@ class ObservedKey(NamedTuple):
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | Imported | None = None
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | HeldPlace | Imported | None = None
     """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
     objects that mean nothing to any decision.
 
@@ -152,7 +154,7 @@ def incarnation_number(text: str) -> int | None:
 
 def _decode(
     kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses, format_: ObjectFormat
-) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | Imported | None:
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | HeldPlace | Imported | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
@@ -178,6 +180,8 @@ def _decode(
             return decode_grant(kv)
         case keys.PROMISES:
             return upstream_records.at(_upstream_record(Promise, kv), kv.mod_revision)
+        case keys.HOLDS:
+            return decode_hold(kv)
         case keys.IMPORTED:
             return _upstream_record(Imported, kv)
         case keys.REQUEUED:
@@ -240,6 +244,15 @@ def decode_grant(kv: KeyValue) -> Grant:
         return read_value(Grant, kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
+
+
+def decode_hold(kv: KeyValue) -> HeldPlace:
+    """A stored room that is held; raises `InvalidObject`."""
+    try:
+        record = HoldRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision)
 
 
 def _upstream_record(kind: type[U], kv: KeyValue) -> U:

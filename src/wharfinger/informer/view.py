@@ -33,6 +33,7 @@ from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
 from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
 from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import PriorityClass
@@ -161,6 +162,8 @@ class View:
                 self._requeued(observed)
             case keys.PROMISES:
                 self._promise(observed, changes)
+            case keys.HOLDS:
+                self._hold(observed, changes)
             case keys.ACTIVE | keys.IMPORTED:
                 self._upstream(observed, changes)
             case keys.GRANTS:
@@ -185,11 +188,14 @@ class View:
             return
         new = observed.value
         if isinstance(new, Pod):
+            if old is not None and (old.identity != new.identity or not new.pending):
+                self._released(old, changes)
             new = self.cache.set_pod(self._nominated(new), observed.kv.value)
             changes.pods.append(PodChange(new.key, old, new))
             return
         if old is None:
             return
+        self._released(old, changes)
         self.cache.remove_pod(key)
         changes.pods.append(PodChange(key, old, None))
 
@@ -294,6 +300,21 @@ class View:
             side.promises.pop(key, None)
             self.cache.promise_volumes(key, "", ())
         changes.promises.append(key)
+
+    def _hold(self, observed: ObservedKey, changes: Changes) -> None:
+        key = PodKey(*observed.parts)
+        pod = self.cache.pods.get(key)
+        place = observed.value if isinstance(observed.value, HeldPlace) else None
+        before = self.cache.held_places.get(key)
+        if pod is not None and before is not None and (place is None or place.node != before.node):
+            self._released(pod, changes)
+        self.cache.hold(key, place)
+
+    def _released(self, pod: Pod, changes: Changes) -> None:
+        """Note that the room of a pod becomes free, if one is held for it."""
+        place = self.cache.held_places.get(pod.key)
+        if place is not None and place.is_for(pod):
+            changes.released.append(PodChange(pod.key, replace(pod, node_name=place.node), pod))
 
     def _upstream(self, observed: ObservedKey, changes: Changes) -> None:
         side = self.cache.upstream

@@ -46,6 +46,10 @@ class Promise:
     """Seconds, from `since` on, within which its volumes have to be there."""
     asked: bool = False
     """Whether the API was told of all of that."""
+    calls: tuple[str, ...] = ()
+    """The asynchronous plugins that are still to be called, `PreBind/<plugin>`: it is not ready until they agreed."""
+    call_patience: float = 0.0
+    """Seconds, beyond `patience`, after which they have not agreed."""
     withdrawn: str = ""
     """Why it is given up, in words; empty = it is not. Then it is neither sent nor promised again."""
     told: str = ""
@@ -73,6 +77,9 @@ class UpstreamSide:
     """How far the importer has come; None = it has never told."""
     told_at: float = 0.0
     """When this worker saw that change, by its own monotonic clock."""
+    signed: bool = False
+    """Whether an importer has told anything since this worker last listed etcd: what a list shows may be hours old, or
+    of a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,11 @@ class Imported:
     """RFC 3339, UTC."""
     whole: bool = False
     """Whether copies of pods and nodes keep all fields, because extenders are sent them."""
+    mixed: bool = False
+    """Whether some copies of pods and nodes are whole and others are not: an importer began to make them all anew."""
+    hindered: str = ""
+    """Why this installation has not been able to bind for some seconds, in words. Empty where it may bind, and where
+    another scheduler holds the Lease."""
 
 
 @dataclass(frozen=True, slots=True)

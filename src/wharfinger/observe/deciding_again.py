@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -48,8 +50,11 @@ async def decide_again(
     outcome: Placed | Refused,
     load: LoadProfiles,
     answers: ExtenderAnswers = NO_ANSWERS,
+    *,
+    apart: bool = False,
 ) -> Recomputation:
-    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked.
+    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked. `apart`: in a thread, so
+    that the event loop has others to serve meanwhile.
 
     Raises `NotFound`, saying why, when the state or the profile is gone, `ConfigurationError` when its plugins are not
     installed here, `PluginError`, `StoreError`.
@@ -60,7 +65,8 @@ async def decide_again(
         said = answered(answers)
     except (TypeError, ValueError) as error:
         raise InvalidObject(f"the recorded answers of extenders cannot be read: {error}") from error
-    return recompute(past, key, outcome, profile, verdicts=said.verdicts, preemption=said.preemption)
+    deciding = partial(recompute, past, key, outcome, profile, verdicts=said.verdicts, preemption=said.preemption)
+    return await asyncio.to_thread(deciding) if apart else deciding()
 
 
 def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:

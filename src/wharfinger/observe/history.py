@@ -21,6 +21,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
+from wharfinger.contracts.plugin_calls import Held, PluginAnswer
 
 C = TypeVar("C", bound=Contract)
 
@@ -43,7 +44,7 @@ class Step:
     """Something that an attempt did, and how long it took."""
 
     name: str
-    """`backed off`, `place`, `ask_extenders`, `bind`, `record_refusal`, `evict` or `waited`."""
+    """`backed off`, `place`, `ask_extenders`, `bind`, `call_plugin`, `record_refusal`, `evict` or `waited`."""
     started: datetime
     seconds: float | None
     """None while it goes on."""
@@ -214,6 +215,11 @@ class _Reader:
             self.attempt.node = answer.get("node") or self.attempt.node
             if detail == "answered":
                 self._answered(answer)
+            elif detail == "plugin":
+                detail = self._called(answer)
+            elif detail == "held" and (held := _read(Held, answer)) is not None:
+                calls = ", ".join(f"{step.point} of {step.plugin}" for step in held.steps)
+                self.attempt.notes += (f"its room on {held.node} is held for {calls}",)
             elif detail == "failed":
                 detail = f"failed: {answer.get('message', '')}"
         else:
@@ -228,6 +234,16 @@ class _Reader:
         answered = _read(ExtendersAnswered, answer)
         if self._asked is not None and answered is not None:
             self.attempt.answers = self.attempt.answers.with_one(self._asked, answered)
+
+    def _called(self, answer: dict[str, Any]) -> str:
+        """Take in what an asynchronous plugin answered: in words."""
+        called = _read(PluginAnswer, answer)
+        if called is None:
+            return "plugin"
+        why = f" ({called.message})" if called.message else ""
+        told = f"{called.point} of {called.plugin}: {called.code}{why}"
+        self.attempt.notes += (told,)
+        return told
 
     def _published(self, event: HistoryEvent) -> None:
         fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
@@ -302,6 +318,11 @@ def _cohort_before(event: HistoryEvent) -> str:
     request = _first(event.workflow_execution_started_event_attributes.input.payloads)
     reason = request.get("woken_by", "") if isinstance(request, dict) else ""
     return str(reason).removeprefix(AFTER_COHORT) if str(reason).startswith(AFTER_COHORT) else ""
+
+
+def started_with(event: HistoryEvent) -> Any:
+    """The input of the run that this event started, as plain JSON."""
+    return _first(event.workflow_execution_started_event_attributes.input.payloads)
 
 
 def results(events: Iterable[HistoryEvent], activity: str) -> list[Any]:

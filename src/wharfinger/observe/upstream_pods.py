@@ -39,7 +39,8 @@ class UpstreamStory:
             if promise.told and promise.told != promise.withdrawn:
                 yield f"In the words of the Kubernetes API: {promise.told}"
         elif promise is not None:
-            why = "has not shown the bind yet" if promise.ready else "gets the bind when its volumes are prepared"
+            waits = f"these plugins agree: {', '.join(promise.calls)}" if promise.calls else "its volumes are prepared"
+            why = "has not shown the bind yet" if promise.ready else f"gets the bind when {waits}"
             yield f"Promised to {promise.node} since {promise.since}; the Kubernetes API {why}"
         if self.shown:
             yield "The Kubernetes API shows this refusal"

@@ -76,6 +76,11 @@ class UpstreamStatus:
     """Of the oldest promise; None = there is none."""
     access: AccessReport = field(default_factory=AccessReport)
 
+    @property
+    def hindered(self) -> str:
+        """Why this installation does not bind though it wants to; empty where it may, and of a standby."""
+        return self.imported.hindered if self.active is None else ""
+
     def warnings(self) -> list[str]:
         """What is wrong, a sentence each; none where all is well."""
         found = []
@@ -94,7 +99,7 @@ class UpstreamStatus:
             found.append(f"the copies are {self.imported_seconds:.0f} s old: nothing is placed")
         if self.active is None and self.importer is not None:
             holder = f"{self.lease.holder} holds the Lease" if self.lease.holder else "the Lease is not held"
-            found.append(f"nothing is bound: {holder}")
+            found.append(f"nothing is bound: {self.hindered or holder}")
         given_up = [key for key, one in sorted(self.promises.items()) if one.withdrawn]
         found += [f"the promise of {key} is given up, and its room is held until the pod is fenced" for key in given_up]
         return found + self.access.sentences()
@@ -168,6 +173,7 @@ def to_plain(status: UpstreamStatus) -> dict[str, Any]:
             "transitions": lease.transitions,
         },
         "active": {"holder": active.holder, "since": active.time} if active else None,
+        "hindered": status.hindered,
         "promises": {
             "count": len(status.promises),
             "oldestSeconds": None if status.oldest_seconds is None else round(status.oldest_seconds, 3),

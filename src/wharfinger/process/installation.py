@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
-from wharfinger.contracts.records import InstallationRecord
+from wharfinger.contracts.records import InstallationRecord, SoftwareRecord
 from wharfinger.errors import InstallationMismatch, Unavailable
 from wharfinger.framework.profile import Profile
 from wharfinger.process.backoff import delays
@@ -112,6 +112,12 @@ async def keep_profiles(store: Store, profiles: Iterable[Profile]) -> None:
         await store.txn([Compare(key, "create", 0)], [Put(key, configuration)])
 
 
+async def keep_software(store: Store, software: SoftwareRecord) -> None:
+    """Put what decides under its digest, if it is not there: decisions name the digest."""
+    key = keys.software(software.digest)
+    await store.txn([Compare(key, "create", 0)], [Put(key, software.to_bytes())])
+
+
 async def register_search_attributes(client: Client) -> None:
     """Make our search attributes known to the namespace, those that are missing.
 
@@ -144,14 +150,17 @@ async def prepare(
     *,
     cluster: str,
     rng: random.Random,
+    software: SoftwareRecord | None = None,
     upstream: str = "",
 ) -> None:
-    """All of the above, tried until both servers answer. `upstream`: as for `claim`."""
+    """All of the above, tried until both servers answer. `software`: where it decides; `upstream`: as for `claim`."""
     said = False
     for delay in delays(0.2, 3.0, rng):
         try:
             await claim(store, cluster=cluster, namespace=client.namespace, upstream=upstream)
             await keep_profiles(store, profiles)
+            if software is not None:
+                await keep_software(store, software)
             await register_search_attributes(client)
         except (Unavailable, RPCError) as error:
             if isinstance(error, RPCError) and error.status not in _PASSING:

@@ -67,6 +67,11 @@ class EtcdLease(Lease):
         return self._id
 
     @property
+    def ttl(self) -> float:
+        """Seconds, as etcd granted them."""
+        return self._ttl
+
+    @property
     def lost(self) -> bool:
         """Whether it is over, or may be: judged by the clock too, should the thread have been paused."""
         return self._reason is not None or self._clock() >= self._expires

@@ -74,6 +74,7 @@ TENANTS = OURS + "tenants/"
 REQUEUED = OURS + "requeued/"
 VOLUMES = OURS + "volumes/"
 PROMISES = OURS + "promises/"
+HOLDS = OURS + "holds/"
 IMPORTER = OURS + "importer"
 IMPORTED = OURS + "imported"
 ACTIVE = OURS + "active"
@@ -81,6 +82,7 @@ ACTIVE = OURS + "active"
 NODE_BUDGET = OURS + "nodebudget"
 """Which nodes were cleared of their pods a short time ago."""
 PROFILES = OURS + "profiles/"
+SOFTWARE = OURS + "software/"
 FLEETS = OURS + "schedulerfleets/"
 REVISIONS = OURS + "revisions/"
 OUTCOMES = OURS + "outcomes/"
@@ -160,6 +162,11 @@ def promise(namespace: str, name: str) -> str:
     return f"{PROMISES}{namespace}/{name}"
 
 
+def hold(namespace: str, name: str) -> str:
+    """The room of a pod that is not bound yet, while asynchronous plugins are called for it."""
+    return f"{HOLDS}{namespace}/{name}"
+
+
 def instance(tenant: str, slot: str, incarnation: int) -> str:
     """A worker's registration, under its lease."""
     return f"{INSTANCES}{tenant}/{slot}/{incarnation}"
@@ -183,6 +190,11 @@ def tenant(name: str) -> str:
 def profile(digest: str) -> str:
     """A completed configuration under its SHA-256, never changed."""
     return f"{PROFILES}{digest}"
+
+
+def software(digest: str) -> str:
+    """What decided, build and packages, under its digest; never changed, and a few for each upgrade."""
+    return f"{SOFTWARE}{digest}"
 
 
 def fleet(tenant: str) -> str:
@@ -279,10 +291,12 @@ _PREFIXES = frozenset(
         REQUEUED,
         VOLUMES,
         PROMISES,
+        HOLDS,
         IMPORTED,
         ACTIVE,
         GRANTS,
         PROFILES,
+        SOFTWARE,
         CONFIG,
         PODS,
         NODES,

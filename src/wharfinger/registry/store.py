@@ -134,6 +134,10 @@ class Lease(Protocol):
         """The lease's id."""
 
     @property
+    def ttl(self) -> float:
+        """Seconds without a renewal after which the store ends it, as it was granted: it may be more than was asked."""
+
+    @property
     def lost(self) -> bool:
         """Whether it expired, was revoked, or may have expired (declared before `sent + TTL`)."""
 

@@ -9,6 +9,8 @@
     pod_manifest     the same for a pod
     node, pod        the same as facts, as plugins get them
     snapshot         nodes with the pods bound to them, as plugins get them
+    plugin_call      the last argument of an asynchronous PreBind
+    bind_call        the same of an asynchronous Bind
 
 A cluster that is decided on is `wharfinger.simulator.Simulator`. Nothing in production imports this room.
 """
@@ -20,5 +22,17 @@ from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.manifests import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
+from wharfinger.testing.plugin_calls import bind_call, plugin_call
 
-__all__ = ["FakeRuntime", "MemoryStore", "MemoryUpstream", "node", "node_manifest", "pod", "pod_manifest", "snapshot"]
+__all__ = [
+    "FakeRuntime",
+    "MemoryStore",
+    "MemoryUpstream",
+    "bind_call",
+    "node",
+    "node_manifest",
+    "plugin_call",
+    "pod",
+    "pod_manifest",
+    "snapshot",
+]

@@ -32,7 +32,7 @@ class MemoryLease(Lease):
         self._revoke = revoke
         self._reason: str | None = None
         self._ended = asyncio.Event()
-        self.ttl = ttl
+        self._ttl = ttl
         self.owner = owner
         self.alive = alive
         self.renew_at = now + ttl / 3
@@ -42,6 +42,11 @@ class MemoryLease(Lease):
     def id(self) -> int:
         """The lease's id."""
         return self._id
+
+    @property
+    def ttl(self) -> float:
+        """Seconds, as they were asked for."""
+        return self._ttl
 
     @property
     def lost(self) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, urlencode
 
 from wharfinger.upstream.client import ApiResource
 
 DRY_RUN = "dryRun=All"
+_PLAIN = re.compile(r"[A-Za-z0-9._~/:-]*").fullmatch
+"""Paths in which nothing is to be quoted: nearly all."""
 
 
 def object_path(resource: ApiResource, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -17,7 +20,8 @@ def object_path(resource: ApiResource, namespace: str = "", name: str = "", subr
     for part in (namespace, name):
         if "/" in part or part in {".", ".."}:
             raise ValueError(f"{part!r} is no name of an object")
-    return quote(resource.path(namespace, name, subresource), safe="/:")
+    path = resource.path(namespace, name, subresource)
+    return path if _PLAIN(path) else quote(path, safe="/:")
 
 
 def page(limit: int, field_selector: str, token: str) -> str:

@@ -74,13 +74,13 @@ def refusal_patch(pod: Object, *, reason: str, message: str, nominated_node: str
     return _status_patch(pod, condition, nominated_node)
 
 
-def nomination_patch(pod: Object, nominated_node: str) -> Body | None:
-    """Patch of `pods/status` that nominates the pod to a node, or to none ("").
+def no_nomination_patch(pod: Object) -> Body | None:
+    """Patch of `pods/status` that clears the pod's nomination; None when the pod as read has none.
 
-    None when the pod as read has that nomination. Used for pods of lower priority that lose their nomination to a
-    preemptor.
+    Compares uid and resourceVersion, because the nomination may be to another node by now. Used for pods of lower
+    priority that lose their nomination to a preemptor.
     """
-    return _status_patch(pod, None, nominated_node)
+    return _compared(_status_patch(pod, None, ""), pod)
 
 
 def disruption_patch(pod: Object, *, scheduler: str, now: datetime, preemptor: str = "pod") -> Body | None:
@@ -94,10 +94,7 @@ def disruption_patch(pod: Object, *, scheduler: str, now: datetime, preemptor: s
     condition = _condition(
         pod, DISRUPTION_TARGET, status="True", reason=PREEMPTION_BY_SCHEDULER, message=message, now=now
     )
-    patch = _status_patch(pod, condition, None)
-    if patch is not None:
-        patch["metadata"]["resourceVersion"] = pod["metadata"]["resourceVersion"]
-    return patch
+    return _compared(_status_patch(pod, condition, None), pod)
 
 
 def is_other_object(answer: ApiAnswer) -> bool:
@@ -116,6 +113,13 @@ def _status_patch(pod: Object, condition: Body | None, nominated_node: str | Non
     if nominated_node is not None and nominated_node != (_status(pod).get("nominatedNodeName") or ""):
         status["nominatedNodeName"] = nominated_node or None  # null deletes the field
     return {"metadata": {"uid": uid_of(pod)}, "status": status} if status else None
+
+
+def _compared(patch: Body | None, pod: Object) -> Body | None:
+    """The patch, for this very state of the pod alone."""
+    if patch is not None:
+        patch["metadata"]["resourceVersion"] = pod["metadata"]["resourceVersion"]
+    return patch
 
 
 def _condition(pod: Object, kind: str, *, status: str, reason: str, message: str, now: datetime) -> Body | None:

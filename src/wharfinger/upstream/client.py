@@ -163,9 +163,12 @@ class Upstream(Protocol):
         """
 
     def watch(
-        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = ""
+        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = "", gather: float = 0.0
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
+
+        `gather`: seconds that changes of objects that were there before may wait for more of them, so that they come
+        in fewer batches; a new object is shown at once, with all that waits.
 
         Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
         `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision

@@ -1,8 +1,12 @@
 """Connections to one API server, with our credentials.
 
-All requests use one aiohttp session, which keeps connections open between requests. Failures are raised as `Broken`,
-whose text contains neither headers nor credentials. Exceptions of aiohttp are not chained to it, because some of them
-contain the request's headers.
+::
+
+    whole   an answer that is read to its end    own connections (`kept_connections`); behind a proxy: aiohttp
+    open    an answer that goes on, a watch      aiohttp
+
+Connections are kept open between requests. Failures are raised as `Broken`, whose text contains neither headers nor
+credentials. Exceptions of aiohttp are not chained to it, because some of them contain the request's headers.
 
 A body is sent once. aiohttp sends some requests again on a new connection when a kept one turns out to be closed.
 The answer to the second request would be misleading: "conflict" for a write that the first one had done.
@@ -23,7 +27,9 @@ from yarl import URL
 
 from wharfinger.upstream.access import Access, ApiIdentity
 from wharfinger.upstream.answers import one_line
+from wharfinger.upstream.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
 from wharfinger.upstream.tls import context as tls_context
+from wharfinger.upstream.whole_answers import AnswerTooLarge, BadAnswer, WholeAnswer
 
 KEEP_OPEN = 55.0
 """Seconds that an idle connection is kept: less than API servers and most balancers keep it."""
@@ -34,6 +40,20 @@ CONNECT_TIMEOUT = 10.0
 READ_AHEAD = 256 * 1024
 """Bytes of one answer that aiohttp buffers before it stops reading the socket."""
 
+
+def _version() -> str:
+    try:
+        return version("wharfinger")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"wharfinger/{_version()}",
+}
+"""Of every request."""
 Timeouts = aiohttp.ClientTimeout
 WHOLE = Timeouts(total=None, sock_connect=CONNECT_TIMEOUT)
 """For requests whose caller limits their time."""
@@ -44,22 +64,22 @@ class Broken(Exception):
 
 
 class OnceBody(aiohttp.payload.BytesPayload):
-    """The body of a write. `sent` is the border between "was not applied" and "may be applied"."""
+    """The body of a write, for aiohttp."""
 
-    def __init__(self, body: bytes, content_type: str) -> None:
-        super().__init__(body, content_type=content_type)
-        self.sent = False
+    def __init__(self, body: RequestBody) -> None:
+        super().__init__(body.data, content_type=body.type)
+        self._given = body
 
     @property
     def consumed(self) -> bool:
         """Whether it was sent, so that it must not be sent again."""
-        return self.sent
+        return self._given.sent
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write the body. Raises `ConnectionResetError` the second time."""
-        if self.sent:
+        if self._given.sent:
             raise ConnectionResetError("the connection was closed while the request was sent")
-        self.sent = True
+        self._given.sent = True
         await super().write_with_length(writer, content_length)
 
 
@@ -72,10 +92,17 @@ class ApiConnection:
         self._context = context or tls_context
         self._base = access.server.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
+        self._kept: KeptConnections | None = None
+        self._head = b""
+        """What every head of a request has, with our credentials."""
         self._closed = False
         self._closing: set[Callable[[], None]] = set()
         self._identity: ApiIdentity | None = None
         self._options: dict[str, Any] = {}
+        self._authorization: dict[str, str] = {}
+        url = URL(self._base)
+        self._host = url.raw_authority.rpartition("@")[2]
+        self._base_path = url.raw_path.rstrip("/")
 
     @property
     def server(self) -> str:
@@ -87,27 +114,57 @@ class ApiConnection:
         """Whether `close` was called."""
         return self._closed
 
+    async def whole(self, method: str, path: str, body: RequestBody | None, limit: int) -> WholeAnswer:
+        """Send one request and read its answer, whose body may have `limit` bytes. The caller limits the time.
+
+        Raises `Broken`, and `UpstreamDenied` when there are no credentials.
+        """
+        await self._identify()
+        if self._access.proxy:
+            response = await self.open(method, path, body)
+            content = await self.body(response, limit)
+            return WholeAnswer(response.status, content, response.headers.get("Retry-After"))
+        kept = self._kept
+        if kept is None:
+            kept = self._kept = self._keep()
+        kept.adopt(self._options.get("ssl"))
+        if not path.isascii() or not path.isprintable() or " " in path:
+            raise Broken("the request has no path that can be sent")
+        begin = f"{method} {self._base_path}{path} HTTP/1.1\r\n".encode()
+        end = (
+            b"\r\n"
+            if body is None
+            else b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n"
+            % (
+                body.type.encode(),
+                len(body.data),
+            )
+        )
+        failure: Broken
+        try:
+            return await kept.exchange(begin + self._head + end, body, limit)
+        except (ConnectionFailed, ConnectionCut, BadAnswer, OSError, ValueError, RuntimeError) as error:
+            failure = self.broken(error)
+        raise failure
+
     async def open(
-        self, method: str, path: str, body: OnceBody | None = None, *, timeout: aiohttp.ClientTimeout = WHOLE
+        self, method: str, path: str, body: RequestBody | None = None, *, timeout: aiohttp.ClientTimeout = WHOLE
     ) -> aiohttp.ClientResponse:
         """Send one request and wait for the head of its answer.
 
         Raises `Broken`, and `UpstreamDenied` when there are no credentials.
         """
-        if self._closed:
-            raise Broken("the connection to the API server is closed")
-        identity = await self._access.credentials.current()
+        await self._identify()
         session = self._session or self._start()
-        if identity is not self._identity:
-            self._adopt(identity, session)
         failure: Broken
         try:
             return await session.request(
                 method,
                 URL(self._base + path, encoded=True),
-                data=body,
+                data=OnceBody(body) if body is not None else None,
                 allow_redirects=False,
                 timeout=timeout,
+                headers=self._authorization,
                 **self._options,
             )
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
@@ -166,17 +223,31 @@ class ApiConnection:
         self._closed = True
         for callback in tuple(self._closing):
             callback()
+        if self._kept is not None:
+            self._kept.close()
         if self._session is not None:
             await self._session.close()
 
-    def _adopt(self, identity: ApiIdentity, session: aiohttp.ClientSession) -> None:
+    async def _identify(self) -> None:
+        """Be who the credentials say we are now. Raises `Broken` once it is closed, and `UpstreamDenied`."""
+        if self._closed:
+            raise Broken("the connection to the API server is closed")
+        identity = await self._access.credentials.current()
+        if identity is not self._identity:
+            self._adopt(identity)
+
+    def _adopt(self, identity: ApiIdentity) -> None:
         """Prepare what every request of this identity has: once, because a bind has 0.23 ms."""
-        session.headers.pop("Authorization", None)
+        self._authorization = {}
         if identity.token:
-            session.headers["Authorization"] = f"Bearer {identity.token}"
+            self._authorization["Authorization"] = f"Bearer {identity.token}"
         elif identity.username:
             pair = base64.b64encode(f"{identity.username}:{identity.password}".encode()).decode()
-            session.headers["Authorization"] = f"Basic {pair}"
+            self._authorization["Authorization"] = f"Basic {pair}"
+        headers = {"Host": self._host, **HEADERS, **self._authorization}
+        if any(not value.isprintable() for value in headers.values()):
+            raise Broken("the credentials, or the server's name, cannot be sent in a header")
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
         options: dict[str, Any] = {}
         if self._base.startswith("https:"):
             before = self._identity
@@ -187,6 +258,17 @@ class ApiConnection:
         if self._access.proxy:
             options["proxy"] = self._access.proxy
         self._identity, self._options = identity, options
+
+    def _keep(self) -> KeptConnections:
+        url = URL(self._base)
+        return KeptConnections(
+            url.raw_host or "",
+            url.port or 0,
+            open_socket=api_socket,
+            patience=CONNECT_TIMEOUT,
+            idle_for=KEEP_OPEN,
+            server_name=self._access.tls_server_name,
+        )
 
     def _start(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -199,11 +281,7 @@ class ApiConnection:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # nothing compressed was asked for; so no answer can grow here
             read_bufsize=READ_AHEAD,
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                "User-Agent": f"wharfinger/{_version()}",
-            },
+            headers=HEADERS,
         )
         return self._session
 
@@ -222,6 +300,22 @@ def api_socket(address: tuple[Any, ...]) -> socket.socket:
 
 def _explain(error: BaseException) -> str:
     match error:
+        case ConnectionFailed(__cause__=None):
+            return "cannot connect: no answer in time"
+        case ConnectionFailed(__cause__=ssl.SSLCertVerificationError() as cause):
+            return f"its certificate is not trusted: {one_line(str(cause), 300)}"
+        case ConnectionFailed(__cause__=cause):
+            return f"cannot connect: {one_line(str(getattr(cause, 'strerror', None) or cause), 300)}"
+        case ConnectionCut(began=True):
+            return "the connection broke in the middle of the answer"
+        case ConnectionCut(__cause__=None):
+            return "the connection was closed before the answer"
+        case ConnectionCut(__cause__=cause):
+            return f"the connection broke: {one_line(getattr(cause, 'strerror', None) or type(cause).__name__, 300)}"
+        case AnswerTooLarge():
+            return str(error)
+        case BadAnswer():
+            return f"the answer is no valid HTTP: {error}"
         case aiohttp.ClientConnectorCertificateError():
             return f"its certificate is not trusted: {one_line(str(error.certificate_error), 300)}"
         case aiohttp.ClientConnectorError():
@@ -244,10 +338,3 @@ def _explain(error: BaseException) -> str:
             return f"the connection broke: {one_line(error.strerror or type(error).__name__, 300)}"
         case _:
             return f"the request failed: {type(error).__name__}"
-
-
-def _version() -> str:
-    try:
-        return version("wharfinger")
-    except PackageNotFoundError:
-        return "unknown"

@@ -241,7 +241,7 @@ def series_patch(count: int, last: datetime) -> dict[str, Any]:
 
 def micro_time(time: datetime) -> str:
     """A time as the API's MicroTime: UTC, six digits, `2026-03-01T12:00:00.000000Z`. Needs a zone."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _digest(parts: tuple[str, ...], size: int) -> bytes:

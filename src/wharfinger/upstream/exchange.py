@@ -24,8 +24,10 @@ from wharfinger.upstream.answers import (
     success,
 )
 from wharfinger.upstream.client import ApiAnswer, ReadRefused
-from wharfinger.upstream.connection import WHOLE, ApiConnection, Broken, OnceBody
+from wharfinger.upstream.connection import ApiConnection, Broken
+from wharfinger.upstream.kept_connections import RequestBody
 from wharfinger.upstream.pacing import TokenBucket
+from wharfinger.upstream.whole_answers import WholeAnswer
 
 ANSWER_LIMIT = 64 * 2**20
 """Bytes of one answer that is no watch; a page of 500 pods has about 2 MiB."""
@@ -48,7 +50,7 @@ class ApiRequest:
     type: str = JSON
     applies: bool = False
     """Whether it changes something when it is carried out."""
-    content: OnceBody | None = None
+    content: RequestBody | None = None
     """The body of the last try."""
 
     @property
@@ -84,15 +86,14 @@ class Exchange:
             async with asyncio.timeout(deadline):
                 if paced:
                     await self._pace(deadline)
-                response = await self._open(request, WHOLE)
-                body = await self._connection.body(response, self._limit)
+                answer = await self._whole(request)
         except TimeoutError:
             reason = f"no answer within {deadline:g} s"
         except Broken as error:
             reason = str(error)
         else:
-            self._note(request, response.status, began)
-            return self._decide(request, response, body)
+            self._note(request, answer.status, began)
+            return self._decide(request, answer)
         self._note(request, 0, began)
         # outside the handlers: what they caught may carry headers
         raise UpstreamUnavailable(f"{self._named(request)}: {reason}", maybe_applied=request.maybe_applied)
@@ -112,7 +113,8 @@ class Exchange:
             self._note(request, response.status, began)
             if response.status == 200:
                 return response
-            raise self.unread(request, self._decide(request, response, body))
+            answer = WholeAnswer(response.status, body, response.headers.get("Retry-After"))
+            raise self.unread(request, self._decide(request, answer))
         self._note(request, 0, began)
         raise UpstreamUnavailable(f"{self._named(request)}: {reason}")
 
@@ -121,24 +123,36 @@ class Exchange:
         text = f"{self._named(request)}: refused with code {answer.code}: {one_line(answer.message, WORDS)}"
         return HistoryGone(text) if answer.code == GONE else ReadRefused(text, answer.code)
 
+    async def _whole(self, request: ApiRequest) -> WholeAnswer:
+        answer = await self._ask(request)
+        if answer.status != UNAUTHORIZED:
+            return answer
+        self._connection.refused()
+        answer = await self._ask(request)
+        if answer.status != UNAUTHORIZED:
+            return answer
+        raise self._denied(request, answer.body)
+
+    async def _ask(self, request: ApiRequest) -> WholeAnswer:
+        request.content = RequestBody(request.data, request.type) if request.data is not None else None
+        return await self._connection.whole(request.method, request.path, request.content, self._limit)
+
     async def _open(self, request: ApiRequest, timeouts: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        response = await self._try(request, timeouts)
+        response = await self._connection.open(request.method, request.path, timeout=timeouts)
         if response.status != UNAUTHORIZED:
             return response
         response.close()
         self._connection.refused()
-        response = await self._try(request, timeouts)
+        response = await self._connection.open(request.method, request.path, timeout=timeouts)
         if response.status != UNAUTHORIZED:
             return response
-        body = await self._connection.body(response, self._limit)
-        raise UpstreamDenied(
+        raise self._denied(request, await self._connection.body(response, self._limit))
+
+    def _denied(self, request: ApiRequest, body: bytes) -> UpstreamDenied:
+        return UpstreamDenied(
             f"{self._named(request)}: the API server does not accept our credentials (401), also after they were read "
             f"again: {self._words(body)}; check the user of the kubeconfig"
         )
-
-    async def _try(self, request: ApiRequest, timeouts: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        request.content = OnceBody(request.data, request.type) if request.data is not None else None
-        return await self._connection.open(request.method, request.path, request.content, timeout=timeouts)
 
     async def _pace(self, deadline: float) -> None:
         wait = self._bucket.take(deadline)
@@ -151,8 +165,8 @@ class Exchange:
                 self._bucket.give_back()
                 raise
 
-    def _decide(self, request: ApiRequest, response: aiohttp.ClientResponse, body: bytes) -> ApiAnswer:
-        code = response.status
+    def _decide(self, request: ApiRequest, given: WholeAnswer) -> ApiAnswer:
+        code, body = given.status, given.body
         if 200 <= code < 300:
             try:
                 return success(code, body)
@@ -168,7 +182,7 @@ class Exchange:
         raise UpstreamUnavailable(
             f"{self._named(request)}: code {code}: {self._words(body)}",
             maybe_applied=code != TOO_MANY_REQUESTS and request.maybe_applied,
-            retry_after=seconds_to_wait(response.headers.get("Retry-After"), self._now()),
+            retry_after=seconds_to_wait(given.retry_after, self._now()),
         )
 
     def _words(self, body: bytes) -> str:

@@ -4,7 +4,8 @@
 
     HttpUpstream ─► exchange    one request: its pace, deadline, second try after a 401, and what its answer means
         │              ├─► pacing       how many requests a second
-        │              ├─► connection   session, TLS, credentials; failures as text
+        │              ├─► connection   TLS, credentials; failures as text
+        │              │     └─► kept_connections   for answers that are read whole (whole_answers), without aiohttp
         │              └─► answers      what the bytes mean
         ├─ paths ─► addresses
         ├─ list ──► listing     pages
@@ -127,10 +128,10 @@ class HttpUpstream:
         return listing.pages(fetch, field_selector, page)
 
     def watch(
-        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = ""
+        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = "", gather: float = 0.0
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects."""
-        return aclosing(watching.batches(self, resource, revision, field_selector, self._clock))
+        return aclosing(watching.batches(self, resource, revision, field_selector, self._clock, gather=gather))
 
     async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
         """The answer to a watch, before its first line is read; for `watching`."""

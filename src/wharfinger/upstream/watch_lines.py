@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 
 
 class LineTooLong(Exception):
@@ -48,13 +49,17 @@ class LineSplitter:
 class LineQueue:
     """Lines between one reader and one consumer; the error that ended the reading comes after the last line."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit`: bytes that may wait before `room` lets the reader wait."""
+    def __init__(self, limit: int, urgent: bytes = b"") -> None:
+        """`limit`: bytes that may wait before `room` lets the reader wait; `urgent`: how lines begin that do not
+        gather, empty = all lines.
+        """
         self._limit = limit
+        self._begins = urgent
         self._lines: deque[bytes] = deque()
         self._waiting = 0
         self._ended: Exception | None = None
         self._filled = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
 
@@ -67,6 +72,8 @@ class LineQueue:
         for line in lines:
             self._lines.append(line)
             self._waiting += len(line)
+            if line.startswith(self._begins):
+                self._urgent.set()
         if self._lines:
             self._filled.set()
         if self._waiting > self._limit:
@@ -80,16 +87,24 @@ class LineQueue:
             self._room.set()
         if not self._lines and self._ended is None:
             self._filled.clear()
+            self._urgent.clear()
         return line
 
     def end(self, why: Exception) -> None:
         """No more lines will come."""
         self._ended = why
         self._filled.set()
+        self._urgent.set()
 
     async def room(self) -> None:
         """Wait until less than the limit waits."""
         await self._room.wait()
+
+    async def gather(self, seconds: float) -> None:
+        """Let lines gather for some time, but no longer than until an urgent one waits, or the reading has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
 
     async def filled(self) -> None:
         """Wait for a line. Raises what ended the reading once all lines are taken."""

@@ -40,6 +40,8 @@ QUEUE_LIMIT = 256 * 2**20
 _FIRST_LIST_ENDS = "k8s.io/initial-events-end"
 _NOT_OFFERED = frozenset({400, 422})
 """Codes of servers that cannot begin a watch with the objects that there are."""
+_NEW = b'{"type":"ADDED"'
+"""How the line of a new object begins. One that is spelled otherwise waits for others, no longer than all do."""
 _KINDS = {kind.value: kind for kind in ChangeKind}
 
 
@@ -69,6 +71,8 @@ async def batches(
     revision: int | None,
     field_selector: str,
     clock: Callable[[], float],
+    *,
+    gather: float = 0.0,
 ) -> AsyncGenerator[Batch, None]:
     """What `Upstream.watch` shows. `clock` measures slices of work."""
     if revision is None:
@@ -78,7 +82,7 @@ async def batches(
             if error.code not in _NOT_OFFERED:
                 raise
         else:
-            async with contextlib.aclosing(_lines(source, response, True, 0, clock)) as shown:
+            async with contextlib.aclosing(_lines(source, response, True, 0, clock, gather=gather)) as shown:
                 async for batch in shown:
                     yield batch
         async with contextlib.aclosing(_pages(source, resource, field_selector)) as pages:
@@ -87,7 +91,7 @@ async def batches(
                 yield batch
         assert revision is not None
     response = await source.open_watch(resource, addresses.next_watch(revision, field_selector))
-    async with contextlib.aclosing(_lines(source, response, False, revision, clock)) as shown:
+    async with contextlib.aclosing(_lines(source, response, False, revision, clock, gather=gather)) as shown:
         async for batch in shown:
             yield batch
 
@@ -107,9 +111,11 @@ async def _lines(
     listing: bool,
     revision: int,
     clock: Callable[[], float],
+    *,
+    gather: float,
 ) -> AsyncGenerator[Batch, None]:
     """Batches of what one connection brings; never ends without an exception."""
-    queue = LineQueue(QUEUE_LIMIT)
+    queue = LineQueue(QUEUE_LIMIT, urgent=_NEW)
     where = f"the watch on {response.url.path} at {source.connection.server}"
     reader = asyncio.create_task(_read(source, response, queue, where), name=f"read {response.url.path}")
     forget = source.connection.on_close(lambda: queue.end(UpstreamUnavailable(f"{where} was closed")))
@@ -117,6 +123,8 @@ async def _lines(
     try:
         while True:
             await queue.filled()
+            if gather > 0:
+                await queue.gather(gather)
             batch = events.some(queue, clock)
             if batch is not None:
                 yield batch

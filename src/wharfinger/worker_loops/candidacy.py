@@ -103,6 +103,8 @@ def events_of(changes: Changes) -> Iterator[ClusterEvent]:
             yield event
     if changes.reclassified:
         yield reclassification(changes.revision, changes.surroundings)
+    for pod in changes.released:  # also where it is bound now: from then on it can be preempted
+        yield from pod_events(pod.old, None, changes.revision, changes.surroundings)
     for pod in changes.pods:
         yield from pod_events(pod.old, pod.new, changes.revision, changes.surroundings)
 
@@ -196,7 +198,8 @@ class Candidacy:
     def _ask_for(self, members: Collection[Entry], newest_first: Sequence[ClusterEvent]) -> None:
         """Equal pods: those that know nothing of the newest event that helps are candidates.
 
-        After many that do not help it is cheaper to decide than to go on asking.
+        After many that do not help it is cheaper to decide than to go on asking. That a pod's own room was given back
+        does not help that pod: whatever refused it there would do so again, and again.
         """
         if not members or not newest_first:
             return
@@ -208,9 +211,13 @@ class Candidacy:
             plugin = self._helped_by(event, one)
             if plugin is not None or number >= WORTH_ASKING:
                 reason = _reason(event, plugin or "")
+                own: list[Entry] = []
                 for entry in members:
-                    if entry.refusal is not None and entry.refusal.revision < event.revision:
+                    if _frees_its_own_room(event, entry):
+                        own.append(entry)
+                    elif entry.refusal is not None and entry.refusal.revision < event.revision:
                         self.add(entry, reason)
+                self._ask_for(own, newest_first[number + 1 :])
                 return
 
     def _concerns(self, event: ClusterEvent, rejectors: Rejectors) -> bool:
@@ -241,6 +248,12 @@ def _turn(candidate: tuple[Entry, Reason]) -> tuple[int, float, int, PodKey]:
     # Pods may arrive at one moment. How they came to be candidates differs from round to round.
     entry, _ = candidate
     return -entry.pod.priority, entry.since, entry.pod.create_revision, entry.key
+
+
+def _frees_its_own_room(event: ClusterEvent, entry: Entry) -> bool:
+    if event.resource is not Resource.ASSIGNED_POD or not isinstance(event.old, Pod):
+        return False
+    return event.old.bound and event.old.identity == entry.pod.identity
 
 
 def _reason(event: ClusterEvent, plugin: str) -> Reason:

@@ -167,10 +167,13 @@ class Closer:
         self._ends.add(workflow_id, printable(str(pod.key)))
 
     def apply(self, changes: Changes) -> None:
-        """After a list: remove the versions of nodes and namespaces that nothing refers to any more."""
+        """Remove rooms that are held for nothing any more, and after a list, the versions of nodes and namespaces that
+        nothing refers to any more.
+        """
+        cache, versions = self._view.cache, self._view.versions
+        self._end_holds(changes)
         if not changes.listed:
             return
-        cache, versions = self._view.cache, self._view.versions
         for name, revision in versions[keys.BINDINGS].items():
             if name not in cache.nodes:
                 self._removal(keys.binding(name), revision, unless=keys.node(name))
@@ -191,6 +194,20 @@ class Closer:
             # A pod that is still kept away needs it, also before the first of the pods it is kept from comes.
             if name != keys.EVERY and name not in inhabited and not cache.anti_affinity.concerns_namespace(name):
                 self._removal(keys.terms(name), revision)
+
+    def _end_holds(self, changes: Changes) -> None:
+        """Remove the rooms that are held for pods that are bound, gone, or refused since."""
+        held = self._view.cache.held_places
+        if not held:
+            return
+        touched = [*(one.key for one in changes.pods), *(one.key for one in changes.records)]
+        for key in dict.fromkeys([*held] if changes.listed else touched):
+            place, pod, record = held.get(key), self._view.cache.pods.get(key), self._view.records.get(key)
+            if place is None:
+                continue
+            refused = record is not None and record.record_revision > place.revision
+            if pod is None or not place.is_for(pod) or refused:
+                self._removal(keys.hold(*key), place.revision)
 
     async def run(self) -> None:
         """Work until cancelled."""

@@ -1,11 +1,16 @@
 """Holding the Lease of the Kubernetes API for the installation, and `active` in etcd while it is held.
 
 Nothing is bound before everything has been copied: `active` comes after the first `imported`. The Lease is taken before
-that only where earlier copies are resumed, so that another scheduler does not take it meanwhile.
+that only where an earlier importer had copied everything, so that another scheduler does not take it meanwhile.
 
-`active` hangs on the same lease of etcd as `importer`: an importer that is gone for eight seconds takes the right to
-bind with it, before the Lease of the API can pass to another scheduler. A worker that cannot renew that Lease deletes
-`active` and ends its process, as kube-scheduler does; another worker of the installation goes on.
+::
+
+    renewed ── not renewed for `gone_after` ──► `active` is deleted ── renewed again ──► put anew
+                                                     └── not renewed for renewDeadline ──► the process ends
+
+A holder that dies, or is cut off, takes `active` with it before the Lease can pass to another scheduler: the key hangs
+on a short lease of its own (`active_key`). A worker that cannot renew the API's Lease within renewDeadline ends its
+process, as kube-scheduler does; another worker of the installation goes on.
 """
 
 from __future__ import annotations
@@ -16,26 +21,26 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.election import Election, HoldState
+from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import LeaderElectionLost, StoreError, UpstreamError, WharfingerError
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.promises import MayBind
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, Lease, Put
 from wharfinger.settings import ElectionSettings
+from wharfinger.worker_loops.active_key import ActiveKey
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LEASE = "lease"
-"""Where troubles of the Lease are noted."""
+LEASE, RIGHT = "lease", "active"
+"""Where troubles of the Lease are noted, and of the key in etcd."""
 GIVE_BACK_WITHIN = 5.0
 """Seconds that giving the Lease back may take when the process ends."""
+SAY_AFTER = 5.0
+"""Seconds without the right to bind after which that is said."""
 
 
 class LeaseHolding:
@@ -52,51 +57,107 @@ class LeaseHolding:
         pause: Callable[[float], Awaitable[None]],
     ) -> None:
         """`election`: None = this installation binds whenever it runs; `holder`: this worker, `<pid>@<host>`;
-        `trouble`: where to note what is wrong, under `lease`.
+        `trouble`: where to note what is wrong, under `lease` and `active`.
         """
         self._store = process.store
-        self._process = process
+        self._clock = process.clock
         self._election = election
         self._terms = terms
+        self._lives = ActiveTerms.of(terms)
         self._holder = holder
         self._trouble = trouble
         self._pause = pause
-        self._active = False
-        self._renewed_at = 0.0
+        self._key = ActiveKey(process, holder)
+        self._holds = False
+        """Whether `active` was put in this epoch, and the Lease was not lost since."""
+        self._renewed_at = float("-inf")
         """When the last renewal that succeeded began."""
+        self._lacks_since: float | None = None
+        """Since when `active` has not been there, though this installation wants to bind."""
 
-    async def hold(self, epoch: int, lease: Lease, copied: asyncio.Event, *, resumes: bool) -> None:
+    async def forbid(self, epoch: int) -> None:
+        """Nothing may be bound until `hold` allows it. Raises `NotTheImporter` and `StoreError`."""
+        if not await self._key.delete(epoch):
+            raise NotTheImporter
+
+    async def hold(self, epoch: int, copied: asyncio.Event, *, resumes: bool) -> None:
         """Keep `active` while this installation may bind; ends only by an error.
 
         `copied`: whether everything has been copied in this epoch; `resumes`: whether an earlier importer had copied
         everything. Raises `LeaderElectionLost`, `NotTheImporter`, `UpstreamWentBack` and `StoreError`.
         """
-        self._active = False
-        if self._election is None:
-            await copied.wait()
-            await self._activate(epoch, 0)
-            await asyncio.Event().wait()
-            return
-        await self._deactivate(epoch)  # what a worker without election left
-        if not resumes:
-            await copied.wait()
+        self._holds, self._renewed_at, self._lacks_since = False, float("-inf"), self._clock()
+        try:
+            if self._election is None:
+                await self._hold_always(epoch, copied)
+            else:
+                await self._key.delete(epoch)  # what a worker without election left
+                if not resumes:
+                    await copied.wait()
+                while True:
+                    await self._renew(epoch, self._election, copied)
+        finally:
+            self._lacks_since = None
+            await self._key.release()
+
+    async def _hold_always(self, epoch: int, copied: asyncio.Event) -> None:
+        await copied.wait()
+        await self._key.put(epoch)
+        self._lacks_since = None
+        await asyncio.Event().wait()
+
+    async def _renew(self, epoch: int, election: Election, copied: asyncio.Event) -> None:
+        """One try to hold the Lease, what it means for `active`, and the pause until the next one."""
         terms = self._terms
-        while True:
-            began = self._process.clock()
-            within = self._renewed_at + terms.renew_deadline - began if self._active else terms.renew_deadline
-            state = await self._try_to_hold(self._election, within)
-            if state is HoldState.HELD:
-                self._renewed_at = began  # others count from when it was written, which was later
-                self._trouble.pop(LEASE, None)
-            left = self._renewed_at + terms.renew_deadline - self._process.clock()
-            if self._active and (state is HoldState.ANOTHERS or left <= 0):
-                await self._lose(epoch, self._election)
-            if state is HoldState.HELD and not self._active:
+        began = self._clock()
+        state = await self._try_to_hold(election, max(0.0, self._left) if self._holds else terms.renew_deadline)
+        if state is HoldState.HELD:
+            self._renewed_at = began  # others count from when it was written, which was later
+        if state in (HoldState.HELD, HoldState.ANOTHERS):
+            self._trouble.pop(LEASE, None)
+        if self._holds and (state is HoldState.ANOTHERS or self._age() >= terms.renew_deadline):
+            await self._lose(epoch, election)
+        if state is HoldState.HELD and not self._key.there:
+            if not copied.is_set():
                 await self._at_most(terms.retry_period, copied.wait())
-                if copied.is_set() and self._process.clock() - began < terms.renew_deadline:
-                    await self._activate(epoch, lease.id)
-                continue
-            await self._pause(min(terms.retry_period, left) if self._active else terms.retry_period)
+                return  # renewed at once, because the copies may have taken long
+            if self._lives.may_put(self._age(), self._lives.ttl):
+                await self._activate(epoch)
+        elif self._key.there and self._age() >= self._lives.gone_after:
+            await self._key.delete(epoch)
+        self._note_lack(state)
+        await self._pause(min(terms.retry_period, self._left) if self._holds else terms.retry_period)
+
+    @property
+    def _left(self) -> float:
+        """Seconds until something has to be done where the Lease is not renewed."""
+        return (self._lives.gone_after if self._key.there else self._terms.renew_deadline) - self._age()
+
+    def _age(self) -> float:
+        """Seconds since the last renewal began."""
+        return self._clock() - self._renewed_at
+
+    async def _activate(self, epoch: int) -> None:
+        why = await self._key.put_leased(epoch, self._lives, self._age)
+        self._holds = self._holds or not why
+        if why:
+            note(self._trouble, RIGHT, why)
+        else:
+            self._trouble.pop(RIGHT, None)
+
+    def _note_lack(self, state: HoldState | None) -> None:
+        if self._key.there or state is HoldState.ANOTHERS:  # a standby lacks nothing
+            self._lacks_since = None
+        elif self._lacks_since is None:
+            self._lacks_since = self._clock()
+            log.warning("may_not_bind holder=%s lease_renewed_seconds_ago=%.1f", self._holder, self._age())
+
+    @property
+    def hindered(self) -> str:
+        """Why this installation has not been able to bind for some seconds; empty where it may, and of a standby."""
+        if self._lacks_since is None or self._clock() - self._lacks_since < SAY_AFTER:
+            return ""
+        return self._trouble.get(LEASE) or self._trouble.get(RIGHT) or "the Lease could not be taken yet"
 
     async def _at_most(self, seconds: float, waited_for: Coroutine[Any, Any, T]) -> T | None:
         """What it returns or raises; None when it has not ended after so many seconds."""
@@ -125,36 +186,21 @@ class LeaseHolding:
 
     async def _lose(self, epoch: int, election: Election) -> None:
         """Nothing is bound any more from here on."""
-        self._active = False
+        self._holds = False
         try:
-            await self._deactivate(epoch)
-        except StoreError as error:  # it goes with the lease of etcd; this process must end all the same
+            await self._key.delete(epoch)
+        except StoreError as error:  # it ends with its lease; this process must end all the same
             log.warning("may_bind_not_deleted effect=expires error=%r", str(error))
         why = self._trouble.get(LEASE) or f"{election.holder or 'another process'} holds the Lease"
         raise LeaderElectionLost(f"leader election lost: {why}")
 
-    async def _activate(self, epoch: int, lease_id: int) -> None:
-        record = upstream_records.stored(MayBind(self._holder, rfc3339(self._process.utc_now())))
-        fence = Compare(keys.IMPORTER, "mod", epoch)
-        answer = await self._store.txn(
-            [fence, Compare(keys.ACTIVE, "create", 0)], [Put(keys.ACTIVE, record, lease_id)], [Get(keys.IMPORTER)]
-        )
-        if not answer.succeeded and not fence.holds(answer.reads[0]):
-            raise NotTheImporter
-        self._active = True
-        log.info("may_bind holder=%s revision=%d", self._holder, answer.revision)
-
-    async def _deactivate(self, epoch: int) -> bool:
-        """Whether this worker is the importer still; then nothing may be bound now."""
-        return (await self._store.txn([Compare(keys.IMPORTER, "mod", epoch)], [Delete(keys.ACTIVE)])).succeeded
-
     async def give_back(self, epoch: int) -> None:
         """The process ends: where this was the last worker, another scheduler may take the Lease at once."""
-        if not self._active or self._election is None:
+        if not self._holds or self._election is None:
             return
         with contextlib.suppress(TimeoutError, WharfingerError):
             async with asyncio.timeout(GIVE_BACK_WITHIN):
-                if await self._is_last() and await self._deactivate(epoch):
+                if await self._is_last() and await self._key.delete(epoch):
                     await self._election.release()
 
     async def _is_last(self) -> bool:

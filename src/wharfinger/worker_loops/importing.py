@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wharfinger.contracts import upstream_records
@@ -35,7 +36,8 @@ from wharfinger.errors import (
     WharfingerError,
 )
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.promises import Imported, Importer
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Imported, Importer, Promise
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
@@ -55,6 +57,10 @@ LOOK_EVERY = 5.0
 SILENT_AFTER = 60.0
 """Seconds without anything, not even a bookmark, after which a watch that ends is followed by a list: the API hangs
 where it is asked for a revision that it has not reached, because it was restored."""
+TICK = 0.5
+"""Seconds between two signs of the event loop to its own lease."""
+HUNG_AFTER = 5.0
+"""Seconds without one after which the lease is not renewed: an importer that hangs is replaced as one that died."""
 LEAVE_WITHIN = 5.0
 """Seconds that giving up etcd's lease may take."""
 
@@ -73,17 +79,19 @@ class Importing:
         limits: Limits,
         holder: str,
         whole: bool = False,
+        promised: Callable[[PodKey], Promise | None] = lambda _: None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`election`: None = this installation binds whenever it runs; `holder`: this worker, `<pid>@<host>`; `whole`:
-        copies keep all fields of pods and nodes; `pause`: waits for so many seconds.
+        copies keep all fields of pods and nodes; `promised`: the promise of a pod as this worker has seen it last;
+        `pause`: waits for so many seconds.
         """
         self._store = process.store
         self._process = process
         self._upstream = upstream
         self._settings = settings
         self.trouble: dict[str, str] = {}
-        """Why a kind is not followed now, by plural; of the Lease under `lease`."""
+        """Why a kind is not followed now, by plural; under `lease` and `active`, why nothing may be bound."""
         self._holding = LeaseHolding(
             process, election, settings.election, holder=holder, trouble=self.trouble, pause=pause
         )
@@ -91,17 +99,23 @@ class Importing:
         self._limits = limits
         self._holder = holder
         self._whole = whole
+        self._promised = promised
         self._pause = pause
+        self._ticked = process.clock()
         self.kinds: Mapping[str, KindProgress] = {}
         """By plural, while this worker is the importer."""
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LeaderElectionLost`: the process has to end."""
+        await _first_to_end(self._take_turns(), self._tick())
+
+    async def _take_turns(self) -> None:
         pauses = delays(0.2, 5.0, self._process.rng)
         while True:
             try:
                 await self._wait_until_free()
-                lease = await self._store.grant_lease(self._settings.importer_ttl)
+                self._ticked = self._process.clock()
+                lease = await self._store.grant_lease(self._settings.importer_ttl, alive=self._alive)
                 try:
                     epoch = await self._take(lease)
                     if epoch:
@@ -144,13 +158,13 @@ class Importing:
         if before.generation and not before.revisions:  # an importer ended while it forgot
             await forget_copies(self._store, self._plurals, epoch=epoch, generation=before.generation)
             before, written = await _imported(self._store)
-        anew = self._whole and not before.whole and bool(before.revisions)
+        anew = bool(before.revisions) and (before.mixed or before.whole != self._whole)
         if anew:
-            log.info("upstream_copied_anew reason=extenders_need_whole_objects")
+            written = await self._begin_anew(epoch, before, written)
         revisions = {} if anew else before.revisions
         self.kinds = {one.plural: KindProgress(one, revisions.get(one.plural)) for one in self._resources}
         copied = asyncio.Event()
-        resumes = all(kind.revision is not None for kind in self.kinds.values())
+        resumes = all(one.plural in before.revisions for one in self._resources)
         copying = Copying(
             self._store,
             utc_now=self._process.utc_now,
@@ -158,11 +172,12 @@ class Importing:
             epoch=epoch,
             whole=self._whole,
             anew=anew,
+            promised=self._promised,
         )
         try:
             await _first_to_end(
                 # first, because what ends the process counts more than what ends at the same moment
-                self._holding.hold(epoch, lease, copied, resumes=resumes),
+                self._holding.hold(epoch, copied, resumes=resumes),
                 self._tell(epoch, before.generation, written, copied),
                 _until_lost(lease),
                 *(
@@ -217,16 +232,38 @@ class Importing:
                 for plural in self.kinds:
                     self.trouble.pop(plural, None)
                 revisions = {plural: kind.revision or 0 for plural, kind in self.kinds.items()}
-                record = Imported(revisions, generation, rfc3339(self._process.utc_now()), self._whole)
-                answer = await self._store.txn(
-                    [Compare(keys.IMPORTER, "mod", epoch), Compare(keys.IMPORTED, "mod", written)],
-                    [Put(keys.IMPORTED, upstream_records.stored(record))],
-                )
-                if not answer.succeeded:
-                    raise NotTheImporter
-                written = answer.revision
+                now = rfc3339(self._process.utc_now())
+                record = Imported(revisions, generation, now, self._whole, hindered=self._holding.hindered)
+                written = await self._write(epoch, record, written)
                 copied.set()
             await self._pause(TELL_EVERY if copied.is_set() else TELL_SOON)
+
+    async def _begin_anew(self, epoch: int, before: Imported, written: int) -> int:
+        """All copies are made once more; nothing may be bound until they are of one kind. As `_write`."""
+        need = "extenders_need_whole_objects" if self._whole else "no_extender_needs_whole_objects"
+        log.info("upstream_copied_anew reason=%s", need)
+        await self._holding.forbid(epoch)
+        return await self._write(epoch, replace(before, mixed=True), written)
+
+    async def _write(self, epoch: int, record: Imported, written: int) -> int:
+        """Write `imported`; its mod revision, which was `written`. Raises `NotTheImporter` and `StoreError`."""
+        answer = await self._store.txn(
+            [Compare(keys.IMPORTER, "mod", epoch), Compare(keys.IMPORTED, "mod", written)],
+            [Put(keys.IMPORTED, upstream_records.stored(record))],
+        )
+        if not answer.succeeded:
+            raise NotTheImporter
+        return answer.revision
+
+    async def _tick(self) -> None:
+        """Show that the event loop goes on: while it stands, the key of the importer is not kept alive."""
+        while True:
+            self._ticked = self._process.clock()
+            await self._pause(TICK)
+
+    def _alive(self) -> bool:
+        """Asked on the lease's thread."""
+        return self._process.clock() - self._ticked < HUNG_AFTER
 
 
 async def _imported(store: Store) -> tuple[Imported, int]:

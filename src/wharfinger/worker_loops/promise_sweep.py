@@ -2,6 +2,9 @@
 
 A bind is sent by the attempt that committed it. Where that attempt was lost (its worker and Temporal are gone, its run
 was terminated), the promise is still in etcd, and its room is held. Sending it twice does no harm.
+
+A promise that waits for its volumes, and one that cannot be fenced, is tried at growing intervals: neither depends on
+this worker. It is tried at once when it changes, and when the copies show that its claims are bound.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ log = logging.getLogger(__name__)
 EVERY = 2.0
 """Seconds between two looks."""
 AT_A_TIME = 8
+FIRST_PAUSE, LONGEST_PAUSE = 4.0, 30.0
+"""Seconds until a promise is tried again that waits for others; each pause is twice as long as the one before."""
 SAY_EVERY = 60.0
 """Seconds after which a promise that still cannot be kept is logged again."""
 
@@ -62,6 +67,8 @@ class PromiseSweep:
         self._every = every
         self._since: dict[PodKey, tuple[Promise, float]] = {}
         self._said: dict[PodKey, float] = {}
+        self._put_off: dict[PodKey, tuple[float, float]] = {}
+        """Until when a promise that waits for others is left alone, and how long that pause is."""
         self._agreed: set[SentGang] = set()
         """Gangs of which some promises may have been sent already, after dry runs of all."""
 
@@ -72,11 +79,14 @@ class PromiseSweep:
             if promise is None:
                 self._since.pop(key, None)
                 self._said.pop(key, None)
+                self._put_off.pop(key, None)
             else:
                 earlier, since = self._since.get(key, (None, 0.0))
                 # an edit of the pod moves the revision of its promise; that says nothing of whether somebody sends it
                 same = earlier is not None and earlier.at(promise.revision) == promise
                 self._since[key] = (promise, since if same else self._clock())
+                if not same:
+                    self._put_off.pop(key, None)
 
     @property
     def oldest(self) -> float:
@@ -110,7 +120,8 @@ class PromiseSweep:
         self._agreed &= {gang for key in self._since if (gang := self._gang_of(key)) is not None}
 
     def _is_due(self, key: PodKey, promise: Promise, since: float) -> bool:
-        if self._clock() - since < self._after and not self._has_its_volumes(key, promise):
+        early = self._clock() - since < self._after or self._clock() < self._put_off.get(key, (0.0, 0.0))[0]
+        if early and not self._has_its_volumes(key, promise):
             return False
         pod = self._cache.pods.get(key)
         return self._shards.mine(pod) if pod is not None else self._shards.owns_key(key)
@@ -119,16 +130,31 @@ class PromiseSweep:
         """Whether all claims that a promise waits for are bound by now: its attempt may look seconds later."""
         claims = self._cache.surroundings.storage.claims
         waited_for = [claims.get(ClaimKey(key.namespace, step.claim)) for step in promise.volumes]
-        return not promise.ready and promise.asked and all(claim is not None and claim.bound for claim in waited_for)
+        return (
+            not promise.ready
+            and not promise.calls
+            and promise.asked
+            and all(claim is not None and claim.bound for claim in waited_for)
+        )
 
     async def _send(self, key: PodKey) -> None:
         try:
             kept = await self._promises.keep(key)
         except (StoreError, UpstreamError) as error:
             self._say(key, str(error))
+            promise = self._side.promises.get(key)
+            if promise is not None and promise.withdrawn:
+                self._wait(key)
             return
-        if kept.kind is not KeptKind.NOT_READY:
+        if kept.kind is KeptKind.NOT_READY:
+            self._wait(key)
+        else:
             log.info("promise_swept pod=%s outcome=%s node=%s", key, kept.kind.value.replace(" ", "_"), kept.node)
+
+    def _wait(self, key: PodKey) -> None:
+        _, before = self._put_off.get(key, (0.0, 0.0))
+        pause = min(2 * before, LONGEST_PAUSE) if before else FIRST_PAUSE
+        self._put_off[key] = (self._clock() + pause, pause)
 
     def _gang_of(self, key: PodKey) -> SentGang | None:
         """What the pod's promise belongs to; None where it has no group."""

@@ -36,11 +36,21 @@ def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
 
 
 def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
-    """Whether a pod is never placed with others: a Permit plugin may keep it waiting, or extenders are asked."""
+    """Whether a pod is never placed with others: a Permit plugin may keep it waiting, extenders are asked, or
+    asynchronous plugins are called.
+    """
 
     def alone(pod: Pod) -> bool:
         profile = profiles.get(pod.scheduler_name)
-        return profile is not None and (bool(profile.at.get("permit")) or bool(profile.extenders_of(pod)))
+        if profile is None:
+            return False
+        if profile.at.get("permit") or profile.extenders_of(pod):
+            return True
+        try:
+            return profile.called.concern(pod)
+        except PluginError as error:
+            log.warning("concerns_failed effect=placed_alone pod=%s error=%r", pod.key, str(error))
+            return True
 
     return alone
 

@@ -52,7 +52,7 @@ class UpstreamParts:
         self._whole = whole
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
-        right = RightToBind(store, clock=process.clock)
+        right = RightToBind(store, clock=process.clock, side=self.side)
         self.lane = EventLane(
             upstream.api,
             clock=process.clock,
@@ -109,6 +109,7 @@ class UpstreamParts:
             limits=Limits(etcd.max_txn_ops, etcd.max_txn_bytes),
             holder=identity(),
             whole=self._whole,
+            promised=self.side.promises.get,
         )
 
     def _election(self, profiles: frozenset[str]) -> Election | None:

@@ -55,8 +55,8 @@ class UpstreamLoops:
         self.refusals = refusals
         self._lane = lane
         self._review = review
-        self._found: Imported | None = None
-        """What an importer had said before this worker began: it may be hours old."""
+        self._listed: Imported | None = None
+        """What the last list of etcd showed."""
         self._behind_after = behind_after
         self._clock = clock
         self._resumed = resumed
@@ -64,8 +64,10 @@ class UpstreamLoops:
     def apply(self, changes: Changes) -> None:
         """Take in promises, and whether placing may go on."""
         self.sweep.apply(changes)
-        if changes.listed and self._found is None:
-            self._found = self.side.imported
+        if changes.listed:  # what a list shows may be hours old, or of a backup
+            self.side.signed, self._listed = False, self.side.imported
+        elif self.side.imported is not self._listed:
+            self.side.signed = True
         if changes.upstream:
             self._resumed()
 
@@ -91,8 +93,12 @@ class UpstreamLoops:
         return not self.side.active or self._import() != "ok"
 
     def checks(self) -> Mapping[str, str]:
-        """What readiness depends on beside the rest: name -> `ok`, or why not. A standby is ready, too."""
-        return {"import": self._import()}
+        """What readiness depends on beside the rest: name -> `ok`, or why not.
+
+        A standby is ready, as kube-scheduler's is: there only the holder of the Lease can fail the check of that name.
+        """
+        hindered = self.side.imported.hindered if self.side.imported is not None and not self.side.active else ""
+        return {"import": self._import(), "leaderElection": hindered or "ok"}
 
     def refresh(self, metrics: Metrics) -> None:
         """Bring the gauges up to date."""
@@ -104,7 +110,7 @@ class UpstreamLoops:
         troubles = "; ".join(f"{what}: {why}" for what, why in sorted(self.importing.trouble.items()))
         if self.side.imported is None or not self.side.imported.revisions:
             return f"nothing has been copied yet{f' ({troubles})' if troubles else ''}"
-        if self.side.imported is self._found:
+        if not self.side.signed:
             return f"no importer has said anything yet{f' ({troubles})' if troubles else ''}"
         silent = self._clock() - self.side.told_at
         if silent > self._behind_after:

@@ -125,24 +125,19 @@ async def test_a_bind_that_fails_leaves_no_read_behind(world: World) -> None:
         await world.put_pod(f"first-{seat.node}", cpu="3", spec={"nodeName": seat.node})
         await world.store.put(keys.binding(seat.node), b"{}")
     await hand.seen()
-    real, answering, reads = hand.store.get, asyncio.Event(), 0
+    reads = 0
 
-    async def get(key: str, **more: Any) -> Any:
+    async def txn(*_: Any) -> Any:
         nonlocal reads
         reads += 1
-        if reads == 1:
-            raise Unavailable("away", maybe_applied=False)
-        await answering.wait()
-        return await real(key, **more)
+        raise Unavailable("away", maybe_applied=False)
 
-    hand.store.get = get  # type: ignore[method-assign]
-    failing = asyncio.create_task(hand.bind_many(cohort))
+    hand.store.txn = txn  # type: ignore[method-assign]
+    with pytest.raises(ApplicationError):
+        await hand.bind_many(cohort)
     await settled()
 
-    assert not failing.done()
-    answering.set()
-    with pytest.raises(ApplicationError):
-        await failing
+    assert reads == 1, "both pods are read together"
     assert disk.detached == []
 
 

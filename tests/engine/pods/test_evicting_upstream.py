@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, pod_object
 from tests.engine.pods.test_preemption import eviction, nominate
@@ -77,4 +78,77 @@ async def test_a_victim_that_changes_before_its_deletion_is_looked_at_again(site
     evicted = await hand.activities.evict(request)
     assert isinstance(evicted, Evicted)
     assert (evicted.evicted, evicted.complete) == (("default/low",), True)
+    assert terminating(site)
+
+
+# --- nominations of less important pods ------------------------------------------------------
+
+
+async def with_lower_nomination(site: UpstreamWorld) -> tuple[Hand, EvictInput]:
+    """As `nominated`, and a less important pod was nominated to the node before, in the API as well."""
+    put(site, "middle", priority=5)
+    middle = site.api.find(PODS, "middle") or {}
+    site.api.put(PODS, {**middle, "status": {**middle.get("status", {}), "nominatedNodeName": "node-1"}})
+    return await nominated(site)
+
+
+def nomination_of(site: UpstreamWorld, name: str) -> str:
+    return str(((site.api.find(PODS, name) or {}).get("status") or {}).get("nominatedNodeName") or "")
+
+
+async def copied_nomination_of(site: UpstreamWorld, name: str) -> str:
+    return str(((await site.pod(name) or {}).get("status") or {}).get("nominatedNodeName") or "")
+
+
+async def test_a_less_important_pod_loses_its_nomination_in_the_api(site: UpstreamWorld) -> None:
+    hand, request = await with_lower_nomination(site)
+    assert await copied_nomination_of(site, "middle") == "node-1"
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert terminating(site)
+    assert nomination_of(site, "middle") == ""
+    await site.imports()
+    assert await copied_nomination_of(site, "middle") == ""
+
+
+async def test_nothing_is_evicted_before_the_nomination_is_cleared(site: UpstreamWorld) -> None:
+    """The activity is tried again, and finds the nomination in the copy as before."""
+    hand, request = await with_lower_nomination(site)
+    api = site.clients[-1]
+    api.faults.disconnect(verb="patch", name="middle")
+    with pytest.raises(ApplicationError, match="cannot connect"):
+        await hand.activities.evict(request)
+    assert not terminating(site)
+    assert await copied_nomination_of(site, "middle") == "node-1"
+    await hand.activities.evict(request)
+    assert terminating(site)
+    assert nomination_of(site, "middle") == ""
+
+
+async def test_a_nomination_to_another_node_is_not_cleared(site: UpstreamWorld) -> None:
+    """Its own attempt nominates it elsewhere at that moment: the API compares the revision."""
+    hand, request = await with_lower_nomination(site)
+    moved = iter(range(1))
+
+    async def elsewhere(call: MemoryRequest) -> None:
+        if (call.verb, call.name) == ("patch", "middle") and next(moved, None) is not None:
+            middle = site.api.find(PODS, "middle") or {}
+            site.api.put(PODS, {**middle, "status": {**middle["status"], "nominatedNodeName": "node-2"}})
+            await site.imports()
+
+    site.clients[-1].before_request = elsewhere
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert nomination_of(site, "middle") == "node-2"
+    assert terminating(site)
+
+
+async def test_a_nomination_that_the_api_keeps_is_cleared_in_the_copy(site: UpstreamWorld) -> None:
+    """A webhook refuses the patch: the more important pod is not kept from its room by that."""
+    hand, request = await with_lower_nomination(site)
+    site.clients[-1].faults.refuse(422, "denied by a webhook", verb="patch", name="middle")
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert "the nomination of default/middle was not cleared in the API: 422: denied by a webhook" in evicted.notes
+    assert await copied_nomination_of(site, "middle") == ""
     assert terminating(site)

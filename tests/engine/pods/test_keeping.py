@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -10,7 +10,9 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
+from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.registry import keys
+from wharfinger.registry.store import Operation, Put
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS
 
@@ -72,6 +74,25 @@ async def test_a_bind_compares_the_right_that_it_was_decided_under(site: Upstrea
     outcome = await hand.bind("web", placed)
     assert isinstance(outcome, Contended)
     assert hand.conflicts("active") >= 1
+    assert await site.node_of("web") == ""
+    assert sent(api) == []
+
+
+async def test_a_bind_does_not_land_after_the_copies_were_forgotten(site: UpstreamWorld) -> None:
+    """The API was restored while the transaction was on its way; all is copied anew before it arrives."""
+    hand, api, placed = await one_placed(site)
+
+    async def restored(_compares: object, writes: Sequence[Operation]) -> None:
+        if any(isinstance(one, Put) and one.key.startswith(keys.PROMISES) for one in writes):
+            hand.store.before_txn = None
+            await forget_copies(site.store, ["pods", "nodes"], epoch=site.epoch, generation=1)
+            await site.begin()
+            await site.imports()
+
+    hand.store.before_txn = restored
+    outcome = await hand.bind("web", placed)
+    assert not isinstance(outcome, Bound)
+    assert await site.promise("web") is None
     assert await site.node_of("web") == ""
     assert sent(api) == []
 

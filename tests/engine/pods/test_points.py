@@ -40,7 +40,7 @@ class LastWord(Answers):
 def asked(plugin: Answers) -> Status:
     """By a profile that asks this plugin first: the default binder answers in Bind, too."""
     profile = Profile(DEFAULT.name, Enabled.everywhere([plugin, *DEFAULT.plugins], {}), digest="other")
-    return ask_to_bind(profile, CycleState(), Pod("default", "web", "uid"), "node")
+    return ask_to_bind(profile, CycleState(), Pod("default", "web", "uid"), "node").status
 
 
 @pytest.mark.parametrize("answer", [unschedulable("no volume"), Status(Code.PENDING, ("not yet",))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
@@ -12,6 +14,7 @@ from wharfinger.engine.upstream.copying import SeenState
 from wharfinger.engine.upstream.states import ObjectState, StateEffect
 from wharfinger.model.promises import Importer
 from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Operation, Put
 from wharfinger.upstream.client import NODES, PODS
 
 
@@ -56,6 +59,27 @@ async def test_copies_become_whole_and_promises_stay(between: Between) -> None:
     assert again is not None
     assert (again.node, again.revision) == (promise.node, promise.revision)
     assert (await between.copy_of(keys.pod(*POD)))["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_copies_that_others_write_are_made_anew_as_well(between: Between, whole: bool) -> None:
+    """Each transaction of many states fails, so this one goes alone in the end."""
+    obj = pod_object()
+    obj["spec"]["containers"][0]["env"] = [{"name": "X"}]
+    stored = between.api.put(PODS, obj)
+    await between.copying(whole=not whole).take([SeenState(present("pods", stored), new=True)])
+    key, times = keys.pod(*POD), iter(range(2))
+
+    async def touch(_compares: object, writes: Sequence[Operation]) -> None:
+        kv = (await between.store.get(key)).kv
+        if any(isinstance(one, Put) and one.key == key for one in writes) and next(times, None) is not None:
+            assert kv is not None
+            await between.store.client().put(key, kv.value)
+
+    between.store.before_txn = touch
+    await between.copying(whole=whole, anew=True).take([SeenState(present("pods", stored))])
+    assert next(times, None) is None
+    assert ("env" in ((await between.copy_of(key)) or {})["spec"]["containers"][0]) is whole
 
 
 async def test_states_that_were_copied_meanwhile_are_looked_at_again(between: Between) -> None:
@@ -111,3 +135,54 @@ async def test_what_is_gone_takes_its_promise_along(between: Between) -> None:
     await between.copying().take([SeenState(gone)])
     assert await between.copy_of(keys.pod(*POD)) is None
     assert await between.promise() is None
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_kept_promise_ends_without_a_read(between: Between, whole: bool) -> None:
+    await between.promised()
+    seen_last = await between.promise()
+    bound = between.api.put(PODS, {**between.api.find(PODS, "a"), "spec": pod_object(nodeName="n1")["spec"]})
+    sent: list[int] = []
+
+    async def count(compares: Sequence[Compare], *_: object) -> None:
+        sent.append(len(compares))
+
+    between.store.before_txn = count
+    copied = await between.copying(promised=lambda _: seen_last, whole=whole).take([SeenState(present("pods", bound))])
+    between.store.before_txn = None
+
+    assert copied.effects == {StateEffect.ENDED: 1}
+    assert sent == [3], "the importer's key, the copy and the promise"
+    assert await between.promise() is None
+    copy = await between.copy_of(keys.pod(*POD))
+    assert copy is not None
+    assert (copy["spec"]["nodeName"], copy["metadata"]["resourceVersion"]) == (
+        "n1",
+        bound["metadata"]["resourceVersion"],
+    )
+
+
+async def test_a_promise_that_is_another_one_by_now_is_read(between: Between) -> None:
+    first = await between.promised()
+    seen_last = await between.promise()
+    assert seen_last is not None
+    given_up = first.given_up("moved on")
+    await between.store.put(keys.promise(*POD), upstream_records.stored(given_up))
+    bound = between.api.put(PODS, {**between.api.find(PODS, "a"), "spec": pod_object(nodeName="n2")["spec"]})
+
+    copied = await between.copying(promised=lambda _: seen_last).take([SeenState(present("pods", bound))])
+
+    assert copied.effects == {StateEffect.ENDED: 1}
+    assert await between.promise() is None
+
+
+async def test_an_older_state_leaves_a_newer_promise_alone(between: Between) -> None:
+    promise = await between.promised()
+    seen_last = await between.promise()
+    older = {**between.api.find(PODS, "a"), "spec": pod_object(nodeName="n1")["spec"]}
+    older["metadata"] = {**older["metadata"], "resourceVersion": str(promise.revision - 1)}
+
+    copied = await between.copying(promised=lambda _: seen_last).take([SeenState(present("pods", older))])
+
+    assert copied.effects == {StateEffect.NOTHING: 1}
+    assert await between.promise() == promise

@@ -11,8 +11,11 @@ from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream import promising
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
+from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
+from wharfinger.manifests.copies import copy_of
 from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import MayBind
 from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
@@ -40,6 +43,39 @@ async def test_a_promise_is_sent_with_uid_revision_and_attempt(between: Between)
     assert pod is not None
     assert pod["metadata"]["annotations"]["wharfinger.dev/attempt"] == ATTEMPT
     assert bound_in_api(between) == "n1"
+
+
+async def test_a_bind_of_before_a_restore_of_the_api_is_not_sent(between: Between) -> None:
+    """It waited for its turn; the pod is there as it was, so the API would accept its revision."""
+    await between.promised()
+    promise = await between.promise()
+    await forget_copies(between.store, ["pods"], epoch=between.epoch, generation=1)
+    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await between.store.put(keys.pod(*POD), copy_of(between.api.find(PODS, "a") or {}, "pods"))
+    kept = await between.promises.keep(POD, "pod-default-a@", promise)
+    assert kept.kind is KeptKind.CHANGED
+    assert posts(between) == 0
+    assert not bound_in_api(between)
+
+
+async def test_a_promise_of_before_another_holder_is_sent(between: Between) -> None:
+    await between.promised()
+    promise = await between.promise()
+    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("another")))
+    assert (await between.promises.keep(POD, "pod-default-a@", promise)).kind is KeptKind.KEPT
+
+
+async def test_a_promise_that_was_given_up_meanwhile_is_not_sent(between: Between) -> None:
+    """What its attempt knows is older than the right to bind, so it is read again."""
+    await between.promised()
+    promise = await between.promise()
+    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("another")))
+    between.api.faults.disconnect(verb="patch")
+    with pytest.raises(UpstreamUnavailable):
+        await between.promises.give_up(POD, "a plugin refuses")
+    between.api.faults.clear()
+    assert (await between.promises.keep(POD, "pod-default-a@", promise)).kind is KeptKind.CHANGED
+    assert posts(between) == 0
 
 
 async def test_a_lost_answer_is_found_by_a_look(between: Between) -> None:

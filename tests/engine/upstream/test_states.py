@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, StateStep, take
 from wharfinger.manifests.copies import copy_of, copy_of_promised, state_of
@@ -55,6 +57,22 @@ def test_a_new_object_is_created_by_the_importer_alone() -> None:
     assert (found.effect, found.compares) == (StateEffect.COPIED, (Compare(KEY, "mod", 0),))
     assert state_of(put_by(found, KEY)) == ("u1", 5)
     assert step(state(5), KnownObject(None), imports=False).effect is StateEffect.NOTHING
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_promise_outlives_that_its_copy_is_made_of_the_other_kind(whole: bool) -> None:
+    """The API has not moved, so its bind can still be carried out."""
+    obj = pod(5)
+    obj["spec"]["containers"][0]["env"] = [{"name": "X", "value": "1"}]
+    value = copy_of_promised(obj, node="n1", attempt="w@r", now=NOW, whole=not whole)
+    known = KnownObject(KeyValue(KEY, value, 50, 100), upstream_records.at(Promise("u1", 5, "n1", "w@r", NOW), 100))
+    seen = ObjectState("pods", "default", "a", 5, "u1", obj)
+    found = take(seen, known, imports=True, now=lambda: NOW, whole=whole, anew=True)
+    assert found.effect is StateEffect.PROMISED_AGAIN
+    assert put_by(found, KEY) == copy_of_promised(obj, node="n1", attempt="w@r", now=NOW, whole=whole)
+    other = {**obj, "metadata": {**obj["metadata"], "labels": {"a": "b"}}}
+    edited = ObjectState("pods", "default", "a", 6, "u1", other)
+    assert take(edited, known, imports=True, now=lambda: NOW, whole=whole, anew=True).effect is StateEffect.ENDED
 
 
 def test_a_newer_state_replaces_and_an_older_does_not() -> None:

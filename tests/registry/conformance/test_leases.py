@@ -14,6 +14,7 @@ from wharfinger.registry.store import Put
 
 async def test_revoking_a_lease_deletes_its_keys_as_one_revision(world: World) -> None:
     lease = await world.store.grant_lease(60)
+    assert lease.ttl >= 60
     await world.store.put(world.key("free"), b"")
     result = await world.store.txn((), [Put(world.key(name), b"", lease.id) for name in ("a", "b")])
 

@@ -97,18 +97,20 @@ def election_settings(election: LeaderElection) -> ElectionSettings:
 
 
 def _importer_ttl(election: ElectionSettings) -> float:
-    """Seconds after which a holder that is cut off has lost the right to bind: before its Lease can pass to another.
+    """Seconds after which another worker takes over from an importer that died: before the Lease can pass to another.
 
-    Four seconds are those of a bind that was sent at the last moment.
+    Four seconds are those that its first request about the Lease may take. A Lease that is too short for a lease of
+    `active` in etcd is refused (`engine.upstream.right_to_bind`): 2 s of that, 5 s for ends that are late, a read and a
+    bind.
     """
     usual = UpstreamSettings().importer_ttl
     if not election.enabled:
         return usual
     left = election.lease_duration - election.retry_period - 4.0
-    if election.lease_duration < _SHORTEST or left < 2.0:
+    if election.lease_duration < _SHORTEST or left < 3.0:
         raise UsageError(
             f"leaseDuration {election.lease_duration:g} s is too short: it must be more than retryPeriod "
-            f"({election.retry_period:g} s) and 6 s, and at least {_SHORTEST:g} s"
+            f"({election.retry_period:g} s) and 7 s, and at least {_SHORTEST:g} s"
         )
     return min(usual, left)
 

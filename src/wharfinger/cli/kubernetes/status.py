@@ -139,7 +139,7 @@ def _lines(found: UpstreamStatus) -> Iterator[str]:
         ("Importer", f"{importer.holder}, epoch {found.epoch}, since {importer.time}" if importer else "none"),
         ("Imported", _imported(found.imported_seconds, imported.generation)),
         ("Lease", f"{lease.name.namespace}/{lease.name.name}, {held}"),
-        ("May bind", f"yes, since {found.active.time}" if found.active else "no"),
+        ("May bind", f"yes, since {found.active.time}" if found.active else _may_not_bind(found)),
         ("Promises", _promises(found)),
     ]
     yield from (f"{name + ':':<12} {plain(value)}" for name, value in rows)
@@ -151,6 +151,10 @@ def _lines(found: UpstreamStatus) -> Iterator[str]:
             yield plain(f"withdrawn: {key} from {promise.node}: {promise.withdrawn}")
     for warning in found.warnings():
         yield plain(f"warning: {warning}")
+
+
+def _may_not_bind(found: UpstreamStatus) -> str:
+    return f"no: {found.hindered}" if found.hindered else "no"
 
 
 def _imported(seconds: float | None, generation: int) -> str:

@@ -19,7 +19,8 @@ from wharfinger.cli.processes.stopping import Stopping
 if TYPE_CHECKING:
     from wharfinger.demo.story import Summary
     from wharfinger.demo.view import DemoView
-    from wharfinger.dev.tree import DevSettings, DevTree, Servers
+    from wharfinger.dev.settings import DevSettings, Servers
+    from wharfinger.dev.tree import DevTree
 
 MOST = 8152
 """Pods in the trace; all of them end well within two minutes on two cores."""
@@ -58,16 +59,18 @@ def demo(
         return
     from wharfinger.demo.view import DemoView
     from wharfinger.dev.progress import progress_for
-    from wharfinger.dev.tree import prepare
+    from wharfinger.dev.settings import prepare
 
     servers = prepare(progress_for(sys.stderr))
     data = Path(tempfile.mkdtemp(prefix="wharfinger-demo-"))
+    stopping = Stopping()
     try:
         told = asyncio.run(
             _run(
                 _settings(data),
                 servers,
                 DemoView(_stream(as_json)),
+                stopping,
                 pods=pods,
                 workers=workers,
                 as_json=as_json,
@@ -78,20 +81,29 @@ def demo(
         if not keep:
             shutil.rmtree(data, ignore_errors=True)
     if told is None:
-        raise typer.Exit(130)
+        typer.echo(f"wharfinger: interrupted by {stopping.signal_name}: everything was stopped", err=True)
+        raise typer.Exit(stopping.exit_code)
     raise typer.Exit(0 if told.sound else 1)
 
 
 def _settings(data: Path) -> DevSettings:
     from wharfinger.dev.ports import free_port
-    from wharfinger.dev.tree import DevSettings
+    from wharfinger.dev.settings import DevSettings
 
     etcd, temporal, ui, health = (free_port() for _ in range(4))
     return DevSettings(data_dir=data, workers=1, etcd_port=etcd, temporal_port=temporal, ui_port=ui, health_port=health)
 
 
 async def _run(
-    settings: DevSettings, servers: Servers, view: DemoView, *, pods: int, workers: int, as_json: bool, keep: bool
+    settings: DevSettings,
+    servers: Servers,
+    view: DemoView,
+    stopping: Stopping,
+    *,
+    pods: int,
+    workers: int,
+    as_json: bool,
+    keep: bool,
 ) -> Summary | None:
     """Tell the story on a tree of its own; None when it was interrupted before its end."""
     from wharfinger.demo.story import Story
@@ -101,7 +113,7 @@ async def _run(
 
     told: Summary | None = None
     try:
-        with Stopping() as stopping, view:
+        with stopping, view:
             view.say("Starting etcd, Temporal and a worker ...")
             async with running(settings, servers, say=view.say) as tree:
                 stopping.tree = tree

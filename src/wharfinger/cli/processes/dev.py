@@ -37,7 +37,8 @@ from wharfinger.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
     from wharfinger.dev.folder import DataFolder
-    from wharfinger.dev.tree import DevSettings, DevTree, Servers
+    from wharfinger.dev.settings import DevSettings, Servers
+    from wharfinger.dev.tree import DevTree
 
 
 def register(app: typer.Typer) -> None:
@@ -147,9 +148,10 @@ def dev(
     """
     if ready_file is not None and not ready_file.parent.is_dir():
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
-    from wharfinger.dev import durations, tree
+    from wharfinger.dev import durations
     from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.progress import progress_for
+    from wharfinger.dev.settings import DevSettings, prepare
     from wharfinger.process.garbage import tune_garbage_collection
     from wharfinger.profiles import load_configuration
 
@@ -169,7 +171,7 @@ def dev(
         raise UsageError(f"--hub and --members: placements are not kept in a cluster of the format {chosen}")
     # Better reported here than by workers that do not come up.
     load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=chosen)
-    settings = tree.DevSettings(
+    settings = DevSettings(
         data_dir=data_dir,
         workers=workers,
         etcd_port=etcd_port,
@@ -199,7 +201,7 @@ def dev(
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
             ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
-    asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr), kubernetes=with_api)))
+    asyncio.run(_run(settings, prepare(progress_for(sys.stderr), kubernetes=with_api)))
 
 
 def _format_of(folder: DataFolder, asked: ClusterFormat | None) -> ClusterFormat:
@@ -252,7 +254,7 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
 def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
     from wharfinger.dev import binaries
-    from wharfinger.dev.tree import ETCD_PORT, TEMPORAL_PORT
+    from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT
 
     variables = {}
     if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":

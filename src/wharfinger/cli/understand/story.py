@@ -29,6 +29,7 @@ _NOTHING_TO_PLACE = {
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
 _STEP_NAMES = {
     "ask_extenders": "extenders asked",
+    "call_plugin": "plugin called",
     "record_refusal": "recorded",
     "record_many": "recorded",
     "bind_many": "bind",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, BoundPod, Unbound
+from wharfinger.contracts.plugin_calls import Held, PluginStep
 from wharfinger.contracts.scheduling import BindOutcome, Bound, Contended, Gone, Rejected
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.cohort_payload import OUTCOMES, SHORT
@@ -28,6 +29,12 @@ class Outcomes:
     def bound(self, number: int, revision: int, node: str, notes: tuple[str, ...] = ()) -> None:
         """The pod is on that node now."""
         self._of[number] = Bound(node=node, revision=revision, tries=max(1, self.transactions), notes=notes)
+
+    def held(
+        self, number: int, revision: int, node: str, steps: tuple[PluginStep, ...], notes: tuple[str, ...] = ()
+    ) -> None:
+        """Its room on that node is held; these calls of plugins are due."""
+        self._of[number] = Held(node=node, revision=revision, steps=steps, notes=notes)
 
     def preparing(self, number: int, waits_for: str) -> None:
         """It is bound in etcd, and waits for its volumes before the Kubernetes API is told."""
@@ -57,6 +64,10 @@ class Outcomes:
         """The numbers of those that are bound, in their order."""
         return sorted(number for number, one in self._of.items() if isinstance(one, Bound))
 
+    def is_held(self, number: int) -> bool:
+        """Whether its room is held, and plugins are to be called."""
+        return isinstance(self._of.get(number), Held)
+
     @property
     def unbound_seats(self) -> list[int]:
         """The numbers of all others that have an outcome."""
@@ -70,7 +81,9 @@ class Outcomes:
     def why_unbound(self, number: int) -> str:
         """Why one is not bound; empty for others."""
         one = self._of.get(number)
-        return "" if one is None or isinstance(one, Bound) else one.line if isinstance(one, Gone) else one.message
+        return (
+            "" if one is None or isinstance(one, Bound | Held) else one.line if isinstance(one, Gone) else one.message
+        )
 
     @property
     def any_gone(self) -> str:
@@ -92,6 +105,8 @@ class Outcomes:
         unbound: list[Unbound] = []
         for number, one in sorted(self._of.items()):
             seat = self._request.seats[number]
+            if isinstance(one, Held):
+                continue  # a lone pod's alone
             if isinstance(one, Bound):
                 notes = tuple(_within(room, note) for note in one.notes if note)
                 bound.append(

@@ -26,8 +26,10 @@ from collections.abc import Sequence
 
 from wharfinger.contracts import lone
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
+from wharfinger.contracts.plugin_calls import CallsMade
 from wharfinger.contracts.scheduling import BindInput, BindOutcome
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
+from wharfinger.engine.pods.answering import Answering
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import Filling, SendingLane
@@ -62,27 +64,31 @@ class Bindings:
         self._filling = Filling(core, self._seating)
         self._sending = Sending(core, self._seating, self._filling)
         self._keeping = Keeping(core)
+        self._answering = Answering(core, self._filling)
 
     async def bind(self, request: BindInput) -> BindOutcome:
-        """Bind the pod to the node chosen for it, or to a runner-up.
+        """Bind the pod to the node chosen for it, or to a runner-up; or hold its room while plugins are to be called.
 
         Safe to run again. Raises `StoreError` (the outcome is unknown, or etcd does not answer) and `PluginError`.
         """
-        return (await self._bind(lone.bind_many_input(request), alone=True)).of_lone_pod()
+        return (await self._bind(lone.bind_many_input(request), alone=True, calls=request.calls)).of_lone_pod()
 
     async def bind_many(self, request: BindManyInput) -> BoundMany:
         """Bind each pod to its node, or to a runner-up. Safe to run again. Raises `StoreError`."""
         return (await self._bind(request, alone=False)).told()
 
-    async def _bind(self, request: BindManyInput, *, alone: bool) -> Outcomes:
+    async def _bind(self, request: BindManyInput, *, alone: bool, calls: CallsMade | None = None) -> Outcomes:
         async with self._locks.hold(map(identity, request.seats)):
             patience = math.inf if alone else PATIENCE
-            work = Work(request, Outcomes(request), self._limits, self._clock(), patience)
+            work = Work(request, Outcomes(request), self._limits, self._clock(), patience, lone=alone, calls=calls)
             await self._seating.find(work)
             for seated in work.left:
                 seated.alone = alone
+            held = calls is not None or (alone and any(seated.held for seated in work.left))
+            self._answering.apply(work)
             await self._rounds(work)
             await self._keeping.keep(work)
+            await self._answering.release(work, held=held)
         if work.error is not None:
             raise work.error
         return work.outcomes

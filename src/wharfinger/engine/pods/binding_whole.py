@@ -11,6 +11,7 @@ from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.binding import TURN, TURNS
 from wharfinger.engine.pods.commit import Transaction, together
 from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.filling import BINDER, Filled, Filling
 from wharfinger.engine.pods.keeping import Keeping
 from wharfinger.engine.pods.seating import Seating
@@ -97,7 +98,7 @@ class WholeBindings:
     async def _try(self, gang: Work) -> str:
         """Send it until it is settled; else why it cannot be bound."""
         for _ in range(self._settings.tries):
-            await self._seating.read_volumes(gang.left)
+            await self._seating.read_volumes(gang.left, gang.limits)
             filled, why = self._fill(gang)
             if not filled:
                 return why
@@ -130,7 +131,9 @@ class WholeBindings:
                 lost = self._outside(gang, seated) or self._seating.refusal(seated, members)
                 if lost:
                     return [], f"{seated.found.pod.key} on {seated.node}: {lost}"
-                status = self._seating.ask_plugins(seated)
+                status = self._seating.ask_plugins(gang, seated)
+                if seated.steps:  # the plugin was enabled after the gang had been decided
+                    return [], f"{seated.found.pod.key}: {ALONE}"
             except PluginError as error:
                 self._reject(gang, error.plugin, str(error), failed=True)
                 return [], ""

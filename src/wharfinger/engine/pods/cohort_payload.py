@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.contracts.computation import LateVerdict
 from wharfinger.engine.pods.groups import Chosen, Nomination
 from wharfinger.engine.pods.payload import MESSAGE_LIMIT, Overlay, Room, refusals, size
 from wharfinger.model.pod import Pod
@@ -105,8 +106,9 @@ class CohortPayload:
         stretch: int = 0,
         own_attempt: bool = False,
         nomination: Nomination = ("", ()),
+        late: LateVerdict | None = None,
     ) -> TurnedAway:
-        """The entry of a pod that was turned away; `reasons`: the index of why."""
+        """The entry of a pod that was turned away; `reasons`: the index of why; `late`: who refused its node."""
         node, victims = nomination
         return self.away(
             TurnedAway(
@@ -124,6 +126,7 @@ class CohortPayload:
                 own_attempt=own_attempt,
                 nominated_node=node,
                 victims=victims,
+                late=late,
             )
         )
 

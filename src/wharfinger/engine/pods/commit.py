@@ -9,8 +9,11 @@
     puts       the pod on its node · the binding version · the versions of rules across nodes
                · which attempt did it, where pods do not carry that (rk8s)
                · the promise of this bind, where a Kubernetes API is the store
-    deletes    the attempt record
+    deletes    the attempt record, and the record of a room that was held for the pod
     otherwise  reads the compared keys, so that one answer shows what moved
+
+While asynchronous plugins are called, the same transaction holds the room instead: it puts a record that every worker
+counts, and the binding version, but not the pod. With a Kubernetes API it puts a promise that is not ready.
 
 The known versions come from the cache, which advances them by the watch or by the header of an own
 commit. A version that was merely read says nothing of the pods behind it: it never gets here.
@@ -25,7 +28,8 @@ from itertools import chain
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
-from wharfinger.contracts.records import BoundByRecord
+from wharfinger.contracts.plugin_calls import PluginStep
+from wharfinger.contracts.records import BoundByRecord, HoldRecord
 from wharfinger.engine.pods import across_nodes, volumes
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod
@@ -73,6 +77,10 @@ class Commit:
     """What is compared and written for its volumes."""
     promise: Promise | None = None
     """What is sent to the Kubernetes API afterwards, where one is the store."""
+    holds: bool = False
+    """Whether it only holds the room: asynchronous plugins are to be called before the pod is bound."""
+    held: bool = False
+    """Whether a room may be held for the pod, which its bind ends."""
 
     @property
     def compares(self) -> list[Compare]:
@@ -96,7 +104,9 @@ class Commit:
 
     @property
     def versions(self) -> list[str]:
-        """The keys whose rewriting makes this bind visible to others."""
+        """The keys whose rewriting makes this bind visible to others; no rule is about a pod that is not bound yet."""
+        if self.holds:
+            return [keys.binding(self.node.name)]
         return [keys.binding(self.node.name), *across_nodes.rewritten(self.found.pod, self.rules)]
 
 
@@ -125,23 +135,46 @@ def together(commits: Sequence[Commit]) -> Transaction:
     versions: dict[str, Operation] = {}
     for commit in commits:
         pod = commit.found.pod
-        key = f"{pod.namespace}/{pod.name}"
-        format_, node_name = commit.found.format, commit.node.name
-        bound = format_.bind_pod(commit.found.raw, node_name=node_name, attempt=commit.attempt, now=commit.now)
-        writes.append(Put(keys.pod(*pod.key), bound))
-        if not format_.marks_pods:
-            writes.append(Put(keys.bound_by(*pod.key), _bound_by(commit)))
-        writes += volumes.puts(pod, commit.volumes, attempt=commit.attempt, now=commit.now)
-        if commit.promise is not None:
-            writes.append(Put(keys.promise(*pod.key), upstream_records.stored(commit.promise)))
+        writes += _holding(commit) if commit.holds else _binding(commit)
         missing = [name for name in commit.versions if name not in versions]
         if missing:
-            version = json.dumps({"attempt": commit.attempt, "pod": key}, separators=(",", ":")).encode()
+            said = {"attempt": commit.attempt, "pod": f"{pod.namespace}/{pod.name}"}
+            version = json.dumps(said, separators=(",", ":")).encode()
             versions.update((name, Put(name, version)) for name in missing)
-        if commit.recorded:
+        if commit.recorded and not commit.holds:
             writes.append(Delete(keys.attempt(*pod.key)))
     reads: list[Operation] = [Get(key) for key in dict.fromkeys(chain.from_iterable(one.reads for one in commits))]
     return Transaction(conditions, [*writes, *versions.values()], reads)
+
+
+def _binding(commit: Commit) -> list[Operation]:
+    """What binds the pod."""
+    pod, format_ = commit.found.pod, commit.found.format
+    bound = format_.bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
+    writes: list[Operation] = [Put(keys.pod(*pod.key), bound)]
+    if not format_.marks_pods:
+        writes.append(Put(keys.bound_by(*pod.key), _bound_by(commit)))
+    writes += volumes.puts(pod, commit.volumes, attempt=commit.attempt, now=commit.now)
+    if commit.promise is not None:
+        writes.append(Put(keys.promise(*pod.key), upstream_records.stored(commit.promise)))
+    if commit.held:
+        writes.append(Delete(keys.hold(*pod.key)))
+    return writes
+
+
+def _holding(commit: Commit) -> list[Operation]:
+    """What holds the pod's room until it is bound: its record, and the volumes that were chosen."""
+    pod = commit.found.pod
+    # A pod that cannot be written bound is refused before any plugin is called for it.
+    commit.found.format.bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
+    record = HoldRecord(
+        node=commit.node.name, create_revision=pod.create_revision, attempt=commit.attempt, time=commit.now
+    )
+    taken = replace(commit.volumes, stored={})
+    return [
+        Put(keys.hold(*pod.key), record.to_bytes()),
+        *volumes.puts(pod, taken, attempt=commit.attempt, now=commit.now),
+    ]
 
 
 def _bound_by(commit: Commit) -> bytes:
@@ -164,12 +197,30 @@ def prepare(
     taken: VolumeWrites = NO_VOLUMES,
     patience: float = 0.0,
     side: UpstreamSide | None = None,
+    steps: Sequence[PluginStep] = (),
+    call_patience: float = 0.0,
+    held: bool = False,
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
-    `tenancy`: what whose pod it is was decided on just now (`Eligibility.tenancy`); `taken`: what the bind means for
-    the pod's volumes, and `patience`: seconds within which they have to be there; `side`: what is known of the
-    Kubernetes API, where one is the store. Raises `UpstreamUnavailable` when this installation may not bind there.
+    Args:
+        found: The pod.
+        node: Where it is bound, or its room is held.
+        rules: Of the pod, across nodes.
+        cache: What this worker knows.
+        tenancy: What whose pod it is was decided on just now (`Eligibility.tenancy`).
+        attempt: `<workflow id>@<run id>`.
+        now: RFC 3339, UTC.
+        recorded: Whether the pod may have an attempt record.
+        taken: What the bind means for the pod's volumes.
+        patience: Seconds within which these have to be there.
+        side: What is known of the Kubernetes API, where one is the store.
+        steps: Calls of asynchronous plugins that are due first.
+        call_patience: Seconds within which these have to agree.
+        held: Whether a room may be held for the pod, which this bind ends.
+
+    Raises:
+        UpstreamUnavailable: This installation may not bind there.
     """
     pod = found.pod
     promise: Promise | None = None
@@ -189,7 +240,23 @@ def prepare(
         promise = Promise(state.uid, state.revision, node.name, attempt, since=now)
         if taken.steps:
             promise = replace(promise, ready=False, volumes=taken.steps, patience=patience)
-    return Commit(found, node, rules, tuple(conditions), attempt, now, recorded, taken, promise)
+        if steps:
+            names = tuple(f"{step.point}/{step.plugin}" for step in steps)
+            waits = patience if taken.steps else 0.0
+            promise = replace(promise, ready=False, calls=names, patience=waits, call_patience=call_patience)
+    return Commit(
+        found,
+        node,
+        rules,
+        tuple(conditions),
+        attempt,
+        now,
+        recorded=recorded,
+        volumes=taken,
+        promise=promise,
+        holds=bool(steps) and side is None,
+        held=held,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,14 +56,21 @@ class Committer:
 
     def happened(self, commits: Sequence[Commit], revision: int) -> None:
         """Our own commit: the versions it compared advance together with the pods behind them, never without."""
+        for commit in commits:
+            if commit.holds:  # the record that the watch shows takes the place of the assumption
+                self._cache.settle(commit.found.pod.identity, revision)
         if self._cache.progress.revision >= revision:  # the watch has shown both already, and what came then
             return
         for commit in commits:
             pod, node_name = commit.found.pod, commit.node.name
+            if commit.holds:
+                self._cache.bindings.set(node_name, revision)
+                continue
             self._cache.assume_sent(pod, node_name)
             self._cache.confirm(pod.identity, revision)
             self._cache.bindings.set(node_name, revision)
-        across_nodes.advance([(commit.found.pod, commit.rules) for commit in commits], self._cache, revision)
+        ruled = [(commit.found.pod, commit.rules) for commit in commits if not commit.holds]
+        across_nodes.advance(ruled, self._cache, revision)
 
     def _unsend(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

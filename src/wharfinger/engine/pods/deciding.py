@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
-from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.scheduling import PermitWait
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import Answers
 from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.groups import Chosen, Denied, MadeRoom, Nomination, Policy
+from wharfinger.engine.pods.groups import Chosen, Denied, Late, MadeRoom, Nomination, Policy
 from wharfinger.engine.pods.payload import Overlay
 from wharfinger.errors import PluginError
 from wharfinger.framework.consulting import Consulted, consult
@@ -46,9 +47,12 @@ class Decider:
         self._core = core
         self._finder = finder
         self._identity = core.identity.name
+        self._incarnation = core.identity.incarnation
         self._preferred_nodes = core.pool.preferred_nodes
         self.start = 0
         """Where the next search of a sampling profile begins: one for all decisions, as in kube-scheduler."""
+        self._number = 0
+        """Of the last decision."""
 
     # --- one pod ------------------------------------------------------------------------------
 
@@ -97,19 +101,20 @@ class Decider:
         if node is None:
             return self._denied(pod, profile, evaluation, policy, taken)
         permitted = self.reserve(pod, profile, evaluation, node, policy)
-        if isinstance(permitted, Status):
-            waits = permitted.code is Code.WAIT
-            return self.denied_by(permitted, len(evaluation.snapshot), policy, own_attempt=waits)
+        if isinstance(permitted, Late):
+            waits = permitted.verdict.wait
+            denied = self.denied_by(permitted.status, len(evaluation.snapshot), policy, own_attempt=waits)
+            return replace(denied, late=permitted.verdict)
         return self.assume(Chosen(pod, node, evaluation, permitted))
 
     def reserve(
         self, pod: Pod, profile: Profile, evaluation: Evaluation, node: str, policy: Policy
-    ) -> PermitWait | Status | None:
-        """Reserve and Permit: a Status = refused, and undone already; else the wait, if any. Raises `PluginError`."""
+    ) -> PermitWait | Late | None:
+        """Reserve and Permit: the refusal, the wait, or None. Raises `PluginError`."""
         state = evaluation.state
         status = profile.reserve(state, pod, node)
         if not status.ok:
-            return status
+            return Late(status, LateVerdict(point="reserve", plugin=status.plugin, node=node))
         try:
             permission = profile.permit(state, pod, node)
         except PluginError:
@@ -121,7 +126,8 @@ class Decider:
         if status.code is Code.WAIT and policy.holds:
             return PermitWait(plugin=status.plugin, seconds=permission.timeout)
         profile.unreserve(state, pod, node)
-        return status
+        waits = status.code is Code.WAIT
+        return Late(status, LateVerdict(point="permit", plugin=status.plugin, node=node, wait=waits))
 
     def assume(self, chosen: Chosen) -> Chosen:
         """Count the pod on its node from now on."""
@@ -182,7 +188,8 @@ class Decider:
         """
         metrics = self._core.process.metrics
         self._count_preemption(profile)
-        leaving = {pod.key: preemption.leaving(pod, snapshot, self._core.process.utc_now()) for pod in pods}
+        now = self._core.process.utc_now()
+        leaving = {pod.key: preemption.leaving(pod, snapshot, now) for pod in pods}
         for key, each in leaving.items():
             if each.overdue:
                 metrics.evictions_overdue.inc()
@@ -202,7 +209,7 @@ class Decider:
         if evicted:
             metrics.preemption_victims.observe(evicted)
         seconds = max((each.seconds for each in leaving.values()), default=0.0)
-        return MadeRoom(nominated, only_assumed, seconds, waits, report)
+        return MadeRoom(nominated, only_assumed, seconds, waits, report, now.isoformat() if waits else "")
 
     def _count_preemption(self, profile: Profile) -> None:
         """PostFilter was asked, if the profile has any."""
@@ -249,8 +256,10 @@ class Decider:
 
         `preferring`: whether preferred nodes had a say.
         """
-        assumed, approximate = overlay.assumed(self._core.pool.cache.assumed())
+        cache = self._core.pool.cache
+        assumed, approximate = overlay.assumed(cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
+        self._number += 1
         return Computation(
             revision=snapshot.revision,
             profile=profile.digest,
@@ -261,9 +270,12 @@ class Decider:
             start=start,
             own_nodes=overlay.own_nodes(self._preferred_nodes) if preferring else None,
             approximate=approximate or too_many,
+            overlay=cache.overlay_digest(overlay.but) if approximate else "",
             nodes=len(snapshot),
             feasible=feasible,
             worker=self._identity,
+            incarnation=self._incarnation,
+            number=self._number,
             fleet_revision=self._core.tally.fleet_revision,
             micros=round((self._core.process.clock() - began) * 1e6),
         )

@@ -6,6 +6,7 @@ share this so that they agree on what `Gone` means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.cache.cache import Cache
@@ -22,6 +23,8 @@ from wharfinger.registry.store import Compare, Get, KeyValue, Store
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""
+READ_TOGETHER = 32
+"""Pods that are read in one transaction."""
 DETAIL_LIMIT = 400
 """Characters of why an object cannot be read: the text may quote the object."""
 
@@ -105,6 +108,20 @@ class Eligibility:
             return PodAnswer(read.kv, read.revision)
         answer = await self._store.txn([], [Get(key), Get(keys.bound_by(*reference.key))])
         return PodAnswer(answer.reads[0], answer.revision, answer.reads[1])
+
+    async def ask_many(self, references: Sequence[PodReference]) -> list[PodAnswer]:
+        """The same of many pods, many in one transaction; raises `StoreError`, with none on the way."""
+        found: list[PodAnswer] = []
+        for at in range(0, len(references), READ_TOGETHER):
+            pods = [one.key for one in references[at : at + READ_TOGETHER]]
+            marks = [] if self._format.marks_pods else [Get(keys.bound_by(*pod)) for pod in pods]
+            answer = await self._store.txn([], [*(Get(keys.pod(*pod)) for pod in pods), *marks])
+            binders = answer.reads[len(pods) :] or (None,) * len(pods)
+            found += [
+                PodAnswer(kv, answer.revision, bound_by)
+                for kv, bound_by in zip(answer.reads[: len(pods)], binders, strict=True)
+            ]
+        return found
 
     def of_stored(
         self, reference: PodReference, kv: KeyValue | None, revision: int = 0, bound_by: KeyValue | None = None

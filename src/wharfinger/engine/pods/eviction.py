@@ -10,6 +10,9 @@ Every transaction compares three things: the victim, which must be the pod that 
 still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
 no pod is evicted for a preemptor that was deleted or bound, decided otherwise, or lost its nomination to a more
 important pod. The activity may run again: it skips the victims that have left already.
+
+First, less important pods lose their nomination to the node. Where a Kubernetes API is the store, the API clears it,
+and the copy follows: a copy that alone was changed would get the nomination back with the next state of the pod.
 """
 
 from __future__ import annotations
@@ -291,7 +294,30 @@ class Evictions:
             key = keys.pod(*other.key) if self._format.marks_pods else keys.attempt(*other.key)
             kv = (await self._store.get(key)).kv
             while kv is not None and (cleared := self._without_nomination(kv, other, saga.request.node)) is not None:
-                _, kv = await self._step(saga, kv, Put(kv.key, cleared))
+                if self._upstream is None:
+                    _, kv = await self._step(saga, kv, Put(kv.key, cleared))
+                else:
+                    kv = await self._clear_upstream(saga, self._upstream, other, kv, cleared)
+
+    async def _clear_upstream(
+        self, saga: Saga, upstream: UpstreamWriters, other: Pod, kv: KeyValue, cleared: bytes
+    ) -> KeyValue | None:
+        """Clear a nomination in the Kubernetes API, whose answer clears it in the copy; the copy afterwards.
+
+        Where it is not answered, the activity is tried again before anything is evicted. Where it is refused for good,
+        the copy alone is cleared, so that at least here the room is for the more important pod.
+        """
+        still, current = await self._step(saga, kv, Get(kv.key))
+        if not still:
+            return current
+        refused = await upstream.teller.clear_nomination(other, kv.value)
+        if refused is None:  # the API has a newer state than the copy, which follows
+            return await self._after(saga, kv, done=True)
+        if refused:
+            saga.notes.append(f"the nomination of {other.key} was not cleared in the API: {refused}")
+            _, current = await self._step(saga, kv, Put(kv.key, cleared))
+            return current
+        return None
 
     def _without_nomination(self, kv: KeyValue, pod: Pod, node: str) -> bytes | None:
         """The pod, or its record where pods do not carry it, without its nomination to that node; None without one."""

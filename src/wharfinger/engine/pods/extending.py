@@ -1,7 +1,8 @@
 """Questions to extenders and their answers, between the decision of a pod and what travels of it.
 
 `placing_lone` asks here what to send and what was answered; the decision itself is `framework.consulting`. Pods that
-concern an extender are placed alone: a cohort leaves them to attempts of their own, and a gang is refused.
+concern an extender, or an asynchronous plugin, are placed alone: a cohort leaves them to attempts of their own, and a
+gang is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from wharfinger.model.texts import one_line
 MOST_ROUNDS = 3
 """Questions about nodes in one attempt; each takes as long as the slowest extender."""
 UNSETTLED = f"the nodes that fit changed in each of {MOST_ROUNDS} rounds of questions to extenders"
-ALONE = "extenders are asked in an attempt of the pod's own"
+ALONE = "extenders are asked, and asynchronous plugins called, in an attempt of the pod's own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +100,5 @@ def outcome_of(answer: ExtenderVerdicts | PreemptionVerdicts | ExtenderFailure) 
 
 
 def left_to_an_own_attempt(pod: Pod, profile: Profile) -> Denied | None:
-    """The refusal of a pod of a cohort that concerns an extender; None for any other pod."""
-    return Denied({}, ALONE, (), own_attempt=True) if profile.extenders_of(pod) else None
+    """The refusal of a pod of a cohort that concerns an extender or an asynchronous plugin; None for any other pod."""
+    return Denied({}, ALONE, (), own_attempt=True) if profile.extenders_of(pod) or profile.called.concern(pod) else None

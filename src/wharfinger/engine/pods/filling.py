@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from wharfinger.engine.pods.commit import Commit
 from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work
 from wharfinger.engine.pods.verification import LEANS
@@ -184,12 +185,15 @@ class Filling:
 
     def _plugins_agree(self, work: Work, seated: Seated) -> bool:
         try:
-            status = self._seating.ask_plugins(seated)
+            status = self._seating.ask_plugins(work, seated)
         except PluginError as error:
             self.fail(work, seated, error)
             return False
         if not status.ok:
             self.reject(work, seated, status.plugin, status.message)
+        elif seated.steps and not work.lone:  # the plugin was enabled after the cohort had been decided
+            self.contended(work, seated, ALONE)
+            return False
         return status.ok
 
     # --- not bound ----------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wharfinger.contracts.computation import LateVerdict
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import PermitWait
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.status import Status
 from wharfinger.model.pod import Pod, PodKey
 
 Nomination = tuple[str, tuple[Victim, ...]]
@@ -52,6 +54,14 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """A refusal of Reserve or Permit, which has been undone already."""
+
+    status: Status
+    verdict: LateVerdict
+
+
+@dataclass(frozen=True, slots=True)
 class MadeRoom:
     """What preemption can do for pods that fit nowhere."""
 
@@ -65,6 +75,8 @@ class MadeRoom:
     """Victims of an earlier attempt are still there: the pods keep their nominations."""
     report: str = ""
     """For people: what hinders preemption. Begins with a space unless it is empty."""
+    clock: str = ""
+    """The time of day that was read (RFC 3339); empty where none was."""
 
     def of(self, pod: Pod) -> Nomination:
         """The pod's nomination from now on (empty = none), and who is evicted for it."""
@@ -85,3 +97,5 @@ class Denied:
     room: MadeRoom = NO_ROOM
     own_attempt: bool = False
     """An attempt of the pod's own may help at once."""
+    late: LateVerdict | None = None
+    """Who refused the node that was chosen; None = no node was."""

@@ -3,6 +3,7 @@
 ::
 
     lone pod, cohort   each promise by itself                            kept, or this pod's own outcome
+    ... with plugins   called first (`keeping_called`)                   held, then the same
     gang               all by a dry run; refused ones give all up  ─►  then all for good
 
 A try that fails leaves the promises; the activity is tried again, finds the pods bound in etcd, and goes on here. After
@@ -18,6 +19,7 @@ from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import BINDER
+from wharfinger.engine.pods.keeping_called import CalledPromises
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Work
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise, Promises
@@ -38,6 +40,7 @@ class Keeping:
         self._promises = core.upstream.promises if core.upstream is not None else None
         self._teller = core.upstream.teller if core.upstream is not None else None
         self._metrics = core.process.metrics
+        self._called = CalledPromises(core)
 
     async def keep(self, work: Work) -> None:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
@@ -86,12 +89,21 @@ class Keeping:
         if work.error is not None:
             return
         try:
-            known = work.promised.get(number)
-            kept = await promises.keep(_key(work, number), f"{work.request.workflow_id}@", known)
+            kept = await self._kept(work, promises, number)
         except (UpstreamUnavailable, UpstreamDenied) as error:
             work.error = error  # what has not been sent yet would wait as long for the same answer
             raise
-        self._take_in(work, number, kept)
+        if kept is not None:
+            self._take_in(work, number, kept)
+
+    async def _kept(self, work: Work, promises: Promises, number: int) -> KeptPromise | None:
+        """What became of a promise; None where its outcome is noted already, because plugins are called."""
+        if work.calls is None:
+            known = work.promised.get(number)
+            kept = await promises.keep(_key(work, number), f"{work.request.workflow_id}@", known)
+            if not (kept.calls and work.lone):
+                return kept
+        return await self._called.keep(work, promises, number)
 
     def _take_in(self, work: Work, number: int, kept: KeptPromise) -> None:
         if kept.kind is KeptKind.KEPT and self._teller is not None:

@@ -7,15 +7,16 @@ many decisions share travels once: `cohort_payload`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
+from wharfinger.cache.overlay_digest import digest_of
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.model.decision import Ranked
 from wharfinger.model.pod import Pod
@@ -24,7 +25,7 @@ from wharfinger.model.texts import shortened
 LIMIT = 4096
 """Bytes of a lone decision."""
 OVERLAY_LIMIT = 32
-"""Assumed pods, and nominated ones, that are named; beyond that the overlay is only called approximate."""
+"""Assumed pods, and nominated ones, that are named; beyond that the overlay is called approximate, and has a digest."""
 MEMBERS_LIMIT = 16
 """Workers that are named as those who share the nodes; with more, a decision can be made again approximately only."""
 RANKED_LIMIT = 5
@@ -94,12 +95,13 @@ class Overlay:
     def __init__(self, limit: int = OVERLAY_LIMIT, *, but: Pod | None = None, room: Room | None = None) -> None:
         """`limit`: of assumed pods; `but`: the lone pod that is decided; `room`: bytes for all overlays of a cohort."""
         self._limit = limit
-        self._but = but.identity if but is not None else None
+        self.but = but.identity if but is not None else None
+        """The pod that no overlay of it names."""
         self._room = room
 
     def assumed(self, assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
         """The assumed pods by name, and whether they are too many to be named."""
-        first = list(islice((one for one in assumed if one.identity != self._but), self._limit + 1))
+        first = list(islice((one for one in assumed if one.identity != self.but), self._limit + 1))
         if len(first) > self._limit:
             return (), True
         named = tuple(
@@ -114,7 +116,7 @@ class Overlay:
 
     def nominated(self, nominations: Nominations) -> tuple[tuple[Nominated, ...], bool]:
         """The nominations by name, and whether they are too many to be named."""
-        every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != self._but)
+        every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != self.but)
         first = list(islice(every, OVERLAY_LIMIT + 1))
         if len(first) > OVERLAY_LIMIT:
             return (), True
@@ -126,7 +128,8 @@ class Overlay:
         members = preferred_nodes.members if len(preferred_nodes.members) <= MEMBERS_LIMIT else ()
         if self._room is not None and not self._room.take(sum(size(member) + 4 for member in members)):
             members = ()
-        return OwnNodes(me=preferred_nodes.me or "", members=members, margin=preferred_nodes.margin)
+        digest = "" if members else preferred_nodes.digest
+        return OwnNodes(me=preferred_nodes.me or "", members=members, digest=digest, margin=preferred_nodes.margin)
 
     def _takes(self, named: tuple[Assumed | Nominated, ...]) -> bool:
         return self._room is None or self._room.take(sum(size(one.pod + one.node) + 60 for one in named))
@@ -137,18 +140,30 @@ class Overlay:
 
 def fitted(outcome: Outcome) -> Outcome:
     """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
-    outcome = _with_listed_victims(outcome, eviction.LISTED)
-    for cut in _CUTS:
+    for cut in cuts(outcome):
+        outcome = cut
         if len(outcome.model_dump_json().encode()) <= LIMIT:
             break
-        outcome = cut(outcome)
     return outcome
+
+
+def cuts(outcome: Outcome) -> Iterator[Outcome]:
+    """The outcome shorter and shorter, whole at first."""
+    outcome = _with_listed_victims(outcome, eviction.LISTED)
+    yield outcome
+    for cut in _CUTS:
+        outcome = cut(outcome)
+        yield outcome
 
 
 def _without_overlay(outcome: Outcome) -> Outcome:
     if not outcome.computation.assumed and not outcome.computation.nominated:
         return outcome
-    computation = outcome.computation.model_copy(update={"assumed": (), "nominated": (), "approximate": True})
+    digest = outcome.computation.overlay or digest_of(
+        (one.pod, one.create_revision, one.node) for one in outcome.computation.assumed
+    )
+    cut = {"assumed": (), "nominated": (), "approximate": True, "overlay": digest}
+    computation = outcome.computation.model_copy(update=cut)
     return outcome.model_copy(update={"computation": computation})
 
 
@@ -156,7 +171,8 @@ def _without_members(outcome: Outcome) -> Outcome:
     own = outcome.computation.own_nodes
     if own is None or not own.members:
         return outcome
-    computation = outcome.computation.model_copy(update={"own_nodes": own.model_copy(update={"members": ()})})
+    unnamed = own.model_copy(update={"members": (), "digest": members_digest(own.members)})
+    computation = outcome.computation.model_copy(update={"own_nodes": unnamed})
     return outcome.model_copy(update={"computation": computation})
 
 

@@ -11,9 +11,17 @@ import logging
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, Skipped, Stretch, TurnedAway
+from wharfinger.contracts.cohort_scheduling import (
+    PlacedMany,
+    PlaceManyInput,
+    Reasons,
+    Seat,
+    Skipped,
+    Stretch,
+    TurnedAway,
+)
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods.cohort_payload import CohortPayload
@@ -55,6 +63,7 @@ class Away(NamedTuple):
     reasons: int
     """Their index."""
     own_attempt: bool
+    late: LateVerdict | None = None
 
 
 @dataclass(slots=True)
@@ -129,22 +138,22 @@ class CohortDecision:
         began = self._core.process.clock()
         for one in pods:
             if self._stretch is not None and self._core.process.clock() - self._stretch.began > STRETCH:
-                self._close()
+                self.close_stretch()
                 await asyncio.sleep(0)
             pod = self._finder.of_cohort(one, self._taken)
             if isinstance(pod, Pod) and (self._payload.full or self._core.process.clock() - began > LONGEST):
                 pod = TOO_LARGE if self._payload.full else TOO_LONG
             if isinstance(pod, Pod):
-                self._decide_one(Candidate(one, pod))
+                self.decide_one(one, pod)
             else:
                 reason, gone = (pod.reason, pod.why) if isinstance(pod, Gone) else (pod, "")
                 self._skipped.append(Skipped(namespace=one.namespace, name=one.name, reason=reason, gone=gone))
-        self._close()
+        self.close_stretch()
         return PlacedMany(
             seats=tuple(self._seats),
             turned_away=tuple(self._away),
             skipped=tuple(self._skipped),
-            reasons=tuple(self._payload.reasons),
+            reasons=self.reasons(),
             stretches=tuple(self._stretches),
         )
 
@@ -154,6 +163,16 @@ class CohortDecision:
             self._core.pool.cache.forget_unsent(identity)
 
     # --- one pod ------------------------------------------------------------------------------
+
+    def decide_one(self, asked: CohortPod, pod: Pod) -> Seat | TurnedAway:
+        """Decide for the next pod, on what is known now, in the open stretch or in a new one."""
+        seats = len(self._seats)
+        self._decide_one(Candidate(asked, pod))
+        return self._seats[-1] if len(self._seats) > seats else self._away[-1]
+
+    def reasons(self) -> tuple[Reasons, ...]:
+        """Those that were given so far, by index."""
+        return tuple(self._payload.reasons)
 
     def _decide_one(self, one: Candidate) -> None:
         profile = self._core.pool.profiles[one.pod.scheduler_name]
@@ -213,7 +232,8 @@ class CohortDecision:
         return index
 
     def _why(self, denied: Denied) -> Away:
-        return Away(self._payload.because(denied.counts, denied.message, denied.rejectors), denied.own_attempt)
+        reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
+        return Away(reasons, denied.own_attempt, denied.late)
 
     def _failed(self, stretch: OpenStretch, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
         """An attempt of its own reports the failure, and tries again."""
@@ -232,6 +252,7 @@ class CohortDecision:
             after_seat=len(self._seats),
             stretch=len(self._stretches),
             own_attempt=away.own_attempt,
+            late=away.late,
         )
         self._away.append(told)
 
@@ -242,14 +263,15 @@ class CohortDecision:
         start, stretch = self._decider.start, self._stretch
         if stretch is not None and stretch.profile is profile and stretch.start == start:
             return stretch
-        self._close()
+        self.close_stretch()
         preferring = self._decider.preference(snapshot) is not None
         overlay, began = self._payload.overlay, self._core.process.clock()
         computation = self._decider.computation(profile, snapshot, overlay, began, start=start, preferring=preferring)
         self._stretch = OpenStretch(profile, len(self._seats), computation, start, began)
         return self._stretch
 
-    def _close(self) -> None:
+    def close_stretch(self) -> None:
+        """End the open stretch, if there is one: something else may happen now."""
         stretch, self._stretch = self._stretch, None
         if stretch is None:
             return

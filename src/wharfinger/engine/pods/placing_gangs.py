@@ -7,24 +7,28 @@ message, and where room can be made for all that are needed, each is nominated.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped, Stretch
 from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, GangName
+from wharfinger.contracts.computation import LateVerdict
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.cohort_payload import CohortPayload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder, Found
-from wharfinger.engine.pods.groups import GANG, Chosen, Denied
+from wharfinger.engine.pods.groups import GANG, Chosen, Denied, Late
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Code, Status, unschedulable
+from wharfinger.framework.status import Status, unschedulable
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 
 log = logging.getLogger(__name__)
 
@@ -120,11 +124,11 @@ class GangDecision:
         """Reserve, permit and assume every member on its node; none of them when one is refused."""
         seats = self._within_limits(placement.seats, required)
         for number, one in enumerate(seats):
-            status = self._reserved(one)
-            if status is not None:
+            late = self._reserved(one)
+            if late is not None:
                 for other in reversed(seats[:number]):
                     self._profile.unreserve(other.evaluation.state, other.pod, other.node)
-                return self._refused_by(status)
+                return self._refused_by(late.status, {one.pod.key: late.verdict})
         chosen = [self._decider.assume(Chosen(one.pod, one.node, one.evaluation)) for one in seats]
         told = tuple(self._payload.seat_of(one, _asked(one.pod), self._reasons(one)) for one in chosen)
         seated = {one.pod.key for one in seats}
@@ -152,17 +156,21 @@ class GangDecision:
             count -= 1
         return seats[:count]
 
-    def _reserved(self, one: SeatedMember) -> Status | None:
+    def _reserved(self, one: SeatedMember) -> Late | None:
         """The refusal of Reserve or Permit, which has been undone already; None when both allow the seat."""
         try:
-            status = self._decider.reserve(one.pod, self._profile, one.evaluation, one.node, GANG)
+            late = self._decider.reserve(one.pod, self._profile, one.evaluation, one.node, GANG)
         except PluginError as error:
-            return unschedulable(str(error)).by(error.plugin)
-        if not isinstance(status, Status):
+            verdict = LateVerdict(
+                point="permit" if error.point == "Permit" else "reserve", plugin=error.plugin, node=one.node
+            )
+            return Late(unschedulable(str(error)).by(error.plugin), verdict)
+        if not isinstance(late, Late):
             return None
-        if status.code is Code.WAIT:
-            return unschedulable(WAITS.format(plugin=status.plugin)).by(status.plugin)
-        return status
+        plugin = late.status.plugin
+        return (
+            replace(late, status=unschedulable(WAITS.format(plugin=plugin)).by(plugin)) if late.verdict.wait else late
+        )
 
     def _reasons(self, chosen: Chosen) -> int | None:
         refusals = chosen.evaluation.refusals
@@ -188,29 +196,37 @@ class GangDecision:
         denied = Denied(counts, placement.message + room.report, placement.rejectors, room)
         return self._all_away(denied, self._found.pending, _domain(placement))
 
-    def _refused_by(self, status: Status) -> PlacedMany:
-        """Refused by one plugin for all, or before any member was decided."""
+    def _refused_by(self, status: Status, late: Mapping[PodKey, LateVerdict] = MappingProxyType({})) -> PlacedMany:
+        """Refused by one plugin for all, or before any member was decided; `late`: of the member whose node it was."""
         counts = {status.plugin: {status.message: len(self._snapshot)}}
         denied = Denied(counts, status.message, (status.plugin,))
-        return self._all_away(denied, self._found.pending[:MOST_PODS])
+        return self._all_away(denied, self._found.pending[:MOST_PODS], late=late)
 
-    def _all_away(self, denied: Denied, members: tuple[Pod, ...], domain: str = "") -> PlacedMany:
+    def _all_away(
+        self,
+        denied: Denied,
+        members: tuple[Pod, ...],
+        domain: str = "",
+        late: Mapping[PodKey, LateVerdict] = MappingProxyType({}),
+    ) -> PlacedMany:
         room, took = denied.room, self._core.process.clock() - self._began
         self._core.tally.refused_together(self._profile.name, took, len(self._found.pending))
         reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
         return PlacedMany(
             turned_away=tuple(
-                self._payload.away_of(pod, _asked(pod), reasons, nomination=room.of(pod)) for pod in members
+                self._payload.away_of(pod, _asked(pod), reasons, nomination=room.of(pod), late=late.get(pod.key))
+                for pod in members
             ),
             reasons=tuple(self._payload.reasons),
-            stretches=(self._stretch(0),),
+            stretches=(self._stretch(0, room.clock),),
             domain=domain,
             only_assumed=room.only_assumed,
             leaving=room.leaving,
         )
 
-    def _stretch(self, feasible: int) -> Stretch:
-        took = {"micros": round((self._core.process.clock() - self._began) * 1e6), "feasible": feasible}
+    def _stretch(self, feasible: int, clock: str = "") -> Stretch:
+        micros = round((self._core.process.clock() - self._began) * 1e6)
+        took = {"micros": micros, "feasible": feasible, "clock": clock}
         return Stretch(first_seat=0, computation=self._computation.model_copy(update=took))
 
 

@@ -34,13 +34,14 @@ class LonePlacements:
         if isinstance(pod, Gone):
             return pod
         try:
-            outcome = self._decide(pod, answered(request.answers))
+            outcome = self.decide(pod, answered(request.answers))
             return outcome if isinstance(outcome, AskExtenders) else payload.fitted(outcome)
         except Exception:
             self._core.tally.failed(pod.scheduler_name)
             raise
 
-    def _decide(self, pod: Pod, answers: Answers) -> Placed | Refused | AskExtenders:
+    def decide(self, pod: Pod, answers: Answers) -> Placed | Refused | AskExtenders:
+        """Decide on what is known now, whole and not cut to what travels; assumes the pod. Raises `PluginError`."""
         core, decider, overlay = self._core, self._decider, Overlay(but=pod)
         profile = core.pool.profiles[pod.scheduler_name]
         began = core.process.clock()
@@ -94,6 +95,8 @@ class LonePlacements:
     def _refused(self, pod: Pod, denied: Denied, computation: Computation) -> Refused:
         self._core.tally.refused(computation.profile_name, computation.micros / 1e6)
         nominated_node, victims = denied.room.of(pod)
+        if denied.room.clock:
+            computation = computation.model_copy(update={"clock": denied.room.clock})
         return Refused(
             uid=pod.uid,
             create_revision=pod.create_revision,
@@ -105,5 +108,6 @@ class LonePlacements:
             nominated_node=nominated_node,
             victims=victims,
             leaving=denied.room.leaving,
+            late=denied.late,
             computation=computation,
         )

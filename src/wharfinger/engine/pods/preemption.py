@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from wharfinger.contracts.eviction import Victim
+from wharfinger.errors import PluginError
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.plugins.victims import is_leaving
@@ -50,6 +52,24 @@ def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
     left = {one.key: until_overdue(one.deletion_timestamp, now) for one in pods}
     overdue = sorted(key for key, seconds in left.items() if seconds <= 0)
     return Leaving(max(0.0, *left.values()), True, tuple(overdue))
+
+
+def stays_nominated(pod: Pod, profile: Profile | None, snapshot: Snapshot, now: datetime) -> bool:
+    """Whether a refused pod keeps its nomination: while its victims are leaving, and while it fits there alone.
+
+    A pod that fits was refused by a plugin at Reserve or later. Its room was made by evictions, and must not go to a
+    less important pod before the next attempt. `snapshot`: without the pod. A member of a gang does not keep its
+    nomination for the second reason, because the gang may not fit; nor does a pod of which an extender has a say.
+    """
+    node = pod.nominated_node_name
+    if leaving(pod, snapshot, now).present:
+        return True
+    if not node or pod.group or profile is None or profile.extenders_of(pod):
+        return False
+    try:
+        return profile.verify(pod, snapshot, node).ok
+    except PluginError:
+        return False  # its next attempt meets the error again, and reports it
 
 
 def until_overdue(deletion_timestamp: str, now: datetime) -> float:

@@ -414,11 +414,11 @@ class Recorder:
         )
 
     def _kept_nomination(self, pod: Pod) -> str:
-        """The earlier nomination, which stays while its victims are leaving."""
-        if not pod.nominated_node_name:
-            return ""
-        leaving = preemption.leaving(pod, self._cache.snapshot(), self._utc_now())
-        return pod.nominated_node_name if leaving.present else ""
+        """The earlier nomination, where it stays: see `preemption.stays_nominated`."""
+        profile = self._profiles.get(pod.scheduler_name)
+        snapshot = self._cache.snapshot(excluding=pod.identity)
+        stays = preemption.stays_nominated(pod, profile, snapshot, self._utc_now())
+        return pod.nominated_node_name if stays else ""
 
 
 def _record(refusal: RefusalToRecord, found: StoredPod, now: str, nominated_node: str) -> AttemptRecord:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
+from wharfinger.contracts.plugin_calls import NO_CALLS
 from wharfinger.engine.pods import across_nodes, points, volumes
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
-from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Seated, Work, identity, reference
+from wharfinger.engine.transactions import Limits
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
@@ -22,11 +22,11 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.plugins.names import VOLUME_BINDING
 from wharfinger.plugins.volume_binding import VolumeBinding
-from wharfinger.registry.store import Get
+from wharfinger.registry.store import Get, KeyValue
 
 MOVED_VOLUMES = "the volumes that were found for node {node} are not there any more"
-READERS = 8
-"""Pods that etcd is asked about at a time."""
+CALL_SLACK = 60.0
+"""Seconds beyond the deadlines of plugins after which any worker gives up a promise that waits for them."""
 
 
 class Seating:
@@ -40,6 +40,8 @@ class Seating:
         self._verification = core.verification
         self._settings = core.settings
         self._utc_now = core.process.utc_now
+        self._clock = core.process.clock
+        self._tally = core.tally
 
     # --- the pod ------------------------------------------------------------------------------
 
@@ -52,8 +54,8 @@ class Seating:
         unknown: dict[int, Seated | None] = {}
         for number, seat in enumerate(work.request.seats):
             found = self._eligibility.from_cache(reference(seat))
-            known = found is not None and not self._cache.is_sent(found.pod.identity)
-            seated = self._with_pod(work.request, number, found) if found is not None and known else None
+            known = found is not None and not self._cache.is_sent(found.pod.identity) and not _is_bound_by_plugin(work)
+            seated = self._with_pod(work, number, found) if found is not None and known else None
             if seated is None:
                 unknown[number] = None
             else:
@@ -68,13 +70,7 @@ class Seating:
         `unknown`: with the seats as far as they are known. Raises `StoreError`, once all reads have ended: one that
         went on would act on a pod that the retry of this bind may have sent.
         """
-        several = asyncio.Semaphore(READERS)
-
-        async def read(number: int) -> PodAnswer:
-            async with several:
-                return await self._eligibility.ask(reference(work.request.seats[number]))
-
-        answers = await gather_to_end(map(read, unknown))
+        answers = await self._eligibility.ask_many([reference(work.request.seats[number]) for number in unknown])
         found = [
             self.resolve(work, number, answer, known)
             for (number, known), answer in zip(unknown.items(), answers, strict=True)
@@ -89,32 +85,40 @@ class Seating:
             if known is not None:
                 self.take(known, found)
                 return known
-            seated = self._with_pod(work.request, number, found)
+            seated = self._with_pod(work, number, found)
             if seated is None:
                 work.outcomes.gone(number, no_profile(found.pod.scheduler_name))
             return seated
         self._cache.settle(identity(seat), revision)
         if found.reason == "bound" and found.bound_by.rpartition("@")[0] == work.request.workflow_id:
             work.outcomes.bound(number, revision, found.node or "", ("committed by an earlier try",))
+            self._tell_bound(work, seat)
+        elif found.reason == "bound" and _is_bound_by_plugin(work) and work.calls and found.node == work.calls.node:
+            work.outcomes.bound(number, revision, found.node, (f"bound by plugin {work.calls.bound_by}",))
+            self._tell_bound(work, seat)
         else:
-            self._tell_gone(work.request, seat, known)
+            self._tell_gone(work, seat, known)
             work.outcomes.gone(number, found)
         return None
 
-    def _with_pod(self, request: BindManyInput, number: int, found: StoredPod) -> Seated | None:
+    def _with_pod(self, work: Work, number: int, found: StoredPod) -> Seated | None:
         """None where this worker has no profile for the pod."""
+        request, calls = work.request, work.calls
         seat, pod = request.seats[number], found.pod
         profile = self._profiles.get(pod.scheduler_name)
         if profile is None:
             return None
         others = tuple(name for name in seat.others if name != seat.node) if self._settings.runners_up else ()
+        # Plugins that were called have prepared one node, so no other one will do.
+        candidates = (seat.node, *others) if calls is None else (calls.node,)
         return Seated(
             number=number,
             seat=seat,
-            candidates=(seat.node, *others),
+            candidates=candidates,
             found=found,
             profile=profile,
-            state=CycleState(seat.plugin_data),
+            state=CycleState(seat.plugin_data if calls is None else calls.data(seat.plugin_data)),
+            held=calls is not None or pod.key in self._cache.held_places,
             rules=across_nodes.rules_of(pod, profile, self._cache.surroundings),
             computation=request.computations[seat.stretch],
             tenant=self._eligibility.named_tenant(pod),
@@ -171,10 +175,15 @@ class Seating:
         pod = seated.found.pod
         return not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, assumed)
 
-    def ask_plugins(self, seated: Seated) -> Status:
-        """PreBind and Bind, and the pod's volumes: the first refusal, or success. Raises `PluginError`."""
-        status = points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.node)
-        return self._take_volumes(seated) if status.ok and seated.found.pod.claims else status
+    def ask_plugins(self, work: Work, seated: Seated) -> Status:
+        """PreBind and Bind, and the pod's volumes: the first refusal, or success. Raises `PluginError`.
+
+        Of asynchronous plugins it notes which ones are due.
+        """
+        calls = work.calls or NO_CALLS
+        agreed = points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.node, calls)
+        seated.steps = agreed.steps
+        return self._take_volumes(seated) if agreed.status.ok and seated.found.pod.claims else agreed.status
 
     def _take_volumes(self, seated: Seated) -> Status:
         """Work out again which volumes the pod gets on its node, and what the bind has to do about them."""
@@ -193,18 +202,26 @@ class Seating:
         seated.volumes = needed
         return SUCCESS
 
-    async def read_volumes(self, seats: Iterable[Seated]) -> None:
+    async def read_volumes(self, seats: Iterable[Seated], limits: Limits) -> None:
         """Read the volumes and claims that binds of these seats would write: only where etcd itself is the store.
 
         Raises `StoreError`.
         """
-        for seated in seats if self._cache.upstream is None else ():
+        if self._cache.upstream is not None:
+            return
+        wanted: list[tuple[Seated, list[str]]] = []
+        for seated in seats:
             pod = seated.found.pod
             needed = volumes.needed(pod, seated.node, self._cache) if pod.claims else None
-            wanted = volumes.stored_keys(pod, needed.steps) if needed is not None else []
-            if wanted:
-                answer = await self._store.txn([], [Get(key) for key in wanted])
-                seated.stored = {kv.key: kv for kv in answer.reads if kv is not None}
+            if needed is not None and (of_seat := volumes.stored_keys(pod, needed.steps)):
+                wanted.append((seated, of_seat))
+        all_of_them = list(dict.fromkeys(key for _, of_seat in wanted for key in of_seat))
+        read: dict[str, KeyValue] = {}
+        for begin in range(0, len(all_of_them), limits.operations):
+            some = [Get(key) for key in all_of_them[begin : begin + limits.operations]]
+            read |= {kv.key: kv for kv in (await self._store.txn([], some)).reads if kv is not None}
+        for seated, of_seat in wanted:
+            seated.stored = {key: read[key] for key in of_seat if key in read}
 
     @property
     def now(self) -> str:
@@ -227,6 +244,9 @@ class Seating:
             taken=seated.volumes,
             patience=_patience(seated.profile),
             side=self._cache.upstream,
+            steps=seated.steps,
+            call_patience=seated.profile.called.longest + CALL_SLACK if seated.steps else 0.0,
+            held=seated.held,
         )
 
     # --- the end ------------------------------------------------------------------------------
@@ -236,17 +256,37 @@ class Seating:
         self._cache.forget(seated.identity)
         seated.profile.unreserve(seated.state, seated.found.pod, seated.seat.node)
 
-    def _tell_gone(self, request: BindManyInput, seat: Seat, known: Seated | None) -> None:
+    def _tell_gone(self, work: Work, seat: Seat, known: Seated | None) -> None:
         """Unreserve for a pod that is gone: the plugins get as much of it as is known."""
         if known is not None:
             known.profile.unreserve(known.state, known.found.pod, seat.node)
             return
-        profile = self._profiles.get(request.computations[seat.stretch].profile_name)
-        pod = self._cache.pods.get(reference(seat).key)
-        if pod is None or pod.identity != identity(seat):
-            pod = Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
+        profile, pod = self._profiles.get(work.request.computations[seat.stretch].profile_name), self._known(seat)
         if profile is not None:
-            profile.unreserve(CycleState(seat.plugin_data), pod, seat.node)
+            calls = work.calls or NO_CALLS
+            profile.unreserve(CycleState(calls.data(seat.plugin_data)), pod, calls.node or seat.node)
+
+    def _tell_bound(self, work: Work, seat: Seat) -> None:
+        """PostBind, and the metric, for a pod that a Bind plugin has bound in etcd."""
+        computation = work.request.computations[seat.stretch]
+        profile = self._profiles.get(computation.profile_name)
+        if not _is_bound_by_plugin(work) or work.calls is None or profile is None or self._cache.upstream is not None:
+            return
+        state = CycleState(work.calls.data(seat.plugin_data))
+        points.tell_bound(profile, state, self._known(seat), work.calls.node)
+        self._tally.bound(profile.name, computation, self._clock() - work.began, 1)
+
+    def _known(self, seat: Seat) -> Pod:
+        """As much of the pod as is known."""
+        pod = self._cache.pods.get(reference(seat).key)
+        if pod is not None and pod.identity == identity(seat):
+            return pod
+        return Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
+
+
+def _is_bound_by_plugin(work: Work) -> bool:
+    """Whether an asynchronous Bind plugin says that it has bound the pod: only etcd can tell."""
+    return work.calls is not None and bool(work.calls.bound_by)
 
 
 def _patience(profile: Profile) -> float:

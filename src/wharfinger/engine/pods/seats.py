@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.plugin_calls import CallsMade, PluginStep
 from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.bind_outcomes import Outcomes
@@ -49,6 +50,10 @@ class Seated:
     """What the bind compares and writes for the pod's volumes, as of its last verification."""
     stored: Mapping[str, KeyValue] = field(default_factory=dict)
     """Volumes and claims that the bind would write, by key, as they were read last."""
+    steps: tuple[PluginStep, ...] = ()
+    """Calls of asynchronous plugins that are due before the pod is bound, as of its last verification."""
+    held: bool = False
+    """Whether a room may be held for the pod, by an earlier transaction of this chain."""
     promised: bool = False
     """Whether a Kubernetes API is the store: then the transaction has a promise, too."""
     alone: bool = False
@@ -139,6 +144,15 @@ class Work:
     """Promises that this bind has put, by the number of the seat."""
     error: Exception | None = None
     """The first failure: no further transaction is sent."""
+    lone: bool = False
+    """Whether it is a lone pod: only for such ones asynchronous plugins are called."""
+    calls: CallsMade | None = None
+    """What asynchronous plugins have answered for the lone pod; None = none was called yet."""
+
+    @property
+    def by_default(self) -> bool:
+        """Whether a Bind plugin has the pod bound by it: PostBind follows once that plugin has answered."""
+        return self.calls is not None and self.calls.by_default
 
 
 def reference(seat: Seat) -> PodReference:

@@ -70,7 +70,7 @@ class Sending:
                     await self._cache.progress.wait_for(work.revision, self._settings.catch_up)
                     lane.unseen = False
                 if claims:
-                    await self._seating.read_volumes(lane.all)
+                    await self._seating.read_volumes(lane.all, work.limits)
                 filled, rest = self._filling.fill(work, lane)
                 if filled:
                     await self._send(work, lane, filled)
@@ -99,7 +99,9 @@ class Sending:
         lane.sent = True
         if answer.succeeded:
             lane.failed = 0
-            lane.unseen = across_nodes.rewritten_unseen([(commit.found.pod, commit.rules) for commit in commits])
+            lane.unseen = across_nodes.rewritten_unseen(
+                [(commit.found.pod, commit.rules) for commit in commits if not commit.holds]
+            )
             if lane.window is not None:
                 lane.window *= 2
             self.bound(work, filled, answer.revision)
@@ -127,11 +129,18 @@ class Sending:
         for seated, commit in filled:
             if commit.promise is not None:
                 work.promised[seated.number] = replace(commit.promise, mod_revision=revision)
-            seated.tell_bound()
             if seated.node != seated.seat.node:
                 seated.note(f"bound to the runner-up {seated.node}")
+            if commit.holds:
+                work.outcomes.held(seated.number, revision, seated.node, seated.steps, tuple(seated.notes))
+                continue
+            told = not seated.steps and not work.by_default
+            if told:
+                seated.tell_bound()
             work.outcomes.bound(seated.number, revision, seated.node, tuple(seated.notes))
-        for (profile, stretch), pods in Counter((one.profile.name, one.seat.stretch) for one, _ in filled).items():
+        for (profile, stretch), pods in Counter(
+            (one.profile.name, one.seat.stretch) for one, _ in filled if not (one.steps or work.by_default)
+        ).items():
             self._tally.bound(profile, work.request.computations[stretch], took, pods)
 
     # --- a transaction that failed ------------------------------------------------------------

@@ -7,11 +7,11 @@ older state by a newer one. A transaction that fails has read what is there now,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.reading_together import ReadingTogether
 from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, take
 from wharfinger.errors import Unavailable
 from wharfinger.manifests.times import rfc3339
@@ -27,17 +27,6 @@ UNREADABLE = "the promise cannot be read"
 
 class NotTheImporter(Exception):
     """Another worker is the importer by now: what this one saw may be old."""
-
-
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """What etcd has of the object now."""
-
-    effect: StateEffect
-    """Of the last transaction."""
-    copy: KeyValue | None
-    """As it is afterwards; None = there is none."""
-    promise: Promise | None
 
 
 def promise_in(kv: KeyValue | None) -> Promise | None:
@@ -62,14 +51,21 @@ def present(plural: str, obj: Mapping[str, Any]) -> ObjectState:
 class Adopter:
     """Takes states in."""
 
-    def __init__(self, store: Store, *, utc_now: Callable[[], datetime], whole: bool = False) -> None:
-        """`whole`: copies keep all fields of pods and nodes, because extenders are asked."""
+    def __init__(
+        self, store: Store, *, utc_now: Callable[[], datetime], whole: bool = False, anew: bool = False
+    ) -> None:
+        """`whole`: copies keep all fields of pods and nodes, because extenders are asked; `anew`: a state that is
+        copied already counts as a newer one.
+        """
         self._store = store
         self._utc_now = utc_now
         self._whole = whole
+        self._anew = anew
+        self._reading = ReadingTogether(store)
 
-    async def adopt(self, state: ObjectState, known: KnownObject | None = None, *, epoch: int = 0) -> Adopted:
-        """Take a state in. `known`: what etcd has, where it is known; `epoch`: the importer's, 0 = anyone.
+    async def adopt(self, state: ObjectState, known: KnownObject | None = None, *, epoch: int = 0) -> KnownObject:
+        """Take a state in; what etcd has afterwards. `known`: what it has now, where that is known; `epoch`: the
+        importer's, 0 = anyone.
 
         Raises `StoreError`, and `NotTheImporter`.
         """
@@ -77,9 +73,9 @@ class Adopter:
         known = known or await self.read(state)
         effect = StateEffect.NOTHING
         for _ in range(TRIES):
-            step = take(state, known, imports=bool(epoch), now=self._now, whole=self._whole)
+            step = take(state, known, imports=bool(epoch), now=self._now, whole=self._whole, anew=self._anew)
             if not step.writes:
-                return Adopted(effect, *known)
+                return known._replace(effect=effect)
             reads = self._reads(state)
             answer = await self._store.txn(
                 [*step.compares, *fence], [*step.writes, *reads], [*reads, *(Get(one.key) for one in fence)]
@@ -88,15 +84,17 @@ class Adopter:
             if answer.succeeded:
                 effect = step.effect
                 if not step.again:
-                    return Adopted(effect, *known)
+                    return known._replace(effect=effect)
             elif fence and not fence[0].holds(answer.reads[-1]):
                 raise NotTheImporter
         raise Unavailable(f"{state.key} changed during {TRIES} transactions")
 
     async def read(self, state: ObjectState) -> KnownObject:
         """What etcd has of an object. Raises `StoreError`."""
-        answer = await self._store.txn([], self._reads(state))
-        return KnownObject(answer.reads[0], promise_in(answer.reads[1]) if state.promise_key else None)
+        if not state.promise_key:
+            return KnownObject((await self._reading.read(state.key))[0])
+        copy, promise = await self._reading.read(state.key, state.promise_key)
+        return KnownObject(copy, promise_in(promise))
 
     def _reads(self, state: ObjectState) -> list[Operation]:
         """The copy, and the promise where there may be one."""

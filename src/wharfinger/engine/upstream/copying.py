@@ -2,8 +2,10 @@
 
 ::
 
-    states of one kind ─► the last one of each name ─► read what etcd has, but for new ones ─► steps (`states`)
+    states of one kind ─► the last one of each name ─► read what etcd has, but for new and kept ones ─► steps (`states`)
       ─► transactions, cut by etcd's limits ─► those that failed: read and tried once more, then one by one (`adopting`)
+
+A pod that is bound as it was promised is *kept*: what the informer shows of its promise says enough of its copy.
 
 Each transaction compares the importer's key, so that an importer that was replaced writes nothing more.
 """
@@ -18,10 +20,21 @@ from typing import NamedTuple
 
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter, promise_in
-from wharfinger.engine.upstream.states import NOTHING, KnownObject, ObjectState, StateEffect, StateStep, take
+from wharfinger.engine.upstream.states import (
+    NOTHING,
+    PODS,
+    KnownObject,
+    ObjectState,
+    StateEffect,
+    StateStep,
+    kept,
+    take,
+)
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests.copies import StateOfCopy, state_of
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import PodKey
+from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, Operation, Put, Store
 
@@ -60,9 +73,11 @@ class Copying:
         epoch: int,
         whole: bool = False,
         anew: bool = False,
+        promised: Callable[[PodKey], Promise | None] = lambda _: None,
     ) -> None:
         """`epoch`: mod revision of the importer's key; `whole`: copies of pods and nodes keep all fields; `anew`: what
-        is copied already is copied once more, because it was not copied whole.
+        is copied already is copied once more, because copies are of the other kind; `promised`: the promise of a pod as
+        it was seen last, perhaps not as it is now.
         """
         self._store = store
         self._utc_now = utc_now
@@ -70,7 +85,8 @@ class Copying:
         self._epoch = epoch
         self._whole = whole
         self._anew = anew
-        self._adopter = Adopter(store, utc_now=utc_now, whole=whole)
+        self._promised = promised
+        self._adopter = Adopter(store, utc_now=utc_now, whole=whole, anew=anew)
 
     async def copies(self, plural: str) -> dict[str, StateOfCopy]:
         """Which state each copy of a kind is, by key; none is known where all are made anew. Raises `StoreError`."""
@@ -87,21 +103,25 @@ class Copying:
         """Take states in, in the order in which the API had them. Raises `StoreError` and `NotTheImporter`."""
         left = {one.state.key: one for one in seen}
         done = Copied()
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             if not left:
                 return done
-            left = await self._round(left, done)
+            left = await self._round(left, done, guess=number == 0 and not self._anew)
         for one in left.values():
             await self._alone(one.state, done)
         return done
 
-    async def _round(self, seen: Mapping[str, SeenState], done: Copied) -> dict[str, SeenState]:
-        """All of them once, together; answers those that were in a transaction that failed, or need two."""
-        known = await self._read([one.state for one in seen.values() if not one.new])
+    async def _round(self, seen: Mapping[str, SeenState], done: Copied, *, guess: bool) -> dict[str, SeenState]:
+        """All of them once, together; answers those that were in a transaction that failed, or need two.
+
+        `guess`: go by promises as they were seen last; what turns out to be otherwise is among those that failed.
+        """
+        as_promised = self._as_promised(seen, done) if guess else {}
+        known = await self._read([one.state for key, one in seen.items() if not one.new and key not in as_promised])
         steps: list[tuple[ObjectState, StateStep]] = []
         left: dict[str, SeenState] = {}
         for key, one in seen.items():
-            step = self._step(one.state, known.get(key, KnownObject(None)), done)
+            step = as_promised.get(key) or self._step(one.state, known.get(key, KnownObject(None)), done)
             if step.again:
                 await self._alone(one.state, done)
             elif step.writes:
@@ -114,6 +134,23 @@ class Copying:
             if not await self._send([step for _, step in group], done):
                 left.update((state.key, SeenState(state)) for state, _ in group)
         return left
+
+    def _as_promised(self, seen: Mapping[str, SeenState], done: Copied) -> dict[str, StateStep]:
+        """The steps of pods that are bound and were promised, by key."""
+        steps: dict[str, StateStep] = {}
+        for key, one in seen.items():
+            state = one.state
+            promise = self._promised(PodKey(state.namespace, state.name)) if state.plural == PODS else None
+            if promise is None:
+                continue
+            try:
+                step = kept(state, promise, whole=self._whole)
+            except (InvalidObject, ValueError, TypeError) as error:
+                done.unreadable.append(f"{key}: {error}")
+                step = NOTHING
+            if step is not None:
+                steps[key] = step
+        return steps
 
     def _step(self, state: ObjectState, known: KnownObject, done: Copied) -> StateStep:
         try:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Finished pods are not copied, as kube-scheduler does not watch them."""
+GATHER = 0.025
+"""Seconds in which changes of known objects may gather into one transaction. A pod that is new is copied at once."""
 OPENS_WITHIN = 0.5
 """Seconds after which a resumed watch that has not failed counts as open."""
 ANY_DOCUMENT = "/version"
@@ -86,7 +88,8 @@ class FollowedKind:
             await self._upstream.read(ANY_DOCUMENT)
             opening = asyncio.create_task(self._open_soon())
         try:
-            async with self._upstream.watch(resource, revision=progress.revision, field_selector=selector) as batches:
+            shown = self._upstream.watch(resource, revision=progress.revision, field_selector=selector, gather=GATHER)
+            async with shown as batches:
                 async for batch in batches:
                     self.shown = True
                     if known is None:

@@ -4,7 +4,8 @@
 
     for each claim:  a volume was chosen     PATCH its claimRef         {rv}
                      one is to be made       PATCH the claim's annotation selected-node  {rv}
-    then, again and again: are all claims bound?  ─► the promise is ready, and is sent
+    then, again and again: are all claims bound?  ─► the promise is ready, and is sent; where plugins are to be called
+                                                     first, once they have agreed
 
 What binds claims and makes volumes are the cluster's controllers. A volume that another claim got meanwhile, or a claim
 whose annotation was taken away again (provisioning failed there), gives the promise up, and the pod is placed anew.
@@ -41,8 +42,18 @@ class Preparation:
     ready: bool = False
     waits_for: str = ""
     """The claims that are not bound yet, in words."""
+    calls: tuple[str, ...] = ()
+    """The volumes are there, and these plugins are to be called: `PreBind/<plugin>`."""
     failed: str = ""
     """Why they cannot be had: the promise is to be given up."""
+
+    def late(self, promise: Promise, seconds: float) -> str:
+        """Why the promise is given up, which is so old; empty while it is not too old."""
+        if seconds <= promise.patience + (promise.call_patience if self.calls else 0.0):
+            return ""
+        if self.calls:
+            return f"its plugins did not agree within {seconds:.0f} s: {', '.join(self.calls)}"
+        return f"its volumes were not there within {promise.patience:g} s: {self.waits_for}"
 
 
 class VolumePreparation:
@@ -77,8 +88,14 @@ class VolumePreparation:
             if asked and not promise.asked:
                 await self._mark(pod, promise, replace(promise, asked=True))
             return Preparation(waits_for="; ".join(waiting))
+        if promise.calls:
+            return Preparation(waits_for=f"plugins are called: {', '.join(promise.calls)}", calls=promise.calls)
         ready = await self._mark(pod, promise, replace(promise, ready=True))
         return Preparation(ready=ready, waits_for="" if ready else "the promise changed")
+
+    async def agree(self, pod: PodKey, promise: Promise) -> bool:
+        """All plugins agree: the promise is ready from now on. Whether it was written. Raises `StoreError`."""
+        return await self._mark(pod, promise, replace(promise, ready=True, calls=()))
 
     async def _ask(self, pod: PodKey, promise: Promise, step: VolumeStep, claim: Object) -> str | None:
         """Ask for one claim's volume; why it cannot be had, empty when it was asked for, None = not yet."""
@@ -142,7 +159,7 @@ class VolumePreparation:
         found = promise_in(kv)
         if kv is None or found is None or found.withdrawn or found.attempt != promise.attempt:
             return False
-        value = replace(found, asked=found.asked or marked.asked, ready=marked.ready)
+        value = replace(found, asked=found.asked or marked.asked, ready=marked.ready, calls=marked.calls)
         answer = await self._store.txn(
             [Compare(key, "mod", kv.mod_revision)], [Put(key, upstream_records.stored(value))]
         )

@@ -3,7 +3,7 @@
 ::
 
     promise ── withdrawn ─────────────────────► fence (`withdrawing`), then as after a look
-       ├────── not ready ─────────────────────► its volumes are prepared (`preparing`)
+       ├────── not ready ─────────────────────► its volumes are prepared (`preparing`), or plugins are called first
        │
       POST ── 201 ────────────────────────────► kept
        ├───── 409, 404 ─► look: GET, adopt ───► on its node with our annotation: kept · elsewhere, gone: gone
@@ -25,10 +25,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from wharfinger.engine.upstream.adopting import Adopted, Adopter, present
+from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.preparing import VolumePreparation
+from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.engine.upstream.sent_once import SentOnce
 from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
 from wharfinger.engine.upstream.withdrawing import Withdrawals
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
@@ -51,6 +52,8 @@ TURNS = 5
 WEBHOOK_PATIENCE = 600.0
 """Seconds that a promise waits for an admission webhook that fails; then it is given up."""
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 403, 404, 409
+NOT_SENT = "NotSent"
+"""Reason of an answer that is not the API's: the promise was not sent, because it is another one, or none, by now."""
 MAY_NOT_BIND = (
     "the API server does not allow this worker to create pods/binding in {namespace}: grant it with the ClusterRole of "
     "deploy/kubernetes"
@@ -62,7 +65,7 @@ class KeptKind(StrEnum):
 
     KEPT = "kept"
     NOT_READY = "not ready"
-    """Its volumes are not prepared yet."""
+    """Its volumes are not prepared yet, or plugins are to be called first."""
     GONE = "gone"
     """The pod does not exist any more, or is bound elsewhere."""
     CHANGED = "changed"
@@ -83,6 +86,8 @@ class KeptPromise:
     """Why it is not bound, or what it waits for."""
     bound_by: str = ""
     """`<workflow id>@<run id>` of what bound it, if one did."""
+    calls: tuple[str, ...] = ()
+    """Of one that is not ready: the plugins that are to be called now, `PreBind/<plugin>`; empty = volumes first."""
 
 
 class RehearsalKind(StrEnum):
@@ -128,6 +133,7 @@ class Promises:
         self._utc_now = utc_now
         self._binders = binders
         self._several = asyncio.Semaphore(AT_ONCE)
+        self._sent = SentOnce()
 
     async def keep(self, pod: PodKey, attempt: str = "", known: Promise | None = None) -> KeptPromise:
         """Send the pod's promise until it is settled. `attempt`: who asks, `<workflow id>` at least; empty = anyone.
@@ -152,9 +158,11 @@ class Promises:
                     return KeptPromise(KeptKind.REFUSED, message=promise.told)
                 continue
             if not promise.ready:
-                waits_for = await self._prepare(pod, promise)
-                if waits_for:
-                    return KeptPromise(KeptKind.NOT_READY, promise.node, waits_for, promise.attempt)
+                found = await self._prepare(pod, promise)
+                if found is not None:
+                    return KeptPromise(
+                        KeptKind.NOT_READY, promise.node, found.waits_for, promise.attempt, calls=found.calls
+                    )
                 there = await self._adopter.read(state)
                 continue
             if binder is not None:
@@ -170,7 +178,8 @@ class Promises:
             refused, there = await self._send(pod, promise)
             if refused is None:
                 return KeptPromise(KeptKind.KEPT, promise.node, bound_by=promise.attempt)
-            if there.promise is not None and there.promise.revision == promise.revision:
+            still = there.promise is not None and there.promise.revision == promise.revision
+            if still and refused.reason != NOT_SENT:
                 told = f"the API server refuses the bind: {refused.message or refused.reason or refused.code}"
                 there = await self._withdrawals.give_up(pod, told, told=told)
                 if self._is_refused(there, told):
@@ -180,17 +189,24 @@ class Promises:
         kept = self._without(there, attempt, asked_for)
         return replace(kept, message=why) if kept.kind is KeptKind.CHANGED else kept
 
-    async def _prepare(self, pod: PodKey, promise: Promise) -> str:
-        """Bring the volumes of a pod further: what it still waits for; empty when that is settled, either way."""
+    async def _prepare(self, pod: PodKey, promise: Promise) -> Preparation | None:
+        """Bring the volumes of a pod further: what it still waits for; None when that is settled, either way."""
         found = await self._preparation.prepare(pod, promise)
         if found.ready:
-            return ""
-        late = (seconds_since(promise.since, self._utc_now()) or 0.0) > promise.patience
-        if not found.failed and not late:
-            return found.waits_for
-        why = found.failed or f"its volumes were not there within {promise.patience:g} s: {found.waits_for}"
+            return None
+        why = found.failed or found.late(promise, seconds_since(promise.since, self._utc_now()) or 0.0)
+        if not why:
+            return found
         await self._withdrawals.give_up(pod, why)
-        return ""
+        return None
+
+    async def agree(self, pod: PodKey, promise: Promise) -> bool:
+        """The plugins that the promise waits for agree: it may be sent from now on. Raises `StoreError`."""
+        return await self._preparation.agree(pod, promise)
+
+    async def look(self, pod: PodKey, promise: Promise) -> KnownObject:
+        """Take in what the API has of a promised pod; what etcd has afterwards. Raises as `keep`."""
+        return await self._look(pod, promise)
 
     async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
         """Give the pod's promise up; what etcd has afterwards. Raises as `keep`."""
@@ -230,7 +246,7 @@ class Promises:
 
     async def _send(self, pod: PodKey, promise: Promise) -> tuple[ApiAnswer | None, KnownObject]:
         """POST it: None when it was carried out, else the answer and what etcd has after a look at the pod."""
-        answer = await self._answer(pod, promise)
+        answer = await self._sent.answer(promise, lambda: self._answer(pod, promise))
         if answer.done:
             return None, KnownObject(None, promise)
         return answer, await self._look(pod, promise)
@@ -245,7 +261,8 @@ class Promises:
         if known.promise is None or known.promise.mod_revision != promise.mod_revision:
             return "", known
         async with self._several:
-            await self._right.confirm()
+            if not await self._stands(pod, promise):
+                return "", await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
             failed = await self._binders.bind(binder, pod, promise)
         known = await self._look(pod, promise)
         if known.promise is None or known.promise.revision != promise.revision:
@@ -277,11 +294,25 @@ class Promises:
             node=promise.node,
             attempt=promise.attempt,
         )
-        async with self._several:
-            await self._right.confirm()  # here, because its turn may come long after it was asked for
+        async with self._several:  # its turn may come long after it was asked for
+            if not await self._stands(pod, promise):
+                return ApiAnswer(CONFLICT, reason=NOT_SENT, message="the promise is another one by now")
             return await self._upstream.create(
                 client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
             )
+
+    async def _stands(self, pod: PodKey, promise: Promise) -> bool:
+        """Whether it may be sent now. Raises as `RightToBind.confirm`.
+
+        After the API was restored all promises are dropped, and then `active` is put anew. So a promise that is older
+        than `active` is looked at once more: a bind of before the restore must not be sent after it.
+        """
+        if promise.mod_revision >= await self._right.confirm():
+            return True
+        there = await self.promise_of(pod)
+        if there is None or there.withdrawn:
+            return False
+        return (there.revision, there.node, there.attempt) == (promise.revision, promise.node, promise.attempt)
 
     async def _look(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Read the pod and adopt what it is; a pod that is gone, or another one, ends the promise."""
@@ -290,7 +321,7 @@ class Promises:
             return KnownObject(None)  # the importer removes copy and promise
         if found.object is None:
             raise UpstreamUnavailable(f"the API server answers {found.code} to a read of pod {pod}: {found.message}")
-        return _known(await self._adopter.adopt(present(PODS, found.object)))
+        return await self._adopter.adopt(present(PODS, found.object))
 
     def _webhook_fails(self, promise: Promise, error: UpstreamUnavailable) -> bool:
         if "webhook" not in str(error):
@@ -327,7 +358,3 @@ def _binding_in(copy: KeyValue) -> tuple[str, str]:
         return str(obj["spec"].get("nodeName") or ""), attempt_of(obj)
     except (InvalidObject, KeyError, AttributeError, TypeError):
         return "", ""
-
-
-def _known(adopted: Adopted) -> KnownObject:
-    return KnownObject(adopted.copy, adopted.promise)

@@ -28,6 +28,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from wharfinger.contracts import upstream_records
+from wharfinger.manifests import documents
 from wharfinger.manifests.copies import (
     copy_of,
     copy_of_promised,
@@ -73,13 +74,6 @@ class ObjectState:
         return str((self.object or {}).get("spec", {}).get("nodeName") or "")
 
 
-class KnownObject(NamedTuple):
-    """What etcd has of it."""
-
-    copy: KeyValue | None
-    promise: Promise | None = None
-
-
 class StateEffect(StrEnum):
     """What a state did."""
 
@@ -89,6 +83,15 @@ class StateEffect(StrEnum):
     ENDED = "ended"
     """Copied, and the promise is no more, because it is kept, or because it cannot be."""
     PROMISED_AGAIN = "promised again"
+
+
+class KnownObject(NamedTuple):
+    """What etcd has of it."""
+
+    copy: KeyValue | None
+    promise: Promise | None = None
+    effect: StateEffect = StateEffect.NOTHING
+    """What the last transaction did that made it so, where one did."""
 
 
 class StateStep(NamedTuple):
@@ -118,7 +121,7 @@ def take(
     `now`: RFC 3339, for a bind that is promised again; `whole`: copies keep all fields; `anew`: a state that is copied
     already counts as a newer one. Raises `InvalidObject` for a copy that cannot be read: nobody else writes there.
     """
-    copy, promise = known
+    copy, promise = known.copy, known.promise
     had = state_of(copy.value) if copy is not None else None
     if state.object is None:
         if copy is None or had is None or not imports:
@@ -141,6 +144,21 @@ def take(
     return _replacing(state, copy, promise, now, whole, asked=not imports)
 
 
+def kept(state: ObjectState, promise: Promise, *, whole: bool = False) -> StateStep | None:
+    """The step of a state that is bound, from the promise alone; None = the copy has to be read, and `take` asked.
+
+    A promise is put with the copy of its pod, by one transaction, and the copy has the revision that the promise names.
+    Where either was written since then, the compares of the step do not hold.
+    """
+    newer = state.object is not None and bool(state.node) and state.revision > promise.revision
+    if not newer or state.uid != promise.uid or not promise.mod_revision:
+        return None
+    assert state.object is not None
+    value = copy_of(state.object, state.plural, whole=whole)
+    compares = tuple(Compare(key, "mod", promise.mod_revision) for key in (state.key, state.promise_key))
+    return StateStep(StateEffect.ENDED, compares, (Put(state.key, value), Delete(state.promise_key)))
+
+
 def _replacing(
     state: ObjectState, copy: KeyValue, promise: Promise | None, now: Callable[[], str], whole: bool, *, asked: bool
 ) -> StateStep:
@@ -152,16 +170,23 @@ def _replacing(
         if not (pending or asked) and same_but_revision(value, copy.value):
             return NOTHING
         return StateStep(StateEffect.COPIED, compares, (Put(state.key, value),))
-    same = means_the_same(value, copy.value) or (whole and means_the_same(copy_of(state.object, PODS), copy.value))
-    if state.node or promise.withdrawn or not same:
+    if state.node or promise.withdrawn or not _means_the_same(state.object, value, copy, whole=whole):
         return StateStep(StateEffect.ENDED, compares, (Put(state.key, value), Delete(state.promise_key)))
     bound = copy_of_promised(state.object, node=promise.node, attempt=promise.attempt, now=now(), whole=whole)
     again = upstream_records.stored(promise.at(state.revision))
     return StateStep(StateEffect.PROMISED_AGAIN, compares, (Put(state.key, bound), Put(state.promise_key, again)))
 
 
+def _means_the_same(obj: Mapping[str, Any], value: bytes, copy: KeyValue, *, whole: bool) -> bool:
+    """Whether the pod is what was promised; the copy may be of the other kind, where that was configured otherwise."""
+    if means_the_same(value, copy.value):
+        return True
+    kept = copy.value if whole else copy_of(documents.parse(copy.value), PODS)
+    return means_the_same(copy_of(obj, PODS), kept)
+
+
 def _compares(state: ObjectState, known: KnownObject) -> tuple[Compare, ...]:
-    copy, promise = known
+    copy, promise = known.copy, known.promise
     compares = [Compare(state.key, "mod", copy.mod_revision if copy is not None else 0)]
     if promise is not None:
         compares.append(Compare(state.promise_key, "mod", promise.mod_revision))

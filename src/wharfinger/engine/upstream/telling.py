@@ -15,12 +15,12 @@ from typing import Any
 
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
-from wharfinger.errors import InvalidObject, UpstreamError, UpstreamUnavailable
+from wharfinger.errors import InvalidObject, UpstreamError
 from wharfinger.manifests import documents
 from wharfinger.model.pod import Pod
 from wharfinger.upstream import client
-from wharfinger.upstream.bodies import is_other_object, nomination_patch, refusal_patch
-from wharfinger.upstream.client import Upstream
+from wharfinger.upstream.bodies import is_other_object, no_nomination_patch, refusal_patch
+from wharfinger.upstream.client import ApiAnswer, Upstream
 from wharfinger.upstream.event_bodies import EventReporter, ObjectReference, pod_reference
 from wharfinger.upstream.event_lane import EventLane
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 30
 """Conditions that one worker has on the way."""
-NOT_FOUND = 404
+NOT_FOUND, CONFLICT = 404, 409
 
 
 class Teller:
@@ -57,29 +57,41 @@ class Teller:
         self._lane.say(self._reporter(pod).failed_scheduling(_reference(pod), message, run=run, now=self._utc_now()))
         known = _without_nomination(raw) if nominated else documents.parse(raw)
         patch = refusal_patch(known, reason=reason, message=message, nominated_node=nominated, now=self._utc_now())
-        return patch is None or await self._patch(pod, patch)
+        return patch is None or await self._told(pod, patch)
 
-    async def nominated(self, pod: Pod, raw: bytes, node: str) -> bool:
-        """Tell a nomination, or (an empty text) that there is none any more; whether the API has it now."""
-        patch = nomination_patch(_without_nomination(raw) if node else documents.parse(raw), node)
-        return patch is None or await self._patch(pod, patch)
+    async def clear_nomination(self, pod: Pod, raw: bytes) -> str | None:
+        """Clear the nomination that a copy shows: why the API refuses, empty when it was done, None = look again.
 
-    async def _patch(self, pod: Pod, patch: dict[str, Any]) -> bool:
-        """Write a status and adopt what the pod is then."""
+        The copy loses it with the API's answer. `raw`: the copy. Raises `UpstreamError` and `StoreError`.
+        """
+        patch = no_nomination_patch(documents.parse(raw))
+        if patch is None:
+            return ""
+        answer = await self._patch(pod, patch)
+        if answer.code == CONFLICT:
+            return None
+        return "" if _is_settled(answer) else _words(answer)
+
+    async def _told(self, pod: Pod, patch: dict[str, Any]) -> bool:
+        """Write a status; whether the API has it now."""
         try:
-            async with self._several:
-                answer = await self._upstream.patch(
-                    client.PODS, pod.name, patch, namespace=pod.namespace, subresource="status"
-                )
-            if answer.done and answer.object is not None:
-                await self._adopter.adopt(present(PODS, answer.object))
-                return True
-            if answer.code == NOT_FOUND or is_other_object(answer):
-                return True  # nobody waits for it any more
-            raise UpstreamUnavailable(f"{answer.code}: {answer.message or answer.reason}")
+            answer = await self._patch(pod, patch)
+            why = "" if _is_settled(answer) else _words(answer)
         except UpstreamError as error:
-            log.info("condition_not_told effect=told_again_later pod=%s error=%r", pod.key, str(error))
-            return False
+            why = str(error)
+        if why:
+            log.info("condition_not_told effect=told_again_later pod=%s error=%r", pod.key, why)
+        return not why
+
+    async def _patch(self, pod: Pod, patch: dict[str, Any]) -> ApiAnswer:
+        """Write a status, and adopt what the pod is then."""
+        async with self._several:
+            answer = await self._upstream.patch(
+                client.PODS, pod.name, patch, namespace=pod.namespace, subresource="status"
+            )
+        if answer.done and answer.object is not None:
+            await self._adopter.adopt(present(PODS, answer.object))
+        return answer
 
     # --- events -------------------------------------------------------------------------------
 
@@ -119,6 +131,15 @@ class Teller:
 
 def _reference(pod: Pod) -> ObjectReference:
     return pod_reference(pod.namespace, pod.name, pod.uid)
+
+
+def _is_settled(answer: ApiAnswer) -> bool:
+    """Whether a status was written, or its pod is gone, so that nothing waits for it."""
+    return (answer.done and answer.object is not None) or answer.code == NOT_FOUND or is_other_object(answer)
+
+
+def _words(answer: ApiAnswer) -> str:
+    return f"{answer.code}: {answer.message or answer.reason}"
 
 
 def _without_nomination(raw: bytes) -> dict[str, Any]:

@@ -80,5 +80,4 @@ class Withdrawals:
             raise UpstreamUnavailable(
                 f"the API server refuses the fence of pod {pod} ({answer.code}): {answer.message or answer.reason}"
             )
-        adopted = await self._adopter.adopt(present(PODS, answer.object))
-        return KnownObject(adopted.copy, adopted.promise)
+        return await self._adopter.adopt(present(PODS, answer.object))

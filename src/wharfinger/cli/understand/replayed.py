@@ -1,0 +1,118 @@
+"""The report of `replay` as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from wharfinger.cli.output import Columns, plain
+
+LISTED = 20
+"""Pods, workloads and reasons that are listed; -o json has more."""
+_TITLES = {
+    "same": "the same, to the letter",
+    "figures": "the same node, by other scores or reasons",
+    "elsewhere": "on another node",
+    "refused": "newly refused",
+    "placed": "newly placed",
+    "otherwise": "refused as before, for other reasons",
+    "unreplayable": "cannot be made again",
+}
+_LACKS = {
+    "compacted": "etcd keeps their state no more",
+    "future": "etcd was restored from a backup since",
+    "profile": "their configuration cannot be made here",
+    "overlay": "what their worker had assumed is not known",
+    "membership": "it is not known which workers shared the nodes",
+    "state": "etcd's state is not the one that was decided on",
+    "verdict": "a verdict of Reserve or Permit is not recorded",
+    "clock": "the time that was read is not recorded",
+    "extender": "an extender would have to be asked",
+    "plugin": "a plugin failed",
+}
+
+
+def tell(report: Mapping[str, Any]) -> str:
+    """The whole report, without the last line's end. `report`: as in docs/json-outputs.md."""
+    return "\n\n".join(filter(None, _parts(report)))
+
+
+def _parts(report: Mapping[str, Any]) -> Iterator[str]:
+    decisions, summary = report["decisions"], report["summary"]
+    made = decisions - summary["unreplayable"]
+    share = f"{100 * summary['same'] / made:.2f} %" if made else "none"
+    under = f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
+    yield (
+        typer.style(plain(f"{decisions:,} decisions of {report['runs']:,} runs, {under}: {share} the same"), bold=True)
+        + f" ({report['seconds']:.1f} s)"
+    )
+    rows = [(f"{summary[name]:,}", title) for name, title in _TITLES.items() if summary[name] or name == "same"]
+    yield Columns("DECISIONS", "").render(rows)
+    yield _table(
+        ("NOT MADE AGAIN", "BECAUSE", "FOR EXAMPLE"),
+        [(f"{one['decisions']:,}", _LACKS[one["lack"]], _example(one["examples"])) for one in report["unreplayable"]],
+    )
+    if len(report["profiles"]) > 1:
+        yield _table(_heads("PROFILE"), [(name, *_cells(counts)) for name, counts in report["profiles"].items()])
+    changed = [one for one in report["workloads"] if _differing(one)][:LISTED]
+    yield _table(_heads("WORKLOAD"), [(one["workload"], *_cells(one)) for one in changed])
+    yield _table(
+        ("DECISIONS", "", "REASON"),
+        [(f"{one['decisions']:,}", one["verdict"], one["message"]) for one in report["reasons"][:LISTED]],
+    )
+    yield _packing(report["packing"])
+    yield _table(
+        ("POD", "", "RECORDED", "AGAIN", "WHY"),
+        [
+            (one["pod"], one["verdict"], _where(one["recorded"]), _where(one["again"]), _why(one))
+            for one in report["pods"][:LISTED]
+        ],
+    )
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    return Columns(*heads).render([tuple(map(plain, row)) for row in rows]) if rows else ""
+
+
+def _heads(first: str) -> tuple[str, ...]:
+    return (first, "DECISIONS", "SAME", "FIGURES", "ELSEWHERE", "REFUSED", "PLACED", "OTHERWISE", "NOT MADE")
+
+
+def _cells(counts: Mapping[str, Any]) -> tuple[str, ...]:
+    return (f"{sum(counts[name] for name in _TITLES):,}", *(f"{counts[name]:,}" for name in _TITLES))
+
+
+def _differing(counts: Mapping[str, Any]) -> bool:
+    return any(counts[name] for name in _TITLES if name != "same")
+
+
+def _example(examples: Sequence[Mapping[str, str]]) -> str:
+    return f"{examples[0]['pod']}: {examples[0]['detail']}" if examples else ""
+
+
+def _packing(packing: Mapping[str, float | None]) -> str:
+    recorded, again = packing["recorded"], packing["again"]
+    if recorded is None or again is None:
+        return ""
+    return f"Chosen nodes were {100 * recorded:.1f} % full with the pod on them, and would be {100 * again:.1f} %."
+
+
+def _where(said: Mapping[str, Any]) -> str:
+    if said["node"]:
+        return f"{said['node']} ({said['total']})" if said["total"] is not None else str(said["node"])
+    return f"refused, nominated to {said['nominatedNode']}" if said["nominatedNode"] else "refused"
+
+
+def _why(pod: Mapping[str, Any]) -> str:
+    before, after = pod["recorded"], pod["again"]
+    if not after["node"] or not before["node"]:
+        return str(after["message"] or before["message"])
+    names = dict.fromkeys((*before["scores"], *after["scores"]))
+    moved = [
+        f"{name} {before['scores'].get(name, 0)} → {after['scores'].get(name, 0)}"
+        for name in names
+        if before["scores"].get(name, 0) != after["scores"].get(name, 0)
+    ]
+    return ", ".join(moved) or ", ".join(pod["differs"])

@@ -1,0 +1,24 @@
+"""A room that is held for a pod in etcd before the pod is bound: while asynchronous plugins are called for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wharfinger.model.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlace:
+    """The record under `holds/<namespace>/<name>`."""
+
+    node: str
+    create_revision: int
+    """The pod's: a record of an earlier life of the name counts for nothing."""
+    attempt: str
+    """`<workflow id>@<run id>` of the attempt that holds it."""
+    revision: int = 0
+    """Mod revision of the record."""
+
+    def is_for(self, pod: Pod) -> bool:
+        """Whether it holds room for this very pod, which is not bound yet."""
+        return pod.pending and pod.create_revision == self.create_revision

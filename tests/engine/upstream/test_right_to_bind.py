@@ -1,0 +1,61 @@
+"""The right to bind: how long `active` may live by the terms of the Lease, and when it counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
+from wharfinger.errors import UpstreamUnavailable
+from wharfinger.model.promises import MayBind, UpstreamSide
+from wharfinger.registry import keys
+from wharfinger.settings import ElectionSettings
+from wharfinger.testing import MemoryStore
+from wharfinger.upstream.client import REQUEST_DEADLINE
+
+TERMS = [(15.0, 10.0, 2.0), (40.0, 30.0, 3.0), (10.0, 6.0, 2.0), (15.0, 14.0, 2.0), (12.9, 10.0, 1.0), (9.0, 6.0, 2.0)]
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_last_bind_ends_before_the_lease(terms: tuple[float, float, float]) -> None:
+    """Also where `active` was kept alive at the last moment and its holder then lost etcd."""
+    lives = ActiveTerms.of(ElectionSettings(lease_duration=terms[0], renew_deadline=terms[1], retry_period=terms[2]))
+    kept = max(age / 100 for age in range(1500) if lives.may_keep(age / 100, lives.ttl))
+    gone = kept + lives.ttl / 3 + lives.ttl + ENDS_LATE
+    assert gone <= lives.gone_after + 1e-6
+    assert lives.gone_after <= terms[1]
+    assert lives.gone_after + FRESH + REQUEST_DEADLINE <= int(terms[0])
+
+
+def test_usual_terms_leave_four_seconds_of_lease() -> None:
+    assert ActiveTerms.of(ElectionSettings()) == ActiveTerms(gone_after=10.0, ttl=4.0)
+
+
+@pytest.mark.parametrize(("terms", "ttl"), [((10.0, 6.0, 2.0), 2.0), ((12.0, 8.0, 2.0), 3.0), ((60.0, 40.0, 2.0), 4.0)])
+def test_shorter_lease_has_shorter_active(terms: tuple[float, float, float], ttl: float) -> None:
+    lives = ActiveTerms.of(ElectionSettings(lease_duration=terms[0], renew_deadline=terms[1], retry_period=terms[2]))
+    assert lives.ttl == ttl >= SHORTEST_TTL
+
+
+async def test_active_counts_only_after_a_sign_of_an_importer() -> None:
+    """It may be a backup's, whose holder is gone."""
+    store, side = MemoryStore(), UpstreamSide()
+    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    right = RightToBind(store, clock=lambda: 1.0, side=side)
+    with pytest.raises(UpstreamUnavailable, match="no importer has given a sign"):
+        await right.confirm()
+    side.signed = True
+    await right.confirm()
+
+
+async def test_active_counts_half_a_second_after_a_read() -> None:
+    store, now = MemoryStore(), [1.0]
+    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    right = RightToBind(store, clock=lambda: now[0])
+    await right.confirm()
+    await store.delete(keys.ACTIVE)
+    now[0] += FRESH
+    await right.confirm()
+    now[0] += 0.01
+    with pytest.raises(UpstreamUnavailable, match="does not hold the Lease"):
+        await right.confirm()

@@ -1,0 +1,200 @@
+"""Asynchronous PreBind and Bind plugins on a real Kubernetes API: workers are killed in the middle of their calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.dev_tree import wait_until
+from tests.integration.plugin_package import installed_plugin
+from tests.kubernetes.judge import PodHistory
+from tests.kubernetes.settled import until_settled
+from tests.kubernetes.site import Installation, KubernetesSite
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
+
+SOURCE = '''
+import asyncio
+import json
+import os
+import urllib.request
+from pathlib import Path
+
+from wharfinger.framework.async_plugins import CallLimits
+from wharfinger.framework.status import SUCCESS, SKIP, unschedulable
+
+FOLDER = Path(os.environ["LICENCES"])
+
+
+def note(**fields):
+    with (FOLDER / "calls").open("a") as calls:
+        calls.write(json.dumps(fields) + "\\n")
+
+
+class Licences:
+    """Files in a folder say what becomes of a call."""
+
+    name = "Licences"
+    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
+
+    def concerns(self, pod):
+        return "licence" in pod.labels
+
+    def reserve(self, state, pod, node_name):
+        return SUCCESS
+
+    def unreserve(self, state, pod, node_name):
+        if self.concerns(pod):
+            note(unreserved=pod.name)
+
+    async def pre_bind(self, state, pod, node_name, call):
+        note(pre_bind=pod.name, key=call.key, attempt=call.attempt, worker=os.getpid(), node=node_name)
+        while (FOLDER / "hangs").exists():
+            await asyncio.sleep(0.02)
+        return unschedulable("no licence is free") if (FOLDER / "refuses").exists() else SUCCESS
+
+
+class Crane:
+    """Binds pods with the label `crane`: by its own request, and then may die before it says so."""
+
+    name = "Crane"
+    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
+
+    def concerns(self, pod):
+        return "crane" in pod.labels
+
+    async def bind(self, state, pod, node_name, call):
+        note(bind=pod.name, key=call.key, attempt=call.attempt, worker=os.getpid())
+        if pod.labels["crane"] == "default":
+            return await call.bind()
+        status = await asyncio.to_thread(self.post, pod, call.binding)
+        note(bound=pod.name)
+        while (FOLDER / "hangs").exists():
+            await asyncio.sleep(0.02)
+        return status
+
+    def post(self, pod, body):
+        from wharfinger.upstream.kubeconfig import read_access
+        from wharfinger.upstream.transport import HttpUpstream
+        from wharfinger.upstream.client import PODS
+
+        async def send():
+            api = HttpUpstream(read_access(Path(os.environ["CRANE_KUBECONFIG"])), qps=-1.0)
+            try:
+                return await api.create(PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding")
+            finally:
+                await api.close()
+
+        answer = asyncio.run(send())
+        return SUCCESS if answer.done else unschedulable(answer.message)
+'''
+
+
+class Desk:
+    """The folder that the plugins read and write, and the options of a worker that has them."""
+
+    def __init__(self, folder: Path, site: KubernetesSite) -> None:
+        self.folder = folder
+        licences = installed_plugin(folder / "licences", "Licences", SOURCE)
+        crane = installed_plugin(folder / "crane", "Crane", SOURCE)
+        self.environment = {
+            "PYTHONPATH": f"{licences['PYTHONPATH']}:{crane['PYTHONPATH']}",
+            "LICENCES": str(folder),
+            "CRANE_KUBECONFIG": str(site.api.kubeconfig),
+        }
+        self.config = folder / "config.json"
+        binders = {"disabled": [{"name": "*"}], "enabled": [{"name": "Crane"}, {"name": "DefaultBinder"}]}
+        plugins = {"multiPoint": {"enabled": [{"name": "Licences"}]}, "bind": binders}
+        self.config.write_text(json.dumps({"profiles": [{"plugins": plugins}]}))
+
+    def noted(self, what: str) -> list[dict[str, Any]]:
+        path = self.folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [one for one in map(json.loads, lines) if what in one]
+
+    def put(self, what: str) -> None:
+        (self.folder / what).touch()
+
+    def take(self, what: str) -> None:
+        (self.folder / what).unlink()
+
+
+@pytest.fixture
+def desk(site: KubernetesSite, tmp_path: Path) -> Desk:
+    return Desk(tmp_path, site)
+
+
+def test_a_call_that_died_with_its_worker_is_made_by_another(
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+) -> None:
+    """The promise is not sent while the plugin is called; its room is held."""
+    option = f"--config={desk.config}"
+    worker = installation.start_worker(option, env=desk.environment)
+    desk.put("hangs")
+    site.create_pods(["web"], labels={"licence": "yes"})
+    site.create_pods(["plain"])
+    wait_until(lambda: len(desk.noted("pre_bind")) == 1, 40, "the plugin is called")
+    wait_until(lambda: site.unbound() == ["web"], 40, "pods without a licence are bound")
+    promise = installation.promises()["web"]
+    assert (promise["ready"], promise["calls"]) == (False, ["PreBind/Licences"])
+
+    installation.kill_workers(worker)
+    installation.start_worker(option, env=desk.environment)
+    wait_until(lambda: len(desk.noted("pre_bind")) == 2, 60, "another worker calls the plugin")
+    assert site.unbound() == ["web"]
+    desk.take("hangs")
+    until_settled(site, [installation], history, room)
+
+    calls = desk.noted("pre_bind")
+    assert len({one["key"] for one in calls}) == 1
+    assert len({one["worker"] for one in calls}) == 2
+    assert site.pods()["web"]["spec"]["nodeName"] == calls[0]["node"]
+    assert history.now["web"].attempt
+    assert desk.noted("unreserved") == []
+
+
+def test_a_refusal_gives_the_promise_up_and_is_told(
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+) -> None:
+    desk.put("refuses")
+    installation.start_worker(f"--config={desk.config}", env=desk.environment)
+    site.create_pods(["web"], labels={"licence": "yes"})
+
+    def said() -> dict[str, str]:
+        found = site.pods()["web"]["status"].get("conditions", ())
+        return next((one for one in found if one["type"] == "PodScheduled"), {})
+
+    wait_until(lambda: said().get("message") == "no licence is free", 40, "the condition says why")
+    assert said()["reason"] == "Unschedulable"
+    wait_until(lambda: installation.promises() == {}, 20, "nothing is promised")
+    assert [one["unreserved"] for one in desk.noted("unreserved")][:1] == ["web"]
+
+    calls = len(desk.noted("pre_bind"))
+    desk.take("refuses")
+    site.create_pods(["other"])  # an event that may help it: the plugin has no hints
+    until_settled(site, [installation], history, room)
+    assert len(desk.noted("pre_bind")) == calls + 1
+
+
+def test_a_bind_whose_worker_dies_afterwards_is_made_once(
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+) -> None:
+    """The plugin has bound the pod by its own request; its worker is killed before it says so."""
+    option = f"--config={desk.config}"
+    worker = installation.start_worker(option, env=desk.environment)
+    desk.put("hangs")
+    site.create_pods(["lifted"], labels={"crane": "own"})
+    site.create_pods(["usual"], labels={"crane": "default"})
+    wait_until(lambda: desk.noted("bound"), 40, "the plugin has bound it")
+    wait_until(lambda: site.unbound() == [], 40, "both are bound in the API")
+
+    installation.kill_workers(worker)
+    desk.take("hangs")
+    installation.start_worker(option, env=desk.environment)
+    wait_until(lambda: installation.open_workflows() == [], 60, "the attempt has ended")
+    until_settled(site, [installation], history, room)
+    assert sorted(one["bind"] for one in desk.noted("bind")) == ["lifted", "usual"]
+    assert all(history.now[name].attempt for name in ("lifted", "usual"))
