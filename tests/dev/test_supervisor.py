@@ -93,6 +93,19 @@ async def test_a_child_may_be_given_another_try_before_it_is_up(tmp_path: Path) 
     assert lines[0].startswith("child ended at once (exit code 1); its last line: taken")
 
 
+async def test_a_child_that_is_stopped_while_it_starts_is_not_tried_again(tmp_path: Path) -> None:
+    lines: list[str] = []
+    keeper = supervisor(lines)
+    starting = asyncio.create_task(keeper.start(spec(tmp_path, "exec sleep 60"), within=WITHIN, tries=3))
+    await until(lambda: keeper.children and keeper.children[0].pid)
+    pid = keeper.children[0].pid
+    await keeper.stop(list(keeper.children))
+
+    with pytest.raises(ServerError, match="child ended at once"):
+        await starting
+    assert (lines, keeper.children[0].pid) == ([], pid)
+
+
 async def test_a_child_that_does_not_come_up_is_an_error(tmp_path: Path) -> None:
     keeper = supervisor([])
 

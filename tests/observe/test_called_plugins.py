@@ -40,3 +40,23 @@ def test_a_refusal_and_a_cancelled_call_are_there() -> None:
     cancelled = attempt("cancelled_while_calling")
     assert cancelled.outcome == "cancelled"
     assert [one.name for one in cancelled.steps].count("bind") == 2
+
+
+def test_a_pause_after_wait_is_a_step_between_the_calls() -> None:
+    names = [one.name for one in attempt("called_and_bound").steps]
+    first = names.index("call_plugin")
+    assert names[first : first + 4] == ["call_plugin", "waited", "call_plugin", "call_plugin"]
+
+
+def test_an_attempt_that_goes_on_after_a_pause_is_running_again() -> None:
+    history = WorkflowHistory.from_json("cut", (HISTORIES / "called_and_bound.json").read_text())
+    second = [
+        number
+        for number, one in enumerate(history.events)
+        if one.activity_task_scheduled_event_attributes.activity_type.name == "call_plugin"
+    ][1]
+    paused = read_attempt("workflow", "run", history.events[:second])
+    calling = read_attempt("workflow", "run", history.events[: second + 1])
+    assert paused is not None
+    assert calling is not None
+    assert (paused.outcome, calling.outcome) == ("waiting", "running")

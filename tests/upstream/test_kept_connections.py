@@ -160,6 +160,44 @@ async def test_close_cuts_what_is_under_way() -> None:
             await asking
 
 
+async def test_another_address_is_tried_where_the_first_is_of_an_unknown_family(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name has an IPv6 address, and this machine has no IPv6."""
+
+    def only_v4(address: tuple[Any, ...]) -> socket.socket:
+        if address[0] == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return api_socket(address)
+
+    async with serving(lambda _: OK) as (server, _):
+        loop = asyncio.get_running_loop()
+
+        async def found(*_: object, **__: object) -> list[tuple[Any, ...]]:
+            stream = socket.SOCK_STREAM
+            return [
+                (socket.AF_INET6, stream, 6, "", ("::1", server.port, 0, 0)),
+                (socket.AF_INET, stream, 6, "", ("127.0.0.1", server.port)),
+            ]
+
+        monkeypatch.setattr(loop, "getaddrinfo", found)
+        kept = KeptConnections("api", server.port, open_socket=only_v4, patience=5.0, idle_for=60.0)
+        assert (await kept.exchange(GET, None, 10)).body == b"ok"
+        kept.close()
+
+
+async def test_nothing_is_sent_once_they_are_closed() -> None:
+    """A connection was being opened meanwhile."""
+    body = RequestBody(b"{}", "x")
+    async with serving(lambda _: OK) as (server, kept):
+        asking = asyncio.create_task(kept.exchange(POST, body, 10))
+        await asyncio.sleep(0)
+        kept.close()
+        with pytest.raises(ConnectionCut):
+            await asking
+    assert (server.heard, body.sent) == ([], False)
+
+
 async def test_nothing_is_sent_where_there_is_no_server() -> None:
     body = RequestBody(b"{}", "x")
     with pytest.raises(ConnectionFailed) as failed:

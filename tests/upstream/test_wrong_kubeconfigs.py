@@ -57,7 +57,7 @@ def test_file_of_another_user_is_named(home: KubeconfigFolder, as_anyone: None) 
 
 
 def test_nothing_named_says_what_to_name(home: KubeconfigFolder) -> None:
-    with pytest.raises(ConfigurationError, match="use --kubeconfig, KUBECONFIG or --master"):
+    with pytest.raises(ConfigurationError, match="use --kubeconfig or KUBECONFIG"):
         read_access(surroundings=home.surroundings())
 
 

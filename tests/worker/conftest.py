@@ -102,7 +102,9 @@ class Site:
         return json.loads(found.kv.value)  # type: ignore[no-any-return]
 
     async def node_of(self, name: str) -> str:
-        return str((await self.stored(name))["spec"].get("nodeName", ""))
+        """Empty also while the pod is not there: one that gets a new life is deleted before it is made anew."""
+        found = await self.store.get(keys.pod(self.namespace, name))
+        return "" if found.kv is None else str(json.loads(found.kv.value)["spec"].get("nodeName", ""))
 
     def uid(self, worker: Worker, name: str) -> str:
         """What tells this pod from others of its name, as the worker knows it."""

@@ -17,7 +17,7 @@ from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.active_key import ActiveKey
 
-USUAL = ActiveTerms(gone_after=10.0, ttl=4.0)
+USUAL = ActiveTerms(gone_after=10.0, ended_by=10.0, ttl=4.0)
 
 
 class Keeper:
@@ -77,7 +77,7 @@ async def test_it_is_kept_only_while_the_lease_is_renewed(keeper: Keeper) -> Non
 
 async def test_it_is_not_put_where_its_lease_would_end_too_late(keeper: Keeper) -> None:
     """Say, etcd is configured so that it grants no shorter leases."""
-    why = await keeper.put(ActiveTerms(gone_after=4.5, ttl=4.0))
+    why = await keeper.put(ActiveTerms(gone_after=4.5, ended_by=4.5, ttl=4.0))
     assert why == "etcd granted a lease of 4 s, which may not end within 4.5 s after the last renewal of the Lease"
     assert await keeper.found() is None
     assert not keeper.key.there
@@ -116,3 +116,22 @@ async def test_one_without_a_lease_stays(keeper: Keeper) -> None:
     found = await keeper.found()
     assert found is not None
     assert found.lease == 0
+
+
+async def test_one_without_a_lease_takes_the_place_of_one_with(keeper: Keeper) -> None:
+    """The election was switched off, and the key of the worker before hangs on a lease that will end."""
+    old = await keeper.store.client().grant_lease(1, alive=lambda: False)
+    await keeper.store.put(keys.ACTIVE, b"{}", lease=old.id)
+    await keeper.key.put(keeper.epoch)
+    await keeper.wait(20)
+    found = await keeper.found()
+    assert found is not None
+    assert found.lease == 0
+
+
+async def test_one_without_a_lease_is_left_as_it_is(keeper: Keeper) -> None:
+    """Each bind compares its revision."""
+    await keeper.key.put(keeper.epoch)
+    before = await keeper.found()
+    await keeper.key.put(keeper.epoch)
+    assert await keeper.found() == before

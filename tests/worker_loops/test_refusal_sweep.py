@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,10 +26,12 @@ class HeardTeller:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
+        self.nominated: list[str | None] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def refused(self, pod: Pod, _raw: bytes, *, message: str, **_more: Any) -> bool:
+    async def refused(self, pod: Pod, _raw: bytes, *, message: str, nominated: str | None, **_more: Any) -> bool:
         self.told.append((pod.uid, message))
+        self.nominated.append(nominated)
         self.meanwhile()
         return True
 
@@ -83,3 +86,13 @@ async def test_a_pod_that_is_bound_meanwhile_is_told_nothing(pods: RefusedPods) 
     await pods.sweep.look()
     await pods.sweep.look()
     assert [uid for uid, _ in pods.teller.told] == ["uid-a"]
+
+
+async def test_a_nomination_that_was_cleared_is_not_told_again(pods: RefusedPods) -> None:
+    """A more important pod has taken the node from `b`; the record still has it."""
+    for key, refusal in pods.records.items():
+        pods.records[key] = replace(refusal, nominated_node="n1")
+    pods.put("a", "uid-a", 5, nominated_node_name="n1")
+    await pods.sweep.look()
+    await pods.sweep.look()
+    assert pods.teller.nominated == ["n1", None]

@@ -124,9 +124,13 @@ class Supervisor:
             if await self._await_up(child, process):
                 return
             ended = f"{child.spec.name} ended at once ({_how(process.returncode)}); {_end_of(child.spec.log)}"
+            if child.stopping:  # another process did not come up, so the whole tree is being stopped
+                break
             if number < tries:
                 self.say(f"{ended}. Trying again")
                 await asyncio.sleep(self.back_off.delay(number))
+                if child.stopping:
+                    break
         raise ServerError(ended)
 
     async def _keep(self, child: Child) -> None:

@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
@@ -116,7 +117,10 @@ class Attempt:
     @property
     def computation(self) -> dict[str, Any]:
         """Snapshot revision, profile, numbers of nodes, who decided and how fast."""
-        return dict(self.placement.get("computation", {}))
+        recorded = dict(self.placement.get("computation", {}))
+        if "profile" in recorded:  # the name is not written where it is the default
+            recorded.setdefault("profile_name", Computation.model_fields["profile_name"].default)
+        return recorded
 
 
 def is_only_continued(events: Sequence[HistoryEvent]) -> bool:
@@ -171,6 +175,7 @@ class _Reader:
             case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
                 name = event.activity_task_scheduled_event_attributes.activity_type.name
                 self._scheduled[event.event_id] = (name, _time(event))
+                self._go_on(event)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
                 begun = event.activity_task_started_event_attributes
                 self._tries[begun.scheduled_event_id] = begun.attempt
@@ -183,6 +188,14 @@ class _Reader:
                 self._published(event)
             case _:
                 self._ended(event)
+
+    def _go_on(self, event: HistoryEvent) -> None:
+        """End a pause between two activities: for a permission, for volumes, or after a plugin's Wait."""
+        if self._parked_at is None:
+            return
+        seconds = (_time(event) - self._parked_at).total_seconds()
+        self.attempt.steps.append(Step("waited", self._parked_at, seconds))
+        self._parked_at, self.attempt.outcome = None, "running"
 
     def _placed(self, event: HistoryEvent) -> None:
         marker = event.marker_recorded_event_attributes

@@ -101,9 +101,14 @@ class MemoryUpstream(MemoryClient):
         return ApiAnswer(200, {"items": bare, "revision": self.revision})
 
     def watch(
-        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = "", gather: float = 0.0
+        self,
+        resource: ApiResource,
+        *,
+        revision: int | None = None,
+        field_selector: str = "",
+        gather: float = 0.0,  # noqa: ARG002 - nothing waits here for more
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
-        """Changes after a revision; None = first all objects. Nothing waits here for more: `gather` has no effect."""
+        """Changes after a revision; None = first all objects. `gather` has no effect."""
         return aclosing(self._batches(resource, revision, field_selector))
 
     async def _batches(

@@ -157,6 +157,7 @@ class KeptConnections:
         self._idle: deque[_Kept] = deque()
         """The one that was used last is at the right."""
         self._busy: set[_Kept] = set()
+        self._closed = False
 
     def adopt(self, context: ssl.SSLContext | None) -> None:
         """New connections have this context from now on, None = no TLS; connections with another one are not kept."""
@@ -174,6 +175,9 @@ class KeptConnections:
         while True:
             context = self._context
             kept = self._take() or await self._open(context)
+            if self._closed:
+                kept.close()
+                raise ConnectionCut(began=False)
             if body is not None:
                 body.sent = True
             again = not kept.fresh and body is None
@@ -196,7 +200,8 @@ class KeptConnections:
                     kept.close()
 
     def close(self) -> None:
-        """Close all of them; what is under way is cut."""
+        """Close all of them; what is under way is cut, and nothing is sent any more."""
+        self._closed = True
         for kept in (*self._idle, *self._busy):
             kept.close()
         self._idle.clear()
@@ -236,15 +241,18 @@ class KeptConnections:
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         failed: OSError = OSError("it has no address")
         for address in found:
-            made = self._open_socket(address)
+            made: socket.socket | None = None
             try:
+                made = self._open_socket(address)  # fails for a family that this machine does not have
                 async with asyncio.timeout(SEVERAL if address is not found[-1] else None):
                     await loop.sock_connect(made, address[4])
             except (OSError, TimeoutError) as error:
-                made.close()
+                if made is not None:
+                    made.close()
                 failed = error
             except BaseException:
-                made.close()
+                if made is not None:
+                    made.close()
                 raise
             else:
                 return made

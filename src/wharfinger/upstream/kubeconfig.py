@@ -70,7 +70,7 @@ def read_access(
         _refuse_plain(access.server, "--master", allow_insecure)
         return access
     if not master:
-        raise ConfigurationError(f"no Kubernetes API server is named; use --kubeconfig, {VARIABLE} or --master")
+        raise ConfigurationError(f"no Kubernetes API server is named; use --kubeconfig or {VARIABLE}")
     return _Reader(read_files(()), "", master, allow_insecure, within).access()
 
 

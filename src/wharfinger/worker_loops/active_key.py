@@ -20,7 +20,7 @@ from wharfinger.errors import WharfingerError
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.promises import MayBind
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, Lease, Put
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Put
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,10 @@ class ActiveKey:
         return self._there and (self._lease is None or not self._lease.lost)
 
     async def put(self, epoch: int) -> None:
-        """Put it without a lease, where it is not there. Raises `NotTheImporter` and `StoreError`."""
-        await self._put(epoch, [Compare(keys.ACTIVE, "create", 0)], 0)
+        """Put it without a lease, where there is none without. Raises `NotTheImporter` and `StoreError`."""
+        there = await self._put(epoch, [Compare(keys.ACTIVE, "create", 0)], 0)
+        if there is not None and there.lease:  # of a worker with an election, with whose lease it would go
+            await self._put(epoch, [], 0)
 
     async def put_leased(self, epoch: int, terms: ActiveTerms, age: Callable[[], float]) -> str:
         """Put it under a new lease; why it was not put, empty when it was.
@@ -63,20 +65,24 @@ class ActiveKey:
         if not terms.may_put(age(), lease.ttl):
             await self.release()
             return (
-                f"etcd granted a lease of {lease.ttl:g} s, which may not end within {terms.gone_after:g} s after the "
+                f"etcd granted a lease of {lease.ttl:g} s, which may not end within {terms.ended_by:g} s after the "
                 "last renewal of the Lease"
             )
         await self._put(epoch, [], lease.id)
         return ""
 
-    async def _put(self, epoch: int, where: list[Compare], lease_id: int) -> None:
+    async def _put(self, epoch: int, where: list[Compare], lease_id: int) -> KeyValue | None:
+        """Put it; what is there instead, where `where` does not hold."""
         record = upstream_records.stored(MayBind(self._holder, rfc3339(self._process.utc_now())))
         fence = Compare(keys.IMPORTER, "mod", epoch)
-        answer = await self._store.txn([fence, *where], [Put(keys.ACTIVE, record, lease_id)], [Get(keys.IMPORTER)])
+        answer = await self._store.txn(
+            [fence, *where], [Put(keys.ACTIVE, record, lease_id)], [Get(keys.IMPORTER), Get(keys.ACTIVE)]
+        )
         if not answer.succeeded and not fence.holds(answer.reads[0]):
             raise NotTheImporter
         self._there = True
         log.info("may_bind holder=%s revision=%d", self._holder, answer.revision)
+        return None if answer.succeeded else answer.reads[1]
 
     async def delete(self, epoch: int) -> bool:
         """Delete it, whoever put it: whether this worker is the importer still, so that nothing may be bound now.

@@ -123,6 +123,8 @@ class LeaseHolding:
                 return  # renewed at once, because the copies may have taken long
             if self._lives.may_put(self._age(), self._lives.ttl):
                 await self._activate(epoch)
+            else:
+                note(self._trouble, RIGHT, "renewing the Lease takes too long to bind under it")
         elif self._key.there and self._age() >= self._lives.gone_after:
             await self._key.delete(epoch)
         self._note_lack(state)

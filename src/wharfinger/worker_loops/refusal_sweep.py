@@ -78,11 +78,13 @@ class RefusalSweep:
         pod, raw, refusal = self._cache.pods.get(key), self._cache.raw(key), self._records.get(key)
         if pod is None or raw is None or refusal is None or not self._is_untold(pod, refusal):
             return  # it was bound, created again or told, while others were told
+        # The record keeps a nomination that a more important pod has cleared since; the copy does not.
+        nominated = refusal.nominated_node if refusal.nominated_node == pod.nominated_node_name else ""
         await self._teller.refused(
             pod,
             raw,
             reason=refusal.reason,
             message=refusal.message,
-            nominated=refusal.nominated_node or None,
+            nominated=nominated or None,
             run=refusal.run_id or refusal.workflow_id,
         )

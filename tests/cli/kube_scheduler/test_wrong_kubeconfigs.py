@@ -65,7 +65,7 @@ def test_without_any_api_it_says_what_to_name(outside: Shell, monkeypatch: pytes
     found = outside("kube-scheduler", "--write-config-to=/dev/null")
 
     assert found.code == 1
-    assert found.err == "error: no Kubernetes API server is named; use --kubeconfig, KUBECONFIG or --master\n"
+    assert found.err == "error: no Kubernetes API server is named; use --kubeconfig or KUBECONFIG\n"
 
 
 @pytest.mark.parametrize("name", ["authentication-kubeconfig", "authorization-kubeconfig"])

@@ -8,6 +8,7 @@ from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
 from wharfinger.cli.objects.rows import preemption
 from wharfinger.cli.understand.story import tell
+from wharfinger.contracts.computation import Computation
 
 
 def test_the_story_reads_from_the_headline_to_the_steps() -> None:
@@ -36,6 +37,16 @@ def test_explanation_names_the_configuration_that_decided() -> None:
     story = tell(explained(attempts=[replace(attempt, placement={**attempt.placement, "computation": computation})]))
 
     assert ", profile batch (0123456789ab)" in story
+
+
+def test_explanation_names_the_default_profile_which_records_omit() -> None:
+    attempt = read("bound")
+    computation = Computation(revision=7, profile="0123456789abcdef").model_dump()
+    placement = {**attempt.placement, "computation": computation}
+    story = tell(explained(attempts=[replace(attempt, placement=placement)]))
+
+    assert "profile_name" not in computation
+    assert ", profile default-scheduler (0123456789ab)" in story
 
 
 def test_explanation_has_what_plugins_recorded_of_the_node() -> None:

@@ -338,7 +338,9 @@ async def test_a_bind_plugin_binds_by_the_default_binder(world: World) -> None:
     await hand.seen()
     assert (await call_step(hand, "web", placed, outcome, attempt=2)).code == "success"
     assert len(crane.calls) == 1
-    assert isinstance(await hand.bind("web", placed, calls=first_answers(outcome).with_one(answer)), Bound)
+    bound = await hand.bind("web", placed, calls=first_answers(outcome).with_one(answer))
+    assert isinstance(bound, Bound)
+    assert bound.notes == ("bound by plugin Crane",)
 
 
 async def test_a_bind_plugin_that_binds_itself_is_believed_on_its_node(world: World) -> None:

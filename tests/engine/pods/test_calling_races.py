@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,28 +16,35 @@ from tests.engine.conftest import Hand, World
 from tests.engine.pods.called_plugins import Licences, call_step, profiles_with
 from wharfinger.contracts.plugin_calls import CallsMade, Held, first_answers
 from wharfinger.contracts.scheduling import Bound, Gone, Placed
+from wharfinger.errors import StoreError, Unavailable
+from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import Condition, Operation, Put, Store, TxnResult
 
 PODS, NODES, ROOM = 14, 3, 4
 """Pods of one CPU each; twelve have room."""
 
 
 class Fickle(Licences):
-    """Refuses or raises now and then."""
+    """Refuses or raises now and then, and notes the calls whose effect was undone."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
         self._rng = rng
+        self.undone: set[str] = set()
 
     async def pre_bind(self, state: Any, pod: Pod, node_name: str, call: Any) -> Status:
         await asyncio.sleep(0)
+        state.carry(self.name, call.key)
         chance = self._rng.random()
         if chance < 0.15:
             raise ConnectionError("refused")
         return unschedulable("not now") if chance < 0.3 else SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.undone.add(str(state.carried(self.name)))
 
 
 async def one_life(hands: list[Hand], name: str, rng: random.Random, bound: set[str]) -> None:
@@ -120,3 +128,55 @@ async def test_rooms_are_never_given_away_twice(world: World, seed: int) -> None
     for hand in hands:
         counted = [pod.name for number in range(NODES) for pod in hand.cache.node_info(f"n{number}").pods]  # type: ignore[union-attr]
         assert sorted(counted) == sorted(set(counted))
+
+
+def stands_still(hand: Hand, rng: random.Random, late: list[asyncio.Task[None]]) -> None:
+    """Have the worker stop before some of its transactions; they are sent long after others have gone on."""
+    txn = hand.store.txn
+
+    async def send_late(*transaction: Any) -> None:
+        for _ in range(rng.randrange(5, 400)):
+            await asyncio.sleep(0)
+        try:
+            await txn(*transaction)
+        except StoreError:
+            return
+
+    async def sometimes(compares: Sequence[Condition], success: Sequence[Operation], *more: Any) -> TxnResult:
+        binds = any(isinstance(one, Put) and one.key.startswith((keys.PODS, keys.HOLDS)) for one in success)
+        if binds and rng.random() < 0.15:
+            late.append(asyncio.create_task(send_late(compares, success, *more)))
+            raise Unavailable("the worker stands still", maybe_applied=True)
+        return await txn(compares, success, *more)
+
+    hand.store.txn = sometimes  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_no_pod_is_bound_after_its_plugins_were_undone(world: World, seed: int) -> None:
+    rng = random.Random(seed)
+    for number in range(NODES):
+        await world.put_node(f"n{number}", cpu=str(ROOM))
+    names = [f"p{number}" for number in range(PODS)]
+    for name in names:
+        await world.put_pod(name)
+    plugin = Fickle(rng)
+    hands = [await world.hand(profiles=profiles_with(plugin)) for _ in range(3)]
+    late: list[asyncio.Task[None]] = []
+    for hand in hands:
+        stands_still(hand, rng, late)
+    worst: list[str] = []
+    judge = asyncio.create_task(judged(world.store, worst))
+    bound: set[str] = set()
+    await asyncio.gather(*(one_life(hands, name, rng, bound) for name in names))
+    await asyncio.gather(*late)
+    await world.seen()
+    await asyncio.sleep(0.01)
+    judge.cancel()
+
+    assert not worst
+    by = {name: (await world.pod(name))["metadata"]["annotations"].get("wharfinger.dev/attempt", "") for name in names}
+    where = {name: await world.node_of(name) for name in names}
+    undone = [name for name in names if where[name] and f"uid-{name}/{by[name].rpartition('@')[2]}" in plugin.undone]
+    assert not undone
+    assert late

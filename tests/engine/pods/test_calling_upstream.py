@@ -77,6 +77,7 @@ async def test_the_promise_is_not_sent_before_the_plugin_agrees(site: UpstreamWo
     assert [one.node_name for one in licences.pods] == [""]
     ended = await hand.bind("web", placed, calls=first_answers(outcome).with_one(answer))
     assert isinstance(ended, Bound)
+    assert (ended.node, ended.notes) == ("n1", ())
     assert (site.there("web"), sent(site.clients[-1])) == ("n1", ["web"])
     assert licences.diary == ["reserve", "pre_bind", "post_bind n1"]
 

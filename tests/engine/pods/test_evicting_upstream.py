@@ -143,6 +143,18 @@ async def test_a_nomination_to_another_node_is_not_cleared(site: UpstreamWorld) 
     assert terminating(site)
 
 
+async def test_a_nomination_that_the_api_was_not_told_is_cleared(site: UpstreamWorld) -> None:
+    """Its record is in etcd, and the status was not written: the API answers with the state that the copy has."""
+    put(site, "middle", priority=5)
+    hand, request = await nominated(site)
+    await site.change_pod("middle", lambda pod: pod.setdefault("status", {}).update(nominatedNodeName="node-1"))
+    await hand.seen()
+    evicted = await hand.activities.evict(request)
+    assert isinstance(evicted, Evicted)
+    assert (await copied_nomination_of(site, "middle"), evicted.notes) == ("", ())
+    assert terminating(site)
+
+
 async def test_a_nomination_that_the_api_keeps_is_cleared_in_the_copy(site: UpstreamWorld) -> None:
     """A webhook refuses the patch: the more important pod is not kept from its room by that."""
     hand, request = await with_lower_nomination(site)

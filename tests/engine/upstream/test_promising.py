@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from wharfinger.manifests.copies import copy_of
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import MayBind
 from wharfinger.registry import keys
+from wharfinger.registry.store import TxnResult
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 
@@ -43,6 +45,27 @@ async def test_a_promise_is_sent_with_uid_revision_and_attempt(between: Between)
     assert pod is not None
     assert pod["metadata"]["annotations"]["wharfinger.dev/attempt"] == ATTEMPT
     assert bound_in_api(between) == "n1"
+
+
+async def test_a_bind_is_not_sent_where_looking_at_its_promise_took_long(between: Between) -> None:
+    """The promise is older than `active`, so it is read once more; meanwhile another scheduler may take the Lease."""
+    await between.promised()
+    promise = await between.promise()
+    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    txn, reads = between.store.txn, iter(range(1))
+
+    async def slowly(*parts: Any) -> TxnResult:
+        answer = await txn(*parts)
+        if next(reads, None) is not None:
+            between.seconds += 5.0
+            await between.store.delete(keys.ACTIVE)
+        return answer
+
+    between.store.txn = slowly  # type: ignore[method-assign]
+    with pytest.raises(UpstreamUnavailable, match="does not hold the Lease"):
+        await between.promises.keep(POD, "pod-default-a@", promise)
+    assert next(reads, None) is None
+    assert posts(between) == 0
 
 
 async def test_a_bind_of_before_a_restore_of_the_api_is_not_sent(between: Between) -> None:

@@ -109,8 +109,8 @@ def _importer_ttl(election: ElectionSettings) -> float:
     left = election.lease_duration - election.retry_period - 4.0
     if election.lease_duration < _SHORTEST or left < 3.0:
         raise UsageError(
-            f"leaseDuration {election.lease_duration:g} s is too short: it must be more than retryPeriod "
-            f"({election.retry_period:g} s) and 7 s, and at least {_SHORTEST:g} s"
+            f"leaseDuration {election.lease_duration:g} s is too short: it must be at least {_SHORTEST:g} s, and "
+            f"at least 7 s more than retryPeriod ({election.retry_period:g} s)"
         )
     return min(usual, left)
 

@@ -64,7 +64,7 @@ class Bindings:
         self._filling = Filling(core, self._seating)
         self._sending = Sending(core, self._seating, self._filling)
         self._keeping = Keeping(core)
-        self._answering = Answering(core, self._filling)
+        self._answering = Answering(core, self._filling, self._seating)
 
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up; or hold its room while plugins are to be called.
@@ -85,6 +85,7 @@ class Bindings:
             for seated in work.left:
                 seated.alone = alone
             held = calls is not None or (alone and any(seated.held for seated in work.left))
+            await self._answering.look(work)
             self._answering.apply(work)
             await self._rounds(work)
             await self._keeping.keep(work)

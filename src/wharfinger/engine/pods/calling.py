@@ -67,24 +67,32 @@ class PluginCalls:
     async def call(self, request: CallInput, *, attempt: int, beat: Callable[[], None]) -> PluginAnswer:
         """Call the plugin of this step. `attempt`: of the activity; `beat`: gives a sign of life.
 
-        Raises `StoreError`, and `ApplicationError` of the type `PluginFailed`.
+        Raises `StoreError`, `UpstreamError` and `ApplicationError` of the type `PluginFailed`.
         """
-        step = request.step
         if self._running >= AT_ONCE:
             return _answer(request, "wait", BUSY)
+        self._running += 1
+        try:
+            return await self._called(request, attempt, beat)
+        finally:
+            self._running -= 1
+
+    async def _called(self, request: CallInput, attempt: int, beat: Callable[[], None]) -> PluginAnswer:
+        """Look, then call."""
+        step = request.step
         found = await self._look(request, again=attempt > 1)
         if found.bound_to == request.calls.node and step.point == "Bind":
             return _answer(request, "success")
         if found.lost or found.pod is None:
             return _answer(request, "lost", found.lost)
+        if found.promise is not None and self._upstream is not None and step.point == "Bind":
+            reference = _reference(request)
+            if not await self._upstream.promises.may_be_sent(reference.key, found.promise):
+                return _answer(request, "lost", "the promise is another one by now")
         profile = self._profiles.get(found.pod.scheduler_name)
         if profile is None or not profile.called.is_one(step.plugin, "bind" if step.point == "Bind" else "preBind"):
             raise _failure(request, "this worker's configuration has no such asynchronous plugin")
-        self._running += 1
-        try:
-            return await self._call(request, found, profile, attempt, beat)
-        finally:
-            self._running -= 1
+        return await self._call(request, found, profile, attempt, beat)
 
     async def _look(self, request: CallInput, *, again: bool) -> HeldPod:
         """The pod as etcd has it. `again`: an earlier call may have bound it in the Kubernetes API, unseen by etcd."""

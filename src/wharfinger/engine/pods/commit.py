@@ -6,6 +6,7 @@
                · rules across nodes (`across_nodes`) · the tenant that the pod's label names
                · the volumes that it takes (`volumes`)
                · where a Kubernetes API is the store: that this installation may bind (`active`)
+               · where the attempt holds the pod's room by a record: that record
     puts       the pod on its node · the binding version · the versions of rules across nodes
                · which attempt did it, where pods do not carry that (rk8s)
                · the promise of this bind, where a Kubernetes API is the store
@@ -50,12 +51,13 @@ _KINDS = {
     keys.BOUND: "bound",
     keys.TERMS: "terms",
     keys.ACTIVE: "active",
+    keys.HOLDS: "hold",
     keys.VOLUMES: "volume",
     keys.PERSISTENT_VOLUMES: "volume",
     keys.PERSISTENT_VOLUME_CLAIMS: "volume",
 }
 """What moved, for the metric, by the prefix of its key; the rest is the tenant."""
-OWN = frozenset({"pod", "node", "binding", "volume"})
+OWN = frozenset({"pod", "node", "binding", "volume", "hold"})
 """What moved concerns one commit alone (or those of its node); the rest concerns all commits of a transaction."""
 
 
@@ -200,6 +202,7 @@ def prepare(
     steps: Sequence[PluginStep] = (),
     call_patience: float = 0.0,
     held: bool = False,
+    hold: int = 0,
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
@@ -218,6 +221,7 @@ def prepare(
         steps: Calls of asynchronous plugins that are due first.
         call_patience: Seconds within which these have to agree.
         held: Whether a room may be held for the pod, which this bind ends.
+        hold: Mod revision of the record by which the attempt holds it; 0 = it holds none.
 
     Raises:
         UpstreamUnavailable: This installation may not bind there.
@@ -232,6 +236,8 @@ def prepare(
         *tenancy,
         *volumes.compares(taken, cache),
     ]
+    if hold:  # a bind that was on its way while the room was given back must not happen afterwards
+        conditions.append(Compare(keys.hold(*pod.key), "mod", hold))
     if side is not None:
         if not side.active:
             raise UpstreamUnavailable(NOT_HELD)

@@ -133,7 +133,7 @@ class Decider:
         """Count the pod on its node from now on."""
         cache, pod, node = self._core.pool.cache, chosen.pod, chosen.node
         before = cache.node_info(node)
-        cache.assume(pod, node, held=chosen.wait.seconds if chosen.wait is not None else 0.0)
+        cache.assume(pod, node, held=chosen.wait.seconds if chosen.wait is not None else 0.0, decided=True)
         self._core.verification.decided(pod, node, before)
         return chosen
 
@@ -259,6 +259,7 @@ class Decider:
         cache = self._core.pool.cache
         assumed, approximate = overlay.assumed(cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
+        begun, ended = overlay.changes(cache.overlay_changes)
         self._number += 1
         return Computation(
             revision=snapshot.revision,
@@ -271,6 +272,8 @@ class Decider:
             own_nodes=overlay.own_nodes(self._preferred_nodes) if preferring else None,
             approximate=approximate or too_many,
             overlay=cache.overlay_digest(overlay.but) if approximate else "",
+            begun=begun,
+            ended=ended,
             nodes=len(snapshot),
             feasible=feasible,
             worker=self._identity,

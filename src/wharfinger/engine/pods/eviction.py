@@ -174,6 +174,9 @@ class Evictions:
                 saga.notes.append(f"{victim.pod} had finished already")
                 return
             if self._upstream is not None and not pod.deletion_timestamp:
+                if await self._has_lost_its_bind(saga, self._upstream, pod, kv):
+                    saga.notes.append(f"{victim.pod} was not bound yet: its bind was given up")
+                    return
                 done = await self._evict_upstream(saga, self._upstream, pod, kv)
                 if done and victim.pod not in saga.evicted:
                     saga.evicted.append(victim.pod)
@@ -188,6 +191,25 @@ class Evictions:
                 saga.evicted.append(victim.pod)
             if done and kv is None:
                 return
+
+    async def _has_lost_its_bind(self, saga: Saga, upstream: UpstreamWriters, pod: Pod, kv: KeyValue) -> bool:
+        """Give up the bind of a victim that waits for its volumes or plugins; whether it is not bound now.
+
+        Such a pod runs nowhere, so it is not deleted: it waits again, as in kube-scheduler. Raises `Superseded`,
+        `StoreError` and `UpstreamError`.
+        """
+        promise = self._cache.upstream.promises.get(pod.key) if self._cache.upstream is not None else None
+        if promise is None or promise.ready:
+            return False
+        still, _ = await self._step(saga, kv, Get(kv.key))
+        if not still:
+            return False
+        copy = (await upstream.promises.give_up(pod.key, f"pod {saga.preemptor.pod.key} preempts it")).copy
+        found = decoded(copy, pod.identity, self._format) if copy is not None else None
+        if copy is None or found is None or found.bound:
+            return False
+        saga.revision = max(saga.revision, copy.mod_revision)
+        return True
 
     async def _evict_upstream(self, saga: Saga, upstream: UpstreamWriters, pod: Pod, kv: KeyValue) -> bool:
         """Evict a victim from the Kubernetes API, after a look at whether it still is to go; whether it was done.
@@ -305,7 +327,8 @@ class Evictions:
         """Clear a nomination in the Kubernetes API, whose answer clears it in the copy; the copy afterwards.
 
         Where it is not answered, the activity is tried again before anything is evicted. Where it is refused for good,
-        the copy alone is cleared, so that at least here the room is for the more important pod.
+        and where only the copy has the nomination, the copy alone is cleared: at least here the room is for the more
+        important pod.
         """
         still, current = await self._step(saga, kv, Get(kv.key))
         if not still:
@@ -315,9 +338,13 @@ class Evictions:
             return await self._after(saga, kv, done=True)
         if refused:
             saga.notes.append(f"the nomination of {other.key} was not cleared in the API: {refused}")
-            _, current = await self._step(saga, kv, Put(kv.key, cleared))
-            return current
-        return None
+        else:
+            current = (await self._store.get(kv.key)).kv
+            if current is None or current.mod_revision != kv.mod_revision:
+                return current
+        # The API keeps it, or has never been told of it, so that its answer is no newer state.
+        _, current = await self._step(saga, kv, Put(kv.key, cleared))
+        return current
 
     def _without_nomination(self, kv: KeyValue, pod: Pod, node: str) -> bytes | None:
         """The pod, or its record where pods do not carry it, without its nomination to that node; None without one."""

@@ -39,6 +39,8 @@ class HeldPod:
     """Why the room is not held any more for this attempt; empty while it is."""
     promise: Promise | None = None
     """What holds the room, where a Kubernetes API is the store."""
+    record: int = 0
+    """Mod revision of the record that holds it, where etcd itself is; 0 = it is not held."""
 
 
 class HeldPods:
@@ -79,7 +81,7 @@ class HeldPods:
         found = _record(held)
         if found is None or (found.attempt, found.node, found.create_revision) != (attempt, node, pod.create_revision):
             return HeldPod(unbound, lost=NOT_HELD_ANY_MORE.format(node=node))
-        return HeldPod(unbound)
+        return HeldPod(unbound, record=held.mod_revision if held is not None else 0)
 
     def may_be_held(self, placed: Placed, key: PodKey, attempt: str, node: str) -> bool:
         """Whether the room may be held still, as far as the watch has shown; cheap."""
@@ -88,7 +90,8 @@ class HeldPods:
             return False
         side = self._cache.upstream
         if side is None:
-            return pod.pending
+            place = self._cache.held_places.get(key)
+            return place is not None and place.is_for(pod) and (place.attempt, place.node) == (attempt, node)
         promise = side.promises.get(key)
         return promise is not None and not promise.withdrawn and (promise.attempt, promise.node) == (attempt, node)
 

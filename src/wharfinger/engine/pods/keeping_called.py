@@ -3,6 +3,7 @@
 ::
 
     no answer yet       calls are due ─────────────────────────────► held
+    the node is gone    given up, and Unreserve ───────────────────► contended
     all agree           the promise is ready, and is sent ─────────► as any other
     Bind: success       look at the API ── on the node ────────────► kept
                                         └─ pending ────────────────► given up: the plugin failed
@@ -17,6 +18,7 @@ from wharfinger.contracts.plugin_calls import NO_CALLS, PluginAnswer
 from wharfinger.engine.pods import points
 from wharfinger.engine.pods.answering import NOT_BOUND, unkept
 from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.filling import BINDER
 from wharfinger.engine.pods.held_pods import HeldPod, HeldPods
 from wharfinger.engine.pods.seats import Work, reference
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise, Promises
@@ -33,6 +35,7 @@ class CalledPromises:
 
     def __init__(self, core: Core) -> None:
         self._profiles = core.pool.profiles
+        self._cache = core.pool.cache
         self._held = HeldPods(core)
         self._tally = core.tally
         self._clock = core.process.clock
@@ -71,6 +74,10 @@ class CalledPromises:
         profile = self._profiles.get(pod.scheduler_name)
         if profile is None:
             return await promises.keep(key, f"{work.request.workflow_id}@")
+        gone = self._why_no_node(work, number, promise)
+        if gone:
+            answer = PluginAnswer(point="Bind", plugin=BINDER, code="lost", message=gone)
+            return await self._give_up(work, promises, number, pod, answer)
         state = self._state(work, number)
         try:
             agreed = points.steps_due(profile, state, pod, node, calls)
@@ -91,6 +98,16 @@ class CalledPromises:
             self._unreserve(work, number, pod, node)
         return kept
 
+    def _why_no_node(self, work: Work, number: int, promise: Promise) -> str:
+        """Why there is no such node any more; empty while there is. Calls take long, and the API does not ask."""
+        if self._cache.progress.revision < promise.mod_revision:
+            return ""
+        node = self._cache.nodes.get(promise.node)
+        if node is None:
+            return "the node is gone"
+        decided = work.request.computations[work.request.seats[number].stretch].revision
+        return "the node was created anew since the decision" if node.create_revision > decided else ""
+
     async def _give_up(
         self, work: Work, promises: Promises, number: int, pod: Pod, answer: PluginAnswer
     ) -> KeptPromise | None:
@@ -98,9 +115,14 @@ class CalledPromises:
         node = (work.calls or NO_CALLS).node or work.outcomes.node_of(number)
         await promises.give_up(pod.key, f"{answer.point} of plugin {answer.plugin}: {answer.message}")
         found = await self._read(work, number, node)
-        self._unreserve(work, number, pod, node)
         if found.pod is None or found.bound_to or found.promise is not None:
-            return await promises.keep(pod.key, f"{work.request.workflow_id}@")
+            kept = await promises.keep(pod.key, f"{work.request.workflow_id}@")
+            if kept.kind is KeptKind.KEPT:  # a call whose answer was lost had bound it
+                self._tell_bound(work, number, pod, node)
+            else:
+                self._unreserve(work, number, pod, node)
+            return kept
+        self._unreserve(work, number, pod, node)
         unkept(work, number, answer)
         return None
 

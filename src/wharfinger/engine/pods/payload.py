@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
+from wharfinger.cache.overlay_changes import OverlayChanges
 from wharfinger.cache.overlay_digest import digest_of
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes, PluginRefusal, ScoredNode
@@ -26,6 +27,8 @@ LIMIT = 4096
 """Bytes of a lone decision."""
 OVERLAY_LIMIT = 32
 """Assumed pods, and nominated ones, that are named; beyond that the overlay is called approximate, and has a digest."""
+CHANGES = 1000
+"""Bytes of what a lone decision tells of assumptions that began and ended otherwise."""
 MEMBERS_LIMIT = 16
 """Workers that are named as those who share the nodes; with more, a decision can be made again approximately only."""
 RANKED_LIMIT = 5
@@ -122,6 +125,11 @@ class Overlay:
             return (), True
         named = tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first)
         return (named, False) if self._takes(named) else ((), True)
+
+    def changes(self, changes: OverlayChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What became of assumptions, as far as there is room: the rest is told with the next decision."""
+        room = self._room if self._room is not None else Room(CHANGES)
+        return changes.take(lambda told: room.take(size(told) + 3))
 
     def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
         """The nodes that went before slightly better ones; without the other workers where they are too many."""

@@ -91,7 +91,7 @@ class Seating:
             return seated
         self._cache.settle(identity(seat), revision)
         if found.reason == "bound" and found.bound_by.rpartition("@")[0] == work.request.workflow_id:
-            work.outcomes.bound(number, revision, found.node or "", ("committed by an earlier try",))
+            work.outcomes.bound(number, revision, found.node or "", self._committed_by(work))
             self._tell_bound(work, seat)
         elif found.reason == "bound" and _is_bound_by_plugin(work) and work.calls and found.node == work.calls.node:
             work.outcomes.bound(number, revision, found.node, (f"bound by plugin {work.calls.bound_by}",))
@@ -100,6 +100,12 @@ class Seating:
             self._tell_gone(work, seat, known)
             work.outcomes.gone(number, found)
         return None
+
+    def _committed_by(self, work: Work) -> tuple[str, ...]:
+        """A note of what bound a pod for this attempt before this bind; empty where it only held the room."""
+        if _is_bound_by_plugin(work) and work.calls is not None:
+            return (f"bound by plugin {work.calls.bound_by}",)
+        return () if work.calls is not None and self._cache.upstream is not None else ("committed by an earlier try",)
 
     def _with_pod(self, work: Work, number: int, found: StoredPod) -> Seated | None:
         """None where this worker has no profile for the pod."""
@@ -247,6 +253,7 @@ class Seating:
             steps=seated.steps,
             call_patience=seated.profile.called.longest + CALL_SLACK if seated.steps else 0.0,
             held=seated.held,
+            hold=seated.hold,
         )
 
     # --- the end ------------------------------------------------------------------------------
@@ -254,6 +261,13 @@ class Seating:
     def give_up(self, seated: Seated) -> None:
         """No transaction of it is out, and its seat is free again."""
         self._cache.forget(seated.identity)
+        if seated.hold:  # a late try of this bind may happen until the record is gone (`answering`)
+            seated.given_up = True
+        else:
+            self.undo(seated)
+
+    def undo(self, seated: Seated) -> None:
+        """Unreserve."""
         seated.profile.unreserve(seated.state, seated.found.pod, seated.seat.node)
 
     def _tell_gone(self, work: Work, seat: Seat, known: Seated | None) -> None:

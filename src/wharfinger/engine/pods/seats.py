@@ -54,6 +54,10 @@ class Seated:
     """Calls of asynchronous plugins that are due before the pod is bound, as of its last verification."""
     held: bool = False
     """Whether a room may be held for the pod, by an earlier transaction of this chain."""
+    hold: int = 0
+    """Mod revision of the record by which this attempt holds it, where etcd itself is the store; 0 = it holds none."""
+    given_up: bool = False
+    """Whether it is not bound, and Unreserve follows once that record is gone."""
     promised: bool = False
     """Whether a Kubernetes API is the store: then the transaction has a promise, too."""
     alone: bool = False
@@ -101,6 +105,8 @@ class Seated:
             writes += taken
         if self.seat.recorded:
             writes.append(keys.attempt(pod.namespace, pod.name))
+        if self.held:
+            writes.append(keys.hold(pod.namespace, pod.name))
         return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)
 
     def note(self, text: str) -> None:
@@ -146,6 +152,8 @@ class Work:
     """The first failure: no further transaction is sent."""
     lone: bool = False
     """Whether it is a lone pod: only for such ones asynchronous plugins are called."""
+    held: list[Seated] = field(default_factory=list)
+    """Seats whose room this attempt holds by a record."""
     calls: CallsMade | None = None
     """What asynchronous plugins have answered for the lone pod; None = none was called yet."""
 

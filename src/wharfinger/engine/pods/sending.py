@@ -25,6 +25,7 @@ from wharfinger.registry.store import TxnResult
 PATIENCE = 4.0
 """Seconds after which no seat is sent any more: it is placed anew, knowing more. Where a cluster is nearly full that
 may be most of a cohort, each with its runners-up, and the activity has 8 s."""
+LOST = "the attempt does not hold the pod's room any more"
 TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
 
 
@@ -178,6 +179,8 @@ class Sending:
                 continue
             if moved.node_gone:
                 self._filling.give_up_node(work, lane, seated, "the node is gone")
+            elif "hold" in moved.what:
+                self._filling.give_up_node(work, lane, seated, LOST)
             elif own and not lane.in_order and not seated.alone:
                 seated.alone = True
                 lane.later.append(seated)

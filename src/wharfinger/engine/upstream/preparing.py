@@ -26,11 +26,13 @@ from wharfinger.manifests.volume_edit import BOUND_BY
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put, Store
+from wharfinger.registry.store import Compare, Get, Put, Store
 from wharfinger.upstream import client
 from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
 
 NOT_FOUND, CONFLICT = 404, 409
+TRIES = 10
+"""Transactions that mark a promise; the caller looks at it again afterwards."""
 
 Object = Mapping[str, Any]
 
@@ -156,14 +158,18 @@ class VolumePreparation:
         """Write how far it is, unless the promise is another one by now; whether it was written."""
         key = keys.promise(*pod)
         kv = (await self._store.get(key)).kv
-        found = promise_in(kv)
-        if kv is None or found is None or found.withdrawn or found.attempt != promise.attempt:
-            return False
-        value = replace(found, asked=found.asked or marked.asked, ready=marked.ready, calls=marked.calls)
-        answer = await self._store.txn(
-            [Compare(key, "mod", kv.mod_revision)], [Put(key, upstream_records.stored(value))]
-        )
-        return answer.succeeded
+        for _ in range(TRIES):  # an edit of the pod may have it promised again at that moment
+            found = promise_in(kv)
+            if kv is None or found is None or found.withdrawn or found.attempt != promise.attempt:
+                return False
+            value = replace(found, asked=found.asked or marked.asked, ready=marked.ready, calls=marked.calls)
+            answer = await self._store.txn(
+                [Compare(key, "mod", kv.mod_revision)], [Put(key, upstream_records.stored(value))], [Get(key)]
+            )
+            if answer.succeeded:
+                return True
+            kv = answer.reads[0]
+        return False
 
 
 def _is_bound(claim: Object) -> bool:

@@ -216,6 +216,22 @@ class Promises:
         """The pod's promise as etcd has it; None when there is none. Raises `StoreError`."""
         return (await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))).promise
 
+    async def may_be_sent(self, pod: PodKey, promise: Promise) -> bool:
+        """Whether the promise may be sent now: it stands. Raises as `RightToBind.confirm` where nothing may be bound.
+
+        After the API was restored all promises are dropped, and then `active` is put anew. So a promise that is older
+        than `active` is looked at once more: a bind of before the restore must not be sent after it.
+        """
+        seen = promise.mod_revision
+        while seen < (active := await self._right.confirm()):  # once more after the read, which takes its time
+            there = await self.promise_of(pod)
+            if there is None or there.withdrawn:
+                return False
+            if (there.revision, there.node, there.attempt) != (promise.revision, promise.node, promise.attempt):
+                return False
+            seen = active
+        return True
+
     async def rehearse(self, pod: PodKey, attempt: str) -> Rehearsal:
         """Whether the API would carry the promise out, by a dry run. `attempt`: who asks, `<workflow id>` at least.
 
@@ -261,7 +277,7 @@ class Promises:
         if known.promise is None or known.promise.mod_revision != promise.mod_revision:
             return "", known
         async with self._several:
-            if not await self._stands(pod, promise):
+            if not await self.may_be_sent(pod, promise):
                 return "", await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
             failed = await self._binders.bind(binder, pod, promise)
         known = await self._look(pod, promise)
@@ -295,24 +311,11 @@ class Promises:
             attempt=promise.attempt,
         )
         async with self._several:  # its turn may come long after it was asked for
-            if not await self._stands(pod, promise):
+            if not await self.may_be_sent(pod, promise):
                 return ApiAnswer(CONFLICT, reason=NOT_SENT, message="the promise is another one by now")
             return await self._upstream.create(
                 client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
             )
-
-    async def _stands(self, pod: PodKey, promise: Promise) -> bool:
-        """Whether it may be sent now. Raises as `RightToBind.confirm`.
-
-        After the API was restored all promises are dropped, and then `active` is put anew. So a promise that is older
-        than `active` is looked at once more: a bind of before the restore must not be sent after it.
-        """
-        if promise.mod_revision >= await self._right.confirm():
-            return True
-        there = await self.promise_of(pod)
-        if there is None or there.withdrawn:
-            return False
-        return (there.revision, there.node, there.attempt) == (promise.revision, promise.node, promise.attempt)
 
     async def _look(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Read the pod and adopt what it is; a pod that is gone, or another one, ends the promise."""
