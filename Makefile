@@ -5,6 +5,7 @@
 #   make test    all tests, with real servers; prints the slowest
 #   make test-servers   only the tests that `make check` leaves out
 #   make docs    the pages of docs/, with reference pages made from the code, in build/site
+#   make browser  Chromium, for tests of the web page in a browser; `make pictures` takes its pictures for the documents
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions, attempts and pods a second, also beside kube-scheduler, and what a rollout costs; see
 #                docs/benchmarks.md
@@ -22,7 +23,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests test test-servers soak lint docs types bench clean
+.PHONY: browser pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -112,5 +113,22 @@ kubernetes-merge-keys:
 	@cd tools/kubernetes-merge-keys && GOFLAGS=-mod=readonly GOWORK=off go run . > keys.new || { rm -f keys.new; exit 1; }
 	@mv tools/kubernetes-merge-keys/keys.new src/wharfinger/applying/merge_keys.json
 
+# Chromium by the system's packages, and what drives it. Tests in a browser are skipped, in one line, where it is not there.
+browser: linked
+	@$(PIP) install 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
+	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+
+# A cluster of 5,000 nodes and 50,000 pods in memory, and the page before it: some minutes.
+pictures: linked
+	@$(BIN)/python -m tests.page.pictures docs/pictures
+
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Recorded decisions are the same when they are made again: of an archive that is checked in, with FULL=1 of the demo.
+replay-check: linked
+	@$(BIN)/wharfinger replay --archive tests/replaying/demo.archive --fail-on 'same < 100%'
+	@if [ -n "$(FULL)" ]; then $(BIN)/python benchmarks/replay.py; fi
+
+replay-archive: setup
+	@$(BIN)/python benchmarks/replay.py --pods 1200 --archive tests/replaying/demo.archive

@@ -70,7 +70,7 @@ class DevTree:
         self.lease_ttl = lease_ttl
         self._usual_ports = usual_ports
         # Instances get no other variable of ours; with this one they do not read the machine's certificates, either.
-        passed = {"WHARFINGER_ALLOW_ENV": "SSL_CERT_FILE"}
+        passed = {"WHARFINGER_ALLOW_ENV": "SSL_CERT_FILE", "WHARFINGER_PAGE": "false"}
         self._env = {**passed, **os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
         self._own_interpreter = own_interpreter or not may_fork(self._env)
         self.process: subprocess.Popen[bytes] | None = None

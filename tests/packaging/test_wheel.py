@@ -80,6 +80,9 @@ def test_pinned_modules_and_the_example_cluster_are_in_the_wheel(wheel: Path) ->
         "tools/temporal/go.sum",
     ):
         assert f"wharfinger/{path}" in shipped
+    page = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/wharfinger/page/assets").rglob("*.*")}
+    assert len(page) > 20
+    assert page <= shipped, "the page's files for browsers"
     assert {"wharfinger/examples/openb/nodes.csv", "wharfinger/examples/openb/pods.csv.gz"} <= shipped
 
 

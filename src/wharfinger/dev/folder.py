@@ -10,6 +10,7 @@
              etcd/            etcd's data
              temporal.db      Temporal's data
              kubernetes/      the API server's users, keys and kubeconfig, where one runs
+             page.link        the one-time link of the web page that is good now
              agent/           the agent's: instances' locks, configurations and logs
              logs/<name>.log  what the processes say (and <name>.log.1, the part before)
 """
@@ -50,6 +51,11 @@ class DataFolder:
     def agent(self) -> Path:
         """The agent's data."""
         return self.root / "agent"
+
+    @property
+    def page_link(self) -> Path:
+        """The one-time link of the page that is good now, for this user only."""
+        return self.root / "page.link"
 
     def log(self, name: str) -> Path:
         """Where a process's output goes."""

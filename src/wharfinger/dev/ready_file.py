@@ -4,7 +4,8 @@
 "pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`; with a hub
 also `"members": {name: url}`, and the pids `hub`, `member` (all agents of members), `member-1` and `worker-member-1`
 (the etcd and the worker of a member); with an API server also
-`"kubernetes": {"server": url, "kubeconfig": path}`, and the pid `kube-apiserver`.
+`"kubernetes": {"server": url, "kubeconfig": path}`, and the pid `kube-apiserver`; with the web page also its base URL
+`page`, and the pid `page`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class ReadyTree:
     kubernetes: Mapping[str, str] = field(default_factory=dict)
     """URL `server` and path `kubeconfig` of the API server; empty = there is none."""
     kubernetes_pid: int = 0
+    page: str = ""
+    """Base URL of the web page; empty = there is none."""
+    page_pid: int = 0
 
     def to_mapping(self) -> dict[str, Any]:
         """As in the file."""
@@ -60,6 +64,9 @@ class ReadyTree:
         if self.kubernetes:
             told["pids"]["kube-apiserver"] = self.kubernetes_pid
             told["kubernetes"] = dict(self.kubernetes)
+        if self.page:
+            told["pids"]["page"] = self.page_pid
+            told["page"] = self.page
         return told
 
     def write(self, path: Path) -> None:

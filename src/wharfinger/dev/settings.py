@@ -16,6 +16,7 @@ ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
 UI_PORT = 8233
 HEALTH_PORT = 10259
+PAGE_PORT = 10280
 """Where the servers and the first worker listen, where nothing else does."""
 
 
@@ -59,6 +60,10 @@ class DevSettings:
     """Whether an API server has the cluster's pods and nodes, and etcd copies of them."""
     kubernetes_port: int | None = None
     """Of the API server; as `etcd_port`."""
+    page: bool = False
+    """Whether the web page is served, on loopback."""
+    page_port: int | None = None
+    """Of the page; as `etcd_port`."""
     temporal_address: str = ""
     """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 

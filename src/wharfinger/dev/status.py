@@ -61,6 +61,7 @@ class StatusLines:
 
 def _rows(tree: DevTree) -> list[tuple[str, int, str, bool]]:
     addresses = {"etcd": tree.etcd.url, "temporal": f"{tree.temporal.address}, UI {tree.temporal.ui}"}
+    addresses["page"] = tree.page_url
     if tree.kubernetes is not None:
         addresses[NAME] = f"{tree.kubernetes.server.url}, kubeconfig {tree.kubernetes.kubeconfig}"
     servers = [

@@ -28,14 +28,14 @@ from wharfinger.dev.instances import InstanceFollower
 from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.ready_file import ReadyTree
-from wharfinger.dev.settings import ETCD_PORT, HEALTH_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
+from wharfinger.dev.settings import ETCD_PORT, HEALTH_PORT, PAGE_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
-OWN = ("etcd", "temporal", "agent", kubernetes_part.NAME)
+OWN = ("etcd", "temporal", "agent", "page", kubernetes_part.NAME)
 """Processes that place nothing on members."""
 HOST = "dev"
 """The agent's name among the hosts."""
@@ -61,6 +61,8 @@ class DevTree:
     watchers: list[Callable[[ReadyTree], None]] = field(default_factory=list)
     agent_port: int = 0
     """Of the agent's health endpoints."""
+    page_port: int = 0
+    """Of the web page; 0 = there is none."""
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
@@ -95,7 +97,21 @@ class DevTree:
             members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
             kubernetes=self._kubernetes(),
             kubernetes_pid=pids.get(kubernetes_part.NAME, 0),
+            page=self.page_url,
+            page_pid=pids.get("page", 0),
         )
+
+    @property
+    def page_url(self) -> str:
+        """Base URL of the web page; empty where there is none."""
+        return f"http://127.0.0.1:{self.page_port}" if self.page_port else ""
+
+    def page_link(self) -> str:
+        """The one-time link that lets a browser in; empty while there is none."""
+        try:
+            return self.folder.page_link.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
 
     def _kubernetes(self) -> dict[str, str]:
         if self.kubernetes is None:
@@ -156,6 +172,9 @@ class DevTree:
         self.folder.remember_ports({"agent": self.agent_port})
         if self.placing is not None:
             await self._start_placing(self.placing, deadline)
+        if self.settings.page:
+            await self.supervisor.start(self._page_spec(), within=deadline - time.monotonic(), tries=TRIES)
+            self.folder.remember_ports({"page": self.page_port})
         await self._all_up(deadline)
         self.started = True
         self.changed()
@@ -194,7 +213,7 @@ class DevTree:
         if self.kubernetes is not None:
             await self.kubernetes.stop()
         last = ["temporal", kubernetes_part.NAME, *members]
-        for names in (["agent", "hub", "member", *workers], last, ["etcd"]):
+        for names in (["agent", "hub", "member", "page", *workers], last, ["etcd"]):
             await self.supervisor.stop([servers[name] for name in names if name in servers])
             name = names[0]
             if name == "agent" and self._following is not None:
@@ -272,6 +291,27 @@ class DevTree:
             )
 
         return ChildSpec("agent", command, clean_environment(), self.folder.log("agent"), is_up, STOP_INSTANCES + 3.0)
+
+    def _page_spec(self) -> ChildSpec:
+        """The web page: on loopback, whatever the others listen on."""
+
+        async def is_up() -> bool:
+            return await asyncio.to_thread(asking.answer, f"{self.page_url}/readyz", within=2.0) is not None
+
+        def command() -> list[str]:
+            named = self.settings.page_port
+            usual = (self.page_port, self.folder.ports().get("page", 0), PAGE_PORT)
+            self.page_port = ports.required(named, "--page-port") if named is not None else ports.preferred(usual)
+            return python_command(
+                "ui",
+                f"--port={self.page_port}",
+                *self.connection(),
+                f"--link-file={self.folder.page_link}",
+                f"--temporal-ui={self.temporal.ui}",
+                f"--end-with={os.getpid()}",
+            )
+
+        return ChildSpec("page", command, clean_environment(), self.folder.log("page"), is_up, 2.0)
 
     def connection(self) -> list[str]:
         """The options by which processes find this tree's servers."""

@@ -139,6 +139,16 @@ def dev(
         int | None,
         typer.Option(min=1, max=65535, metavar="PORT", help="Port of the API server.", show_default="6443 if free"),
     ] = None,
+    page: Annotated[
+        bool,
+        typer.Option(
+            "--page/--no-page", envvar=variable("page"), show_envvar=False, help="Serve the web page too, on loopback."
+        ),
+    ] = True,
+    page_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of the web page.", show_default="10280 if free"),
+    ] = None,
 ) -> None:
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
@@ -197,6 +207,8 @@ def dev(
         members=members,
         kubernetes=with_api,
         kubernetes_port=kubernetes_port,
+        page=page,
+        page_port=page_port,
     )
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
@@ -278,4 +290,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     if settings.members:
         placement = shlex.quote(os.path.relpath(binaries.examples() / "placement-live"))
         lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]
-    return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]
+    link = tree.page_link()
+    page = [f"The web page, for one browser: {link}", f"  (the next one: {tree.folder.page_link})"] if link else []
+    ends = [f"Every attempt, live: {tree.temporal.ui}", *page, "Ctrl-C stops everything."]
+    return ["In another terminal:", *lines, *ends]

@@ -1,0 +1,121 @@
+// Small charts in SVG: drawn at the size that they have, and said in words for those who do not see them.
+
+import { h, s, replace } from "./dom.js";
+
+const HEIGHT = 64;
+
+// `series`: [{name, values, tone, format, area}], the oldest value first; null where nothing is known.
+export class TimeChart {
+  constructor({ label, slotSeconds = 5, height = HEIGHT }) {
+    this.label = label;
+    this.slot = slotSeconds;
+    this.height = height;
+    this.series = [];
+    this.svg = s("svg", { class: "chart", height, role: "img", "aria-label": label, preserveAspectRatio: "none" });
+    this.tip = h("div", { class: "tip", hidden: true });
+    this.node = h("div", { class: "chart-box" }, this.svg, this.tip);
+    this.svg.addEventListener("pointermove", (event) => this.hover(event));
+    this.svg.addEventListener("pointerleave", () => { this.tip.hidden = true; this.line?.setAttribute("visibility", "hidden"); });
+    this.watcher = new ResizeObserver(() => this.draw());
+    this.watcher.observe(this.node);
+  }
+
+  update(series) {
+    this.series = series;
+    this.draw();
+  }
+
+  draw() {
+    const width = Math.floor(this.node.clientWidth);
+    if (!width || !this.series.length) return;
+    const { height } = this, top = 6, base = height - 1;
+    // Nothing is known of the time before the page looked: that part is left out, but three minutes are always shown.
+    const whole = Math.max(...this.series.map((one) => one.values.length), 2);
+    const known = Math.min(...this.series.map((one) => { const at = one.values.findIndex((value) => value !== null); return at < 0 ? whole : at; }));
+    const skipped = Math.max(0, Math.min(known, whole - 36));
+    const length = whole - skipped;
+    const parts = this.series.map((one) => ({ ...one, values: one.values.slice(skipped) }));
+    this.parts = parts;
+    const largest = Math.max(...parts.flatMap((one) => one.values.map((value) => value ?? 0)), 1e-9);
+    const x = (place) => (place * width) / (length - 1);
+    const y = (value) => base - (value / largest) * (base - top);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const drawn = [s("line", { x1: 0, x2: width, y1: base + 0.5, y2: base + 0.5, class: "axis" })];
+    for (const one of parts) {
+      for (const run of runs(one.values)) {
+        const points = run.map(([place, value]) => `${x(place).toFixed(1)} ${y(value).toFixed(1)}`);
+        if (one.area) {
+          const last = x(run[run.length - 1][0]).toFixed(1), first = x(run[0][0]).toFixed(1);
+          drawn.push(s("path", { d: `M${points.join("L")}L${last} ${base}L${first} ${base}Z`, class: `area ${one.tone}` }));
+        }
+        if (run.length > 1) drawn.push(s("path", { d: `M${points.join("L")}`, class: `line ${one.tone}` }));
+        else drawn.push(s("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 1.8, class: `dot ${one.tone}` }));
+      }
+    }
+    this.line = s("line", { y1: 0, y2: base, class: "cursor", visibility: "hidden" });
+    drawn.push(this.line);
+    replace(this.svg, ...drawn);
+    this.scale = { width, length };
+    const said = this.series.map((one) => `${one.name} now ${one.format(lastKnown(one.values))}`).join(", ");
+    this.svg.setAttribute("aria-label", `${this.label}, the last ${Math.round((length * this.slot) / 60)} minutes: ${said}`);
+  }
+
+  hover(event) {
+    if (!this.scale) return;
+    const box = this.svg.getBoundingClientRect();
+    const place = Math.round(((event.clientX - box.left) / box.width) * (this.scale.length - 1));
+    const at = (place * this.scale.width) / (this.scale.length - 1);
+    this.line.setAttribute("x1", at);
+    this.line.setAttribute("x2", at);
+    this.line.setAttribute("visibility", "visible");
+    const before = Math.round((this.scale.length - 1 - place) * this.slot);
+    const when = before < 60 ? `${before} s ago` : `${Math.round(before / 60)} min ago`;
+    replace(this.tip, h("span", { class: "muted" }, when),
+      this.parts.map((one) => h("span", { class: `key ${one.tone}` }, `${one.name} ${one.format(one.values[place] ?? null)}`)));
+    this.tip.hidden = false;
+    const left = Math.min(Math.max(0, at - this.tip.offsetWidth / 2), Math.max(0, box.width - this.tip.offsetWidth));
+    this.tip.style.transform = `translateX(${left}px)`;
+  }
+}
+
+export function spark(values, { width = 96, height = 24, tone = "t-wait", label = "" } = {}) {
+  if (!values || !values.length) return s("svg", { width, height, "aria-hidden": "true" });
+  values = values.filter((value) => value !== null);
+  if (values.length < 2) values = [values[0] ?? 0, values[0] ?? 0];
+  const largest = Math.max(...values, 1);
+  const points = values.map((value, place) =>
+    `${((place * width) / Math.max(1, values.length - 1)).toFixed(1)} ${(height - 1 - (value / largest) * (height - 4)).toFixed(1)}`);
+  return s("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: label ? "img" : null, "aria-label": label || null, "aria-hidden": label ? null : "true" },
+    s("path", { d: `M${points.join("L")}L${width} ${height}L0 ${height}Z`, class: `area ${tone}` }),
+    s("path", { d: `M${points.join("L")}`, class: `line ${tone}` }));
+}
+
+// Parts of a whole as one bar: [{name, value, tone}].
+export function stacked(parts, label) {
+  const total = parts.reduce((sum, one) => sum + one.value, 0);
+  return h("div", { class: "stacked", role: "img", "aria-label": `${label}: ${parts.map((one) => `${one.value} ${one.name}`).join(", ")}` },
+    parts.filter((one) => one.value).map((one) => h("span", { class: one.tone, style: { flexGrow: String(one.value / total), minWidth: "3px" } })));
+}
+
+export function meter(part, whole, label) {
+  const share = whole ? part / whole : 0;
+  const tone = share > 1 ? "t-bad" : share > 0.9 ? "t-wait" : "t-accent";
+  return h("div", { class: "meter", role: "img", "aria-label": label },
+    h("span", { class: tone, style: { width: `${Math.min(100, 100 * share)}%` } }));
+}
+
+function runs(values) {
+  const found = [];
+  let current = null;
+  values.forEach((value, place) => {
+    if (value === null || value === undefined) { current = null; return; }
+    if (!current) { current = []; found.push(current); }
+    current.push([place, value]);
+  });
+  return found;
+}
+
+function lastKnown(values) {
+  for (let place = values.length - 1; place >= 0; place -= 1) if (values[place] !== null && values[place] !== undefined) return values[place];
+  return null;
+}

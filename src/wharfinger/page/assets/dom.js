@@ -1,0 +1,78 @@
+// Elements without markup: whatever others wrote becomes text, never anything else.
+
+export function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  set(node, props);
+  append(node, children);
+  return node;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function s(tag, props = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  append(node, children);
+  return node;
+}
+
+export function set(node, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(node.style, value);
+    else if (name === "vars") for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
+    else if (name === "value") node.value = value;
+    else if (name === "checked" || name === "disabled" || name === "hidden" || name === "selected") node[name] = Boolean(value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  return node;
+}
+
+export function append(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(readable(String(child))));
+  }
+  return node;
+}
+
+export function replace(node, ...children) {
+  node.replaceChildren();
+  return append(node, children);
+}
+
+// Control characters and marks that turn the direction of writing around are shown, not obeyed.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+export function readable(text) {
+  return text.replace(HIDDEN, (char) => "\\u" + char.codePointAt(0).toString(16).padStart(4, "0"));
+}
+
+export function icon(name, size = 18) {
+  return s("svg", { viewBox: "0 0 24 24", width: size, height: size, class: "icon", "aria-hidden": "true" },
+    ...ICONS[name].map((d) => s("path", { d })));
+}
+
+const ICONS = {
+  overview: ["M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"],
+  map: ["M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z"],
+  pending: ["M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z", "M12 8v4.5l3 2"],
+  pods: ["M12 3l8 4.5v9L12 21l-8-4.5v-9z", "M4 7.5l8 4.5 8-4.5M12 12v9"],
+  gangs: ["M8 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM16 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z", "M9.5 9l1.5 4.5M14.5 9L13 13.5M10.5 7h3"],
+  fleets: ["M4 5h16v5H4zM4 14h16v5H4z", "M7 7.5h.01M7 16.5h.01M11 7.5h6M11 16.5h6"],
+  placements: ["M4 5h6v5H4zM14 5h6v5h-6zM9 15h6v5H9z", "M7 10v2.5h10V10M12 12.5V15"],
+  kubernetes: ["M12 3l7.8 3.8 1.9 8.4-5.4 6.8H7.7l-5.4-6.8 1.9-8.4z", "M12 9.500a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 9.500V3.500M14.3 13l5 2.500M9.7 13l-5 2.5"],
+  warn: ["M12 4l9 16H3z", "M12 10v4.5M12 17.2v.1"],
+  ok: ["M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17z", "M8.2 12.3l2.6 2.6 5-5.4"],
+  out: ["M9 5H5v14h14v-4", "M13 5h6v6M19 5l-8.5 8.5"],
+  close: ["M6 6l12 12M18 6L6 18"],
+  sun: ["M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8z", "M12 2.5v2M12 19.5v2M2.5 12h2M19.5 12h2M5.3 5.3l1.4 1.4M17.3 17.3l1.4 1.4M5.3 18.7l1.4-1.4M17.3 6.7l1.4-1.4"],
+  moon: ["M20 14.5A8.5 8.5 0 0 1 9.5 4 8.5 8.5 0 1 0 20 14.5z"],
+  auto: ["M4 5h16v11H4z", "M9 20h6M12 16v4"],
+  link: ["M10 14a4 4 0 0 0 5.7 0l3-3a4 4 0 0 0-5.7-5.7l-1 1", "M14 10a4 4 0 0 0-5.7 0l-3 3A4 4 0 0 0 11 18.7l1-1"],
+};

@@ -1,0 +1,84 @@
+// Fleets: slots and their instances, what the actor does, what happened with who and why, and what would happen next.
+
+import { h, replace } from "../dom.js";
+import { act } from "../acting.js";
+import { get, session } from "../live.js";
+import { ago, count, plural, rate, seconds } from "../format.js";
+import { stacked } from "../charts.js";
+import { crumbs } from "../app.js";
+import { workerTone } from "./overview.js";
+
+const PHASES = { ready: "t-good", starting: "t-wait", granted: "t-queued", draining: "t-held", withdrawn: "t-gone", ended: "t-gone", crashed: "t-bad", revoked: "t-gone", unknown: "t-bad" };
+const ROLLOUTS = { Completed: "t-good", Running: "t-accent", Paused: "t-wait", CanaryWaiting: "t-wait", Failed: "t-bad", RolledBack: "t-bad" };
+const OUTCOMES = { completed: "t-good", failed: "t-bad", "rolled back": "t-bad", superseded: "t-gone", aborted: "t-gone" };
+
+export function open({ node }) {
+  crumbs("Fleets");
+  const body = h("div", { class: "grid" });
+  const plans = new Map();
+  replace(node, h("h1", { class: "visually-hidden" }, "Fleets"), body);
+  const said = h("p", { role: "status", class: "muted" });
+  body.before(said);
+  let drawn = "", allowed = false;
+  const acting = (tenant) => (verb) => act({ title: `${verb[0].toUpperCase()}${verb.slice(1)} the rollout of ${tenant}`, name: tenant, path: `/api/v1/fleets/${encodeURIComponent(tenant)}/actions/${verb}`, done(sentence) { replace(said, sentence); drawn = ""; ask(); } });
+  session().then((one) => { allowed = one.actions; drawn = ""; ask(); }).catch(() => {});
+  const ask = async () => {
+    const [{ fleets }, now] = await Promise.all([get("/api/v1/fleets"), get("/api/v1/overview")]);
+    const named = new Set(fleets.map((one) => one.tenant));
+    const byHand = now.workers.filter((one) => !named.has(one.tenant));
+    const key = JSON.stringify([fleets, byHand, [...plans]]);
+    if (key === drawn || body.contains(document.activeElement) && document.activeElement.tagName === "SUMMARY") return;
+    drawn = key;
+    replace(body, fleets.map((one) => fleet(one, plans, askPlan, allowed ? acting(one.tenant) : null)), byHand.length ? hands(byHand) : null, !fleets.length && !byHand.length ? h("p", { class: "empty" }, "There is no fleet, and no worker is registered: nothing is placed.") : null);
+  };
+  const askPlan = async (tenant) => {
+    plans.set(tenant, { steps: [], note: "Planning" });
+    try { plans.set(tenant, await get(`/api/v1/fleets/${encodeURIComponent(tenant)}/plan`)); } catch (error) { plans.set(tenant, { steps: null, note: error.message }); }
+    ask();
+  };
+  ask();
+  const again = setInterval(() => { if (!document.hidden) ask().catch(() => {}); }, 2000);
+  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+}
+
+function fleet(one, plans, askPlan, acting) {
+  const planned = plans.get(one.tenant);
+  const head = ["slot", "state", "host", "runs", "shall run", ""].map((name) => h("th", {}, name));
+  const missing = Math.max(0, one.replicas - one.ready);
+  return h("section", { class: "card" },
+    h("div", { class: "head" }, h("h1", { style: { fontSize: "16px" } }, one.tenant), h("span", { class: `pill ${ROLLOUTS[one.rollout] ?? "t-gone"}` }, one.rollout === "-" ? "no rollout" : one.rollout), one.deleting ? h("span", { class: "pill t-bad" }, "deleting") : null, h("span", { class: "grow" }),
+      h("span", { class: "muted" }, `template ${count(one.revision || null)}${one.completed && one.completed !== one.revision ? `, ${one.completed} was completed last` : ""}`)),
+    h("div", { class: "figures" }, h("span", { class: "figure" }, `${count(one.ready)} of ${count(one.replicas)}`, h("small", {}, " ready")), h("span", { class: "muted" }, `${count(one.updated)} updated, ${count(one.outdated)} outdated`)),
+    stacked([{ name: "updated", value: Math.min(one.updated, one.ready), tone: "t-good" }, { name: "ready, outdated", value: Math.max(0, one.ready - one.updated), tone: "t-accent" }, { name: "not ready", value: missing, tone: "t-wait" }], `Slots of ${one.tenant}`),
+    acting ? h("div", { class: "chips section" }, ["pause", "resume", "promote", "abort", "undo"].map((verb) => h("button", { class: "button", type: "button", onclick: () => acting(verb) }, verb))) : null,
+    one.phase ? h("p", { class: "section" }, one.phase) : null,
+    [...one.waiting, ...one.hints].map((said) => h("p", { class: "muted", style: { marginTop: "5px" } }, said)),
+    h("div", { class: "scrolls section", tabindex: "0", role: "region", "aria-label": `Slots of ${one.tenant}` }, h("table", { class: "plain" },
+      h("thead", {}, h("tr", {}, head, ["attempts/s", "decision", "in flight", "active"].map((name) => h("th", { class: "right" }, name)))),
+      h("tbody", {}, one.slots.map((slot) => h("tr", {},
+        h("td", { class: "nowrap" }, String(slot.slot), h("span", { class: "muted" }, ` #${slot.incarnation}`)),
+        h("td", {}, h("span", { class: `pill ${PHASES[slot.phase] ?? "t-gone"}` }, slot.phase), slot.unproven ? h("span", { class: "muted" }, " observed") : null),
+        h("td", { class: "wrap" }, slot.host ?? "–"), h("td", {}, slot.revision ?? "–"), h("td", {}, slot.assignedRevision ?? "–"),
+        h("td", { class: "muted wrap" }, [slot.waitingFor, slot.crashes ? plural(slot.crashes, "crash", "crashes") : null, ...Object.entries(slot.problems).map(([kind, said]) => `${kind}: ${said}`), slot.exit ? Object.values(slot.exit).join(" ") : null].filter(Boolean).join("; ")),
+        figures(slot.metrics)))))),
+    h("div", { class: "grid halves section" },
+      h("div", {}, h("h2", {}, "What happened"), one.history.length ? h("ul", { class: "reasons" }, one.history.map((past) => h("li", { style: { padding: "7px 0" } },
+        h("b", {}, `template ${past.revision} `), past.outcome ? h("span", { class: `pill ${OUTCOMES[past.outcome] ?? "t-gone"}` }, past.outcome) : h("span", { class: "pill t-accent" }, past.wanted ? "wanted" : "open"),
+        h("div", { class: "muted wrap" }, [past.who ? `${past.who}, ${ago(past.time)}` : ago(past.time), past.why, past.outcomeWhy].filter(Boolean).join(" · "))))) : h("p", { class: "muted" }, "Nothing yet.")),
+      h("div", {}, h("h2", {}, "What would happen next"), planned
+        ? [planned.note ? h("p", { class: "muted" }, planned.note) : null, planned.steps?.length ? h("ol", { class: "steps-list", style: { marginTop: "6px" } }, planned.steps.map((step) => [h("span", { class: "right muted" }, `${seconds(step.atLeastSeconds)}`), h("span", {}), h("span", { class: "wrap" }, step.what)])) : planned.steps && !planned.note ? h("p", { class: "muted" }, "Nothing: the fleet is as it should be.") : null]
+        : h("button", { class: "button", type: "button", style: { marginTop: "7px" }, onclick: () => askPlan(one.tenant) }, "Plan it"))));
+}
+
+const figures = (metrics) => {
+  const cell = (value) => h("td", { class: "right nowrap" }, value);
+  return metrics.problem === null ? [cell(rate(metrics.attemptsPerSecond)), cell(seconds(metrics.decisionSeconds)), cell(count(metrics.inFlight)), cell(count(metrics.active))] : [cell("–"), cell("–"), cell("–"), cell("–")];
+};
+
+function hands(workers) {
+  return h("section", { class: "card" }, h("header", {}, h("h2", { class: "grow" }, "Workers of no fleet, started by hand")),
+    h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Workers of no fleet" }, h("table", { class: "plain" },
+      h("thead", {}, h("tr", {}, ["worker", "state", "host", "serves"].map((name) => h("th", {}, name)), ["attempts/s", "decision", "in flight", "active"].map((name) => h("th", { class: "right" }, name)))),
+      h("tbody", {}, workers.map((one) => h("tr", {}, h("td", { class: "nowrap" }, `${one.tenant}/${one.slot}`, h("span", { class: "muted" }, ` #${one.incarnation}`)),
+        h("td", {}, h("span", { class: `pill ${workerTone(one.state)}` }, one.state), one.waitingFor ? h("div", { class: "muted wrap" }, one.waitingFor) : null), h("td", { class: "wrap" }, `${one.host}`, h("span", { class: "muted" }, ` pid ${one.pid}`)), h("td", { class: "wrap" }, one.schedulers.join(", ")), figures(one.metrics)))))));
+}

@@ -1,0 +1,115 @@
+// What if: the pod, nodes or weights are changed in thought, and it is decided twice. Nothing is changed.
+
+import { h, icon, replace } from "../dom.js";
+import { get, post } from "../live.js";
+import { amount, count, requests } from "../format.js";
+import { nodeLink } from "../app.js";
+import { refusalBars } from "./pending.js";
+
+export function whatIf({ base, pod }) {
+  const node = h("div", {}), result = h("div", { class: "result" });
+  const form = { requests: [], labels: [], selector: [], tolerations: [], nodes: [], weights: [] };
+  const box = h("form", { class: "card form", onsubmit: (event) => { event.preventDefault(); decide(); } });
+  const button = h("button", { class: "button primary", type: "submit" }, "Decide again");
+  replace(node, h("div", { class: "split" }, box, result));
+  let ready = false;
+
+  const field = (props) => h("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: "317", ...props });
+  const remove = (list, one) => h("button", { class: "button quiet", type: "button", "aria-label": "Take this line away", onclick: () => { list.splice(list.indexOf(one), 1); draw(); } }, icon("close", 15));
+  const more = (words, list, made) => h("div", {}, h("button", { class: "button quiet", type: "button", onclick: () => { list.push(made()); draw(); box.querySelector("[data-new]")?.focus(); } }, `+ ${words}`));
+  const pair = (list, one, [left, right]) => h("div", { class: "pairs" }, field({ value: one.key, placeholder: left, "aria-label": left, oninput: (event) => { one.key = event.target.value; } }), field({ value: one.value, placeholder: right, "aria-label": right, oninput: (event) => { one.value = event.target.value; } }), remove(list, one));
+  const effects = (one, any) => h("select", { "aria-label": "Effect", onchange: (event) => { one.effect = event.target.value; } }, [...(any ? [["", "any effect"]] : []), ["NoSchedule"], ["PreferNoSchedule"], ["NoExecute"]].map(([value, words]) => h("option", { value, selected: value === one.effect }, words ?? value)));
+
+  function draw() {
+    const now = pod();
+    if (!now) { replace(box, h("p", { class: "muted" }, "The pod is not there: nothing can be decided for it.")); return; }
+    replace(box,
+      h("p", { class: "muted" }, "Suppose any of this, and see what would be decided on the present state. Nothing is changed."),
+      h("fieldset", {}, h("legend", {}, "It asks for"), form.requests.map((one) => pair(form.requests, one, ["resource", "quantity, 0 for none"])), more("another resource", form.requests, () => ({ key: "", value: "" }))),
+      h("fieldset", {}, h("legend", {}, "Its node selector"), form.selector.map((one) => pair(form.selector, one, ["label", "value, empty takes it away"])), more("a label that nodes must have", form.selector, () => ({ key: "", value: "" }))),
+      h("fieldset", {}, h("legend", {}, "It tolerates"), form.tolerations.map((one) => h("div", { class: "trio" }, field({ value: one.key, placeholder: "taint", "aria-label": "Taint", oninput: (event) => { one.key = event.target.value; } }), field({ value: one.value, placeholder: "any value", "aria-label": "Value", oninput: (event) => { one.value = event.target.value; } }), effects(one, true), remove(form.tolerations, one))), more("a toleration", form.tolerations, () => ({ key: "", value: "", effect: "" }))),
+      h("fieldset", {}, h("legend", {}, "Its labels"), form.labels.map((one) => pair(form.labels, one, ["label", "value, empty takes it away"])), more("a label", form.labels, () => ({ key: "", value: "" }))),
+      h("fieldset", {}, h("legend", {}, "Its priority"), field({ type: "number", value: form.priority ?? "", placeholder: String(now.priority), "aria-label": "Priority", oninput: (event) => { form.priority = event.target.value; } })),
+      h("fieldset", {}, h("legend", {}, "Nodes"), form.nodes.map((one) => h("div", { class: "form", style: { gap: "6px", borderLeft: "3px solid var(--edge)", paddingLeft: "10px" } },
+        h("div", { class: "pairs" }, field({ value: one.name, placeholder: "name of a node", "aria-label": "Name of a node", oninput: (event) => { one.name = event.target.value; } }), h("select", { "aria-label": "Cordoned", onchange: (event) => { one.cordoned = event.target.value; } }, [["", "as it is"], ["no", "not cordoned"], ["yes", "cordoned"]].map(([value, words]) => h("option", { value, selected: value === one.cordoned }, words))), remove(form.nodes, one)),
+        h("div", { class: "pairs" }, field({ value: one.label, placeholder: "label=value", "aria-label": "Label of the node", oninput: (event) => { one.label = event.target.value; } }), field({ value: one.untaint, placeholder: "without taint (key)", "aria-label": "Taint to take away", oninput: (event) => { one.untaint = event.target.value; } }), h("span", {})),
+        h("div", { class: "trio" }, field({ value: one.taint, placeholder: "with taint (key)", "aria-label": "Taint to add", oninput: (event) => { one.taint = event.target.value; } }), field({ value: one.taintValue, placeholder: "value", "aria-label": "Value of the taint", oninput: (event) => { one.taintValue = event.target.value; } }), effects(one, false), h("span", {})))),
+        more("a node", form.nodes, () => ({ name: "", cordoned: "", label: "", untaint: "", taint: "", taintValue: "", effect: "NoSchedule" }))),
+      form.weights.length ? h("details", { open: form.weights.some((one) => Number(one.value) !== one.now) }, h("summary", {}, `Weights of profile ${form.profile}`), form.weights.map((one) => h("label", { class: "pairs" }, h("span", { class: "clip" }, one.plugin), field({ type: "number", min: "1", max: "100", value: one.value, oninput: (event) => { one.value = event.target.value; } }), h("span", { class: "muted" }, `now ${one.now}`)))) : null,
+      h("div", { class: "submit" }, button));
+  }
+
+  function asked() {
+    const pairs = (list, emptied) => Object.fromEntries(list.filter((one) => one.key.trim()).map((one) => [one.key.trim(), one.value.trim() === "" && emptied ? null : one.value.trim()]));
+    const found = {};
+    const changed = form.requests.filter((one) => one.key.trim() && one.value.trim() && one.value !== one.was);
+    if (changed.length) found.requests = pairs(changed, false);
+    if (form.labels.length) found.labels = pairs(form.labels, true);
+    if (form.selector.length) found.nodeSelector = pairs(form.selector, true);
+    const tolerations = form.tolerations.filter((one) => one.key.trim()).map((one) => ({ key: one.key.trim(), value: one.value.trim(), effect: one.effect }));
+    if (tolerations.length) found.tolerations = tolerations;
+    if (form.priority) found.priority = Number(form.priority);
+    const nodes = form.nodes.filter((one) => one.name.trim()).map((one) => {
+      const told = { name: one.name.trim() };
+      if (one.cordoned) told.cordoned = one.cordoned === "yes";
+      const [key, value] = one.label.split("=");
+      if (key.trim()) told.labels = { [key.trim()]: (value ?? "").trim() };
+      if (one.untaint.trim()) told.removeTaints = [one.untaint.trim()];
+      if (one.taint.trim()) told.addTaints = [{ key: one.taint.trim(), value: one.taintValue.trim(), effect: one.effect }];
+      return told;
+    });
+    if (nodes.length) found.nodes = nodes;
+    const weights = form.weights.filter((one) => one.value && Number(one.value) !== one.now);
+    if (weights.length) found.weights = Object.fromEntries(weights.map((one) => [one.plugin, Number(one.value)]));
+    return found;
+  }
+
+  async function decide() {
+    button.disabled = true;
+    replace(result, h("p", { class: "muted", role: "status" }, "Deciding twice"));
+    try {
+      replace(result, shown(await post(`${base}/what-if`, asked())));
+    } catch (error) {
+      replace(result, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+    button.disabled = false;
+  }
+
+  async function begin() {
+    const now = pod();
+    if (!now || ready) { draw(); return; }
+    ready = true;
+    form.requests = Object.entries(now.requests).map(([key, value]) => ({ key, value: key === "cpu" ? `${value}m` : amount(key, value).replaceAll(",", ""), was: key === "cpu" ? `${value}m` : amount(key, value).replaceAll(",", "") }));
+    draw();
+    replace(result, h("p", { class: "empty" }, "What would be decided stands here."));
+    try {
+      const { profile, weights } = await get(`${base}/weights`);
+      form.profile = profile;
+      form.weights = Object.entries(weights).map(([plugin, weight]) => ({ plugin, now: weight, value: String(weight) }));
+      draw();
+    } catch { /* the form goes without weights */ }
+  }
+  begin();
+  return { node, told: begin };
+}
+
+function shown(found) {
+  const after = found.after;
+  const verdict = found.sameNode ? (after.node ? `The same node: ${after.node}` : "Refused, as it is now") : after.node ? (found.before.node ? `Another node: ${after.node} in the place of ${found.before.node}` : `It would fit: on ${after.node}`) : `It would be refused; now it fits on ${found.before.node}`;
+  const tone = found.sameNode ? "t-gone" : after.node ? "t-good" : "t-bad";
+  return [
+    h("section", { class: "card", role: "status" }, h("div", { class: "head", style: { margin: 0 } }, h("span", { class: `pill ${tone}` }, found.sameNode ? "no difference" : "differs"), h("b", { class: "wrap" }, verdict)),
+      h("p", { class: "muted", style: { marginTop: "6px" } }, `On revision ${count(found.revision)}, by profile ${found.profile}. ${count(found.nodesGained.count)} nodes more fit, ${count(found.nodesLost.count)} fit no more.`)),
+    h("div", { class: "compare section" }, decision("As it is", found.before), decision("As it would be", after)),
+  ];
+}
+
+function decision(title, one) {
+  const refusals = Object.entries(one.refusals).flatMap(([plugin, reasons]) => Object.entries(reasons).map(([reason, nodes]) => [plugin, reason, nodes]));
+  return h("section", { class: "card" }, h("header", {}, h("h2", { class: "grow" }, title), h("span", { class: `pill ${one.node ? "t-good" : "t-wait"}` }, one.node ? "placed" : "refused")),
+    h("p", {}, one.node ? h("a", { class: "wrap", href: nodeLink(one.node) }, one.node) : h("span", { class: "message" }, one.message)),
+    h("p", { class: "muted" }, `asks for ${requests(one.requests)}; ${count(one.feasible)} of ${count(one.nodes)} nodes fit`),
+    one.nominatedNode ? h("p", { class: "section" }, `Room would be made on ${one.nominatedNode}: ${count(one.victimCount)} would leave (${one.victims.join(", ")})`) : null,
+    one.ranking.length ? h("table", { class: "plain section" }, h("tbody", {}, one.ranking.map((row) => h("tr", {}, h("td", {}, h("a", { href: nodeLink(row.node) }, row.node)), h("td", { class: "right", title: Object.entries(row.plugins).map(([name, score]) => `${name} ${score}`).join(", ") }, row.total))))) : null,
+    refusals.length ? h("div", { class: "section" }, refusalBars(refusals)) : null);
+}

@@ -1,0 +1,331 @@
+"""The read model: what the cache does not count by itself, kept up to date change by change.
+
+A `Subscriber` of the informer. Pods by state, waiting pods by reason, what happened a second, how long pods waited, and
+the last events of nodes. All of it is bounded; what is listed by namespace is kept for `MOST_NAMESPACES` only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
+from wharfinger.informer.view import View
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.page.reasons import GATED, NOT_TRIED, ReasonKey, reason_of
+from wharfinger.page.rings import CountRing, DurationRing
+
+MOST_NAMESPACES = 200
+"""Namespaces with rates of their own."""
+MOST_EVENTS = 20_000
+MOST_PREEMPTIONS = 200
+TENANT_LABEL = Ownership(frozenset()).tenant_label
+
+BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
+    "bound",
+    "queued",
+    "waiting",
+    "gated",
+    "terminating",
+    "finished",
+)
+STATES = (BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED)
+"""Of pods: bound; not tried yet; refused; held back; being deleted without a node; ended."""
+
+
+class NodeEvent(NamedTuple):
+    """Something that happened to a node while the page looked."""
+
+    time: str
+    """RFC 3339, UTC."""
+    node: str
+    what: str
+    """`bound`, `left`, `finished`, `added`, `removed`, `taints`, `cordoned`, `uncordoned`, `ready`, `not ready`,
+    `labels`, `allocatable`, `nominated`.
+    """
+    about: str
+    """A pod, or the new value."""
+
+
+class Nomination(NamedTuple):
+    """Room that preemption makes."""
+
+    time: str
+    pod: PodKey
+    node: str
+
+
+@dataclass(slots=True)
+class Rates:
+    """What happened, and how long it took."""
+
+    created: CountRing
+    bound: CountRing
+    refused: CountRing
+    latency: DurationRing
+    """From a pod's appearance in the watch to its bind in the watch."""
+
+    @classmethod
+    def since(cls, began: float) -> Rates:
+        """Counted from then on, monotonic seconds."""
+        return cls(CountRing(began), CountRing(began), CountRing(began), DurationRing())
+
+
+class ClusterModel:
+    """See the module."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        view: View,
+        *,
+        clock: Callable[[], float],
+        utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`clock`: monotonic seconds."""
+        self.cache = cache
+        self.view = view
+        self._clock = clock
+        self._utc_now = utc_now
+        self.states: dict[str, Counter[str]] = {}
+        """By namespace, how many pods are in each state."""
+        self.reasons: dict[ReasonKey, dict[PodKey, int]] = {}
+        """The waiting pods by reason, each with its create revision."""
+        self.began = clock()
+        self.rates = Rates.since(self.began)
+        self.rates_of: dict[str, Rates] = {}
+        """By namespace, as far as there is room."""
+        self.instances: dict[tuple[str, str, int], InstanceRecord] = {}
+        """Registrations by tenant, slot and incarnation."""
+        self.events: deque[NodeEvent] = deque(maxlen=MOST_EVENTS)
+        self.nominations: deque[Nomination] = deque(maxlen=MOST_PREEMPTIONS)
+        self.changes = 0
+        """Grows with every revision that changed something."""
+        self.touched: set[str] = set()
+        """What changed since it was last taken: `pod:<ns>/<name>`, `node:<name>`, `gang:<ns>/<name>`."""
+        self._reason_of: dict[PodKey, ReasonKey] = {}
+        self._state_of: dict[PodKey, str] = {}
+        self._appeared: dict[PodKey, float] = {}
+        """When a pod that still waits appeared, monotonic seconds."""
+        self.watched: set[str] = set()
+        """Which of `touched` somebody wants to know."""
+
+    # --- taking in ----------------------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Take in one revision."""
+        now = self._clock()
+        stamp = self._utc_now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self.changes += 1
+        for pod_change in changes.pods:
+            self._pod(pod_change, now, stamp, listed=changes.listed)
+        for record_change in changes.records:
+            self._record(record_change, now, stamp, listed=changes.listed)
+        for node_change in changes.nodes:
+            self._node(node_change, stamp, listed=changes.listed)
+        for instance_change in changes.instances:
+            self._instance(instance_change)
+        for reclassified in changes.reclassified:
+            self._pod(reclassified, now, stamp, listed=True)
+
+    def _pod(self, change: PodChange, now: float, stamp: str, *, listed: bool) -> None:
+        key, old, new = change
+        now_there = self.cache.pods.get(key)
+        if now_there is not None:
+            key = now_there.key  # equal; one for all dictionaries takes less room
+        self._file(key, now_there)
+        if self.watched:
+            self._touch(key, old, new)
+        if listed:
+            return
+        node = new.node_name if new is not None else ""
+        before = old.node_name if old is not None else ""
+        reborn = old is not None and new is not None and old.identity != new.identity
+        if new is not None and (old is None or reborn):
+            self._count("created", key.namespace, now)
+            if new.pending:
+                self._appeared[key] = now
+        if node and (node != before or reborn) and not (new and new.finished):
+            self.events.append(NodeEvent(stamp, node, "bound", str(key)))
+            self._count("bound", key.namespace, now)
+            since = self._appeared.pop(key, None)
+            if since is not None:
+                for rates in self._rates(key.namespace):
+                    rates.latency.add(now, now - since)
+        elif new is None or not new.pending:
+            self._appeared.pop(key, None)
+        if before and (not node or reborn):
+            self.events.append(NodeEvent(stamp, before, "left", str(key)))
+        elif old is not None and new is not None and node and new.finished and not old.finished:
+            self.events.append(NodeEvent(stamp, node, "finished", str(key)))
+
+    def _record(self, change: RecordChange, now: float, stamp: str, *, listed: bool) -> None:
+        pod = self.cache.pods.get(change.key)
+        if pod is not None:
+            self._file(pod.key, pod)
+            if self.watched:
+                self._touch(pod.key, None, pod)
+        if listed or change.new is None:
+            return
+        if change.old is None or _run(change.old) != _run(change.new):
+            self._count("refused", change.key.namespace, now)
+        nominated = change.new.nominated_node
+        if nominated and (change.old is None or change.old.nominated_node != nominated):
+            self.nominations.append(Nomination(stamp, change.key, nominated))
+            self.events.append(NodeEvent(stamp, nominated, "nominated", str(change.key)))
+
+    def _node(self, change: NodeChange, stamp: str, *, listed: bool) -> None:
+        name, old, new = change
+        mark = f"node:{name}"
+        if mark in self.watched:
+            self.touched.add(mark)
+        if listed:
+            return
+        if old is None or new is None:
+            self.events.append(NodeEvent(stamp, name, "removed" if new is None else "added", ""))
+            return
+        if old.unschedulable != new.unschedulable:
+            self.events.append(NodeEvent(stamp, name, "cordoned" if new.unschedulable else "uncordoned", ""))
+        if old.ready != new.ready:
+            self.events.append(NodeEvent(stamp, name, "ready" if new.ready else "not ready", ""))
+        if old.taints != new.taints:
+            said = ", ".join(f"{one.key}={one.value}:{one.effect}" for one in new.taints) or "none"
+            self.events.append(NodeEvent(stamp, name, "taints", said[:500]))
+        if old.labels != new.labels:
+            self.events.append(NodeEvent(stamp, name, "labels", ""))
+        if old.allocatable != new.allocatable:
+            self.events.append(NodeEvent(stamp, name, "allocatable", ""))
+
+    def _instance(self, change: InstanceChange) -> None:
+        place = change.tenant, change.slot, change.incarnation
+        if change.new is None:
+            self.instances.pop(place, None)
+        else:
+            self.instances[place] = change.new
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return self._utc_now()
+
+    def state_of(self, pod: Pod) -> str:
+        """How a pod stands, in one of `STATES`."""
+        if pod.finished:
+            return FINISHED
+        if pod.node_name:
+            return BOUND
+        if pod.deletion_timestamp:
+            return TERMINATING
+        reason = reason_of(pod, self.view.records.get(pod.key), TENANT_LABEL).reason
+        return HELD if reason == GATED else QUEUED if reason == NOT_TRIED else WAITING
+
+    def record_of(self, pod: Pod) -> Refusal | None:
+        """The refusal that a pending pod waits with."""
+        record = self.view.records.get(pod.key)
+        return record if record is not None and record.create_revision in (0, pod.create_revision) else None
+
+    def counts(self, namespace: str = "") -> Counter[str]:
+        """Pods by state, of one namespace or of all."""
+        if namespace:
+            return Counter(self.states.get(namespace, {}))
+        total: Counter[str] = Counter()
+        for counted in self.states.values():
+            total.update(counted)
+        return total
+
+    def namespaces(self) -> list[str]:
+        """Those with pods, sorted."""
+        return sorted(name for name, counted in self.states.items() if +counted)
+
+    def rates_in(self, namespace: str) -> Rates | None:
+        """Of one namespace, or of all; None where none are kept."""
+        return self.rates if not namespace else self.rates_of.get(namespace)
+
+    def waiting(self, namespace: str = "") -> Iterator[tuple[ReasonKey, list[PodKey]]]:
+        """The waiting pods by reason, the oldest first."""
+        for key, pods in self.reasons.items():
+            chosen = pods.items() if not namespace else [one for one in pods.items() if one[0].namespace == namespace]
+            ordered = sorted(chosen, key=lambda one: one[1])
+            if ordered:
+                yield key, [pod for pod, _ in ordered]
+
+    def events_of(self, node: str, most: int = 100) -> list[NodeEvent]:
+        """The last events of a node, the newest first."""
+        found: list[NodeEvent] = []
+        for event in reversed(self.events):
+            if event.node == node:
+                found.append(event)
+                if len(found) == most:
+                    break
+        return found
+
+    def take_touched(self) -> set[str]:
+        """What changed since the last call, of what is watched."""
+        taken, self.touched = self.touched, set()
+        return taken
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _file(self, key: PodKey, pod: Pod | None) -> None:
+        """Count the pod where it belongs now, and no more where it was."""
+        state = None
+        reason = None
+        if pod is not None:
+            if pod.pending:
+                reason = reason_of(pod, self.view.records.get(key), TENANT_LABEL)
+                state = HELD if reason.reason == GATED else QUEUED if reason.reason == NOT_TRIED else WAITING
+            else:
+                state = FINISHED if pod.finished else BOUND if pod.node_name else TERMINATING
+        before = self._state_of.get(key)
+        if before != state:
+            counted = self.states.setdefault(key.namespace, Counter())
+            if before is not None:
+                counted[before] -= 1
+            if state is None:
+                self._state_of.pop(key, None)
+                if not +counted:
+                    del self.states[key.namespace]
+            else:
+                counted[state] += 1
+                self._state_of[key] = state
+        known = self._reason_of.get(key)
+        if known != reason and known is not None:
+            group = self.reasons[known]
+            del group[key]
+            if not group:
+                del self.reasons[known]
+            del self._reason_of[key]
+        if reason is not None and pod is not None:
+            self.reasons.setdefault(reason, {})[key] = pod.create_revision
+            self._reason_of[key] = reason
+
+    def _touch(self, key: PodKey, old: Pod | None, new: Pod | None) -> None:
+        marks = {f"pod:{key}"}
+        for pod in (old, new):
+            if pod is not None:
+                marks.update({f"node:{pod.node_name}"} if pod.node_name else ())
+                marks.update({f"gang:{pod.namespace}/{pod.group}"} if pod.group else ())
+        self.touched.update(marks & self.watched)
+
+    def _count(self, what: str, namespace: str, now: float) -> None:
+        for rates in self._rates(namespace):
+            ring: CountRing = getattr(rates, what)
+            ring.add(now)
+
+    def _rates(self, namespace: str) -> Iterable[Rates]:
+        own = self.rates_of.get(namespace)
+        if own is None and len(self.rates_of) < MOST_NAMESPACES:
+            own = self.rates_of[namespace] = Rates.since(self.began)
+        return (self.rates, own) if own is not None else (self.rates,)
+
+
+def _run(record: Refusal) -> tuple[str, str, int]:
+    return record.workflow_id, record.run_id, record.attempt

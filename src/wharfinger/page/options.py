@@ -1,0 +1,106 @@
+"""How the page is served and what it asks: where it listens, who may look, and how workers' metrics are read.
+
+Quick to import, because the command line does.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wharfinger.errors import UsageError
+from wharfinger.serving.options import AuthenticationOptions, TlsOptions, is_loopback
+
+PORT = 10280
+"""Where the page listens unless told otherwise."""
+MOST_HOSTS = 64
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]|\d{1,3}(\.\d{1,3}){3}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """The page's own credential for `/metrics` of workers; without one, only workers that ask for none are read."""
+
+    token_file: Path | None = None
+    """Holds a bearer token (one line); it is sent over TLS only."""
+    ca_file: Path | None = None
+    """PEM of the authorities that signed the workers' certificates; None = the system's."""
+    cert_file: Path | None = None
+    """PEM of a client certificate."""
+    key_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) is not (self.key_file is None):
+            raise UsageError("--metrics-cert-file and --metrics-key-file belong together: give both, or neither")
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """All that the page's server is started with."""
+
+    address: str = "127.0.0.1"
+    port: int = PORT
+    """0 = any free one."""
+    tls: TlsOptions | None = None
+    """None = plain HTTP, on loopback only."""
+    authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)
+    hosts: tuple[str, ...] = ()
+    """More names by which browsers may call the page, lower case."""
+    link_file: Path | None = None
+    """Where the one-time link that is good now is kept; None = it is printed only."""
+    temporal_ui: str = ""
+    """Base URL of Temporal's own UI; empty = nothing is linked."""
+    scrape: ScrapeOptions = field(default_factory=ScrapeOptions)
+    allow_actions: bool = False
+    """Whether rollouts and staged runs may be changed."""
+
+    def allowed_hosts(self) -> frozenset[str]:
+        """What the Host header may name, without the port."""
+        own = {"localhost", "127.0.0.1", "[::1]"} if is_loopback(self.address) else {socket.gethostname().lower()}
+        if self.address not in ("", "0.0.0.0", "::", "localhost"):  # noqa: S104 - these are no names of a machine
+            own.add(f"[{self.address}]" if ":" in self.address else self.address.lower())
+        return frozenset(own | set(self.hosts))
+
+
+def page_options(
+    address: str,
+    port: int,
+    *,
+    hosts: tuple[str, ...] = (),
+    cert_file: Path | None = None,
+    key_file: Path | None = None,
+    client_ca_file: Path | None = None,
+    static_token_file: Path | None = None,
+    link_file: Path | None = None,
+    temporal_ui: str = "",
+    scrape: ScrapeOptions | None = None,
+    allow_actions: bool = False,
+) -> PageOptions:
+    """Put the options together. Raises `UsageError` where the page would be readable on the way."""
+    loopback = is_loopback(address)
+    if cert_file is None and not loopback:
+        raise UsageError(
+            f"--bind-address {address}: the page is served on other addresses than loopback only over TLS: give "
+            "--tls-cert-file and --tls-private-key-file"
+        )
+    if client_ca_file is not None and cert_file is None:
+        raise UsageError("--client-ca-file: certificates of clients are asked for over TLS only: give --tls-cert-file")
+    named = tuple(host.strip().lower() for host in hosts)
+    wrong = next((host for host in named if not _HOST.fullmatch(host)), None)
+    if wrong is not None or len(named) > MOST_HOSTS:
+        raise UsageError(f"--host {(wrong or '')[:80]!r} is no name of a host (without a port), or there are too many")
+    if temporal_ui and not re.fullmatch(r"https?://[^\s\"'<>]{1,500}", temporal_ui):
+        raise UsageError(f"--temporal-ui: {temporal_ui[:80]!r} is no http(s) URL")
+    return PageOptions(
+        address=address,
+        port=port,
+        tls=TlsOptions(cert_file, key_file, pair_name="wharfinger-ui") if cert_file is not None else None,
+        authentication=AuthenticationOptions(client_ca_file, static_token_file),
+        hosts=named,
+        link_file=link_file,
+        temporal_ui=temporal_ui.rstrip("/"),
+        scrape=scrape or ScrapeOptions(),
+        allow_actions=allow_actions,
+    )

@@ -1,0 +1,162 @@
+"""What the page is wired from, and its loops: composition only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any
+
+from temporalio.client import Client
+
+from wharfinger.page.actions import Actions
+from wharfinger.page.alerts import Alerts
+from wharfinger.page.attempts import PodAttempts
+from wharfinger.page.deciding import Deciders
+from wharfinger.page.fleets import FleetLooks
+from wharfinger.page.following import Following
+from wharfinger.page.looking import Looking
+from wharfinger.page.node_map import NodeMap
+from wharfinger.page.options import PageOptions
+from wharfinger.page.overview import Overview
+from wharfinger.page.pending import PendingPods
+from wharfinger.page.placements import PlacementLooks
+from wharfinger.page.reaching import TemporalReach
+from wharfinger.page.rings import SLOT_SECONDS
+from wharfinger.page.scraping import Scraper
+from wharfinger.page.stream import TICK, ViewerStream
+from wharfinger.page.upstream import is_copied
+
+log = logging.getLogger(__name__)
+
+Connect = Callable[[], Awaitable[Client]]
+WHAT_IF_SLOTS = 2
+LOOK_SLOTS = 1
+
+
+class PageParts:
+    """Everything behind the addresses."""
+
+    def __init__(
+        self, following: Following, options: PageOptions, connect: Connect, *, cluster: str, namespace: str
+    ) -> None:
+        """`connect`: the client of Temporal; `namespace`: of Temporal, for links. Raises `UsageError`."""
+        self.following = following
+        self.cluster = cluster
+        self.options = options
+        self.scraper = Scraper(options.scrape, self._health_urls, following.clock)
+        self.pending = PendingPods(following)
+        self.overview = Overview(following, self.pending, self.scraper)
+        self.alerts = Alerts(following, self.pending, self.scraper)
+        self.map = NodeMap(following)
+        self.what_if = Deciders(following, slots=WHAT_IF_SLOTS)
+        looking = Deciders(following, slots=LOOK_SLOTS)
+        self.questions = looking
+        self.looking = Looking(following, self.pending, looking)
+        self.fleets = FleetLooks(following.store, self.scraper, clock=following.clock, utc_now=following.utc_now)
+        self.actions = Actions(following.store)
+        self.placements = PlacementLooks(following.store, following.clock)
+        self.temporal = TemporalReach(connect, following.clock)
+        self.attempts = PodAttempts(
+            following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
+        )
+        self.stream = ViewerStream(self._payload, following=self._followed)
+        self._touched: set[str] = set()
+        self._noted = 0.0
+        self._trends: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    async def run(self) -> None:
+        """Follow, scrape and tell, until cancelled."""
+        loops: list[Coroutine[Any, Any, None]] = [
+            self.following.run(),
+            self.scraper.run(),
+            self.placements.run(),
+            self.temporal.run(lambda: len(self.stream) > 0),
+            self._tell(),
+        ]
+        tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.stream.close()
+            self.what_if.close()
+            self.questions.close()
+
+    def status(self) -> dict[str, Any]:
+        """Whether what is shown is current, and who answers."""
+        following = self.following
+        return {
+            "inStep": following.in_step.is_set(),
+            "revision": following.cache.progress.revision,
+            "etcd": {"answers": not following.silent_seconds, "silentSeconds": round(following.silent_seconds)},
+            "temporal": self.temporal.told(),
+            "restarts": following.restarts,
+            "cluster": self.cluster,
+            "kubernetes": is_copied(following),
+            "placements": self.placements.there,
+        }
+
+    # --- the stream ---------------------------------------------------------------------------
+
+    async def _tell(self) -> None:
+        while True:
+            self.tick()
+            await asyncio.sleep(TICK)
+
+    def tick(self) -> None:
+        """Look at what changed, and tell it."""
+        clock = self.following.clock()
+        if not self.following.in_step.is_set():
+            self.stream.tick()
+            return
+        if clock - self._noted >= SLOT_SECONDS / 2:
+            self._noted = clock
+            self.pending.note({_namespace(topic) for topic in self.stream.topics} - {""})
+        if any(topic.startswith("nodes") for topic in self.stream.topics):
+            self.map.tick()
+        self._touched = self.following.model.take_touched()
+        self.stream.tick()
+
+    def _followed(self, topics: Collection[str]) -> None:
+        self.following.watch_for({topic for topic in topics if topic.startswith(("pod:", "node:", "gang:"))})
+
+    def _payload(self, topic: str) -> object | None:
+        name, namespace = topic.partition("?")[0], _namespace(topic)
+        if name == "status":
+            return self.status()
+        if not self.following.in_step.is_set():
+            return None
+        match name:
+            case "overview":
+                return self.overview.now(namespace) | {"alerts": self.alerts.told()}
+            case "trends":
+                return self._trends_of(namespace)
+            case "pending":
+                return {"reasons": self.pending.reasons(namespace)}
+            case "nodes":
+                return self.map.changed(namespace)
+        if topic in self._touched:
+            return {"revision": self.following.cache.progress.revision}
+        return None
+
+    def _trends_of(self, namespace: str) -> dict[str, Any]:
+        """Made anew when a slot is over."""
+        slot = int(self.following.clock() / SLOT_SECONDS)
+        known = self._trends.get(namespace)
+        if known is None or known[0] != slot:
+            if len(self._trends) > 100:
+                self._trends.clear()
+            known = self._trends[namespace] = slot, self.overview.trends(namespace)
+        return known[1]
+
+    def _health_urls(self) -> list[str]:
+        return [record.health for record in self.following.model.instances.values()]
+
+
+def _namespace(topic: str) -> str:
+    return topic.partition("?namespace=")[2]

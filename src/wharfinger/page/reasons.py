@@ -1,0 +1,81 @@
+"""Why a pod waits, in a form by which waiting pods are grouped: the plugins that refused it, never their message.
+
+Messages have numbers in them (`0/5000 nodes are available: ...`), so nearly every pod has its own; the plugins that
+refused are the same for all pods with the same trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from wharfinger.model.pod import Pod
+from wharfinger.model.refusal import Refusal
+
+GATED = "SchedulingGated"
+NOT_TRIED = "NotTried"
+NOT_SERVED = "NotServed"
+GANG_INCOMPLETE = "GangIncomplete"
+UNSCHEDULABLE = "Unschedulable"
+
+WORDS: Mapping[str, str] = {
+    "NodeResourcesFit": "not enough room",
+    "NodeAffinity": "labels of nodes do not match",
+    "NodeName": "the named node is not there",
+    "NodePorts": "host ports are taken",
+    "NodeUnschedulable": "nodes are cordoned",
+    "TaintToleration": "taints are not tolerated",
+    "InterPodAffinity": "rules about other pods",
+    "PodTopologySpread": "pods would be spread unevenly",
+    "VolumeBinding": "no volume can be had there",
+    "VolumeZone": "the volume lies in another zone",
+    "VolumeRestrictions": "the volume is used elsewhere",
+    "NodeVolumeLimits": "no more volumes can be attached",
+    "GangScheduling": "the gang does not fit together",
+    "DefaultPreemption": "no pods can be preempted for it",
+    "DynamicResources": "devices are not available",
+}
+"""What a refusal by a plugin means, for people."""
+
+
+class ReasonKey(NamedTuple):
+    """What pods wait for together."""
+
+    reason: str
+    """`Unschedulable`, `SchedulerError`, `Contended`, `SchedulingGated`, `NotTried`, or a condition's reason."""
+    plugins: tuple[str, ...] = ()
+    """That refused first, sorted; of pods that were not tried: scheduler name, label of the tenant, and gang."""
+
+    @property
+    def slug(self) -> str:
+        """The key as one word of an address."""
+        return "~".join((self.reason, *self.plugins)) if self.reason != NOT_TRIED else self.reason
+
+    def title(self) -> str:
+        """What it means, as a short sentence without a full stop."""
+        if self.reason == GATED:
+            return "held back by scheduling gates or a missing class"
+        if self.reason == GANG_INCOMPLETE:
+            return "waits for more members of its gang"
+        if self.reason == NOT_SERVED:
+            return "no live worker serves its scheduler name"
+        if self.reason == NOT_TRIED:
+            return "no attempt has ended yet"
+        if self.reason == "Contended":
+            return "lost its room to another pod, tried again"
+        if self.reason == "SchedulerError":
+            return "the attempt failed"
+        words = [WORDS.get(plugin, f"refused by {plugin}") for plugin in self.plugins]
+        return ", or ".join(words) if words else "refused"
+
+
+def reason_of(pod: Pod, record: Refusal | None, tenant_label: str) -> ReasonKey:
+    """Why this pending pod waits. `record`: of its last attempt, perhaps of an earlier pod of its name."""
+    if pod.scheduling_gates or pod.class_missing:
+        return ReasonKey(GATED)
+    if record is not None and record.create_revision in (0, pod.create_revision):
+        return ReasonKey(record.reason, record.rejectors)
+    if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:
+        return ReasonKey(pod.condition[1])
+    gang = f"{pod.namespace}/{pod.group}" if pod.group else ""
+    return ReasonKey(NOT_TRIED, (pod.scheduler_name, pod.labels.get(tenant_label, ""), gang))

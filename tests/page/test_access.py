@@ -1,0 +1,247 @@
+"""Who may see the page: tokens, one-time links, cookies, hosts and origins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.page.cluster import MemoryCluster, Page, served
+from tests.page.conftest import TOKEN
+from wharfinger.errors import UsageError
+from wharfinger.page.access import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
+from wharfinger.page.guard import MARK_HEADER
+from wharfinger.page.options import page_options
+from wharfinger.registry import keys
+
+HTML = {"Accept": "text/html"}
+EVERYTHING = (
+    "/",
+    "/map",
+    "/api/v1/overview",
+    "/api/v1/nodes",
+    "/api/v1/stream",
+    "/api/v1/nothing",
+    "/assets/x.js",
+    "/metrics",
+)
+WHAT_IF = "/api/v1/pods/default/big/what-if"
+
+
+@pytest.mark.parametrize("path", EVERYTHING)
+async def test_without_a_token_everything_is_401(stranger: aiohttp.ClientSession, path: str) -> None:
+    async with stranger.get(path) as answer:
+        assert answer.status == 401
+
+
+async def test_health_is_open(stranger: aiohttp.ClientSession) -> None:
+    for path in ("/livez", "/readyz", "/healthz"):
+        async with stranger.get(path) as answer:
+            assert (answer.status, await answer.text()) == (200, "ok\n")
+
+
+async def test_a_wrong_token_is_401(stranger: aiohttp.ClientSession) -> None:
+    async with stranger.get("/api/v1/status", headers={"Authorization": "Bearer wrong"}) as answer:
+        assert answer.status == 401
+        assert "wrong" not in await answer.text()
+
+
+async def test_a_token_reads(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/session") as answer:
+        assert answer.status == 200
+        assert (await answer.json())["viewer"] == "alice"
+
+
+async def test_a_link_is_exchanged_once_for_a_cookie(page: Page, stranger: aiohttp.ClientSession) -> None:
+    link = page.link
+
+    async with stranger.get(link, allow_redirects=False) as answer:
+        cookie = answer.headers["Set-Cookie"]
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+    async with stranger.get("/api/v1/session") as answer:
+        assert answer.status == 200
+    stranger.cookie_jar.clear()
+    async with stranger.get(link, allow_redirects=False) as answer:
+        assert answer.status == 401
+
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert page.link != link, "the next one was announced"
+
+
+async def test_a_token_is_exchanged_for_a_cookie_at_the_door(page: Page, stranger: aiohttp.ClientSession) -> None:
+    origin = {"Origin": page.server.url}
+    async with stranger.get("/pods?state=waiting", headers=HTML) as answer:
+        assert answer.status == 401
+        assert 'value="/pods?state=waiting"' in await answer.text()
+    wrong, right = {"token": "no", "then": "/map"}, {"token": TOKEN, "then": "/map?by=state"}
+    async with stranger.post("/session", data=wrong, headers=origin | HTML, allow_redirects=False) as answer:
+        assert answer.status == 401
+    async with stranger.post("/session", data=right, headers={"Origin": "http://evil.example"}) as answer:
+        assert answer.status == 403
+    async with stranger.post("/session", data=right, headers=origin, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "/map?by=state")
+    async with stranger.get("/map") as answer:
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "then", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/api/v1/x"]
+)
+async def test_the_door_leads_nowhere_else(page: Page, stranger: aiohttp.ClientSession, then: str) -> None:
+    form = {"token": TOKEN, "then": then}
+    async with stranger.post(
+        "/session", data=form, headers={"Origin": page.server.url}, allow_redirects=False
+    ) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+
+
+async def test_a_link_from_another_site_comes_again_from_here(stranger: aiohttp.ClientSession) -> None:
+    """A strict cookie is not sent then, so the door asks once more before it shows itself."""
+    async with stranger.get("/map?by=state", headers=HTML | {"Sec-Fetch-Site": "cross-site"}) as answer:
+        assert answer.status == 401
+        assert '<meta http-equiv="refresh" content="0; url=/map?by=state">' in await answer.text()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:10280", "127.0.0.1.evil.example", ""])
+async def test_a_host_that_is_not_on_the_list_is_421(client: aiohttp.ClientSession, host: str) -> None:
+    for path in ("/", "/api/v1/status", "/api/v1/stream", "/login?link=x"):
+        async with client.get(path, headers={"Host": host}) as answer:
+            assert answer.status == 421
+
+
+async def test_a_named_host_is_served(page: Page, client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/status", headers={"Host": "localhost:1"}) as answer:
+        assert answer.status == 200
+
+
+async def test_a_foreign_origin_is_403(client: aiohttp.ClientSession) -> None:
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}):
+        async with client.post(WHAT_IF, json={}, headers=headers) as answer:
+            assert answer.status == 403
+
+
+async def test_a_cookie_alone_asks_for_no_work(page: Page, stranger: aiohttp.ClientSession) -> None:
+    async with stranger.get(page.link) as answer:
+        assert answer.status == 200
+    async with stranger.get("/api/v1/session") as answer:
+        mark = (await answer.json())["mark"]
+    origin = {"Origin": page.server.url}
+
+    for headers, status in (
+        ({}, 403),
+        (origin, 403),
+        (origin | {MARK_HEADER: "0" * 64}, 403),
+        ({MARK_HEADER: mark}, 403),
+        (origin | {MARK_HEADER: mark}, 200),
+    ):
+        async with stranger.post(WHAT_IF, json={}, headers=headers) as answer:
+            assert answer.status == status, headers
+
+
+async def test_actions_do_not_exist(page: Page, client: aiohttp.ClientSession) -> None:
+    for path in ("/api/v1/actions/fleets/common/undo", "/api/v1/fleets/common/pause", "/actions"):
+        async with client.post(path, json={"reason": "because"}, headers={"Origin": page.server.url}) as answer:
+            assert answer.status == 404
+
+
+async def test_actions_have_a_reason_and_a_confirmation(token_file: Path) -> None:
+    cluster = MemoryCluster()
+    await cluster.fleet()
+    options = page_options("127.0.0.1", 0, static_token_file=token_file, allow_actions=True)
+    path = "/api/v1/fleets/common/actions"
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with served(cluster, options) as page, aiohttp.ClientSession(page.server.url, headers=headers) as client:
+        for verb, form, status in (
+            ("pause", {}, 400),
+            ("pause", {"reason": " ", "confirm": "common"}, 400),
+            ("pause", {"reason": "look first", "confirm": "other"}, 400),
+            ("destroy", {"reason": "look first", "confirm": "common"}, 404),
+            ("pause", {"reason": "look first", "confirm": "common"}, 200),
+        ):
+            async with client.post(f"{path}/{verb}", json=form) as answer:
+                assert answer.status == status, (verb, form)
+        foreign = {"Origin": "http://evil.example"}
+        async with client.post(f"{path}/resume", json=form, headers=foreign) as answer:
+            assert answer.status == 403
+        kv = (await cluster.store.get(keys.fleet("common"))).kv
+        assert kv is not None
+        written = json.loads(kv.value)
+        assert written["spec"]["paused"] is True
+        assert "alice" in json.dumps(written["metadata"])
+        assert "look first" in json.dumps(written["metadata"])
+        async with client.post(
+            "/api/v1/update-runs/nothing/approve", json={"reason": "r", "confirm": "nothing", "stage": "s"}
+        ) as answer:
+            assert answer.status == 404
+
+
+async def test_signing_out_ends_the_session(page: Page, stranger: aiohttp.ClientSession) -> None:
+    await (await stranger.get(page.link)).read()
+    async with stranger.get("/api/v1/session") as answer:
+        mark = (await answer.json())["mark"]
+    cookies = {cookie.key: cookie.value for cookie in stranger.cookie_jar}
+    async with stranger.post("/sign-out", headers={"Origin": page.server.url, MARK_HEADER: mark}) as answer:
+        assert answer.status == 204
+    async with stranger.get("/api/v1/session", cookies=cookies) as answer:
+        assert answer.status == 401
+
+
+async def test_other_methods_and_bodies_are_refused(client: aiohttp.ClientSession) -> None:
+    async with client.delete("/api/v1/status") as answer:
+        assert answer.status == 405
+    async with client.get("/api/v1/status", data=b"x") as answer:
+        assert answer.status == 413
+
+
+def test_sessions_end_and_are_bounded() -> None:
+    now = [0.0]
+    sessions = Sessions(lambda: now[0])
+    first = sessions.open("a")
+    for _ in range(1000):
+        sessions.open("b")
+
+    assert len(sessions) == 1000
+    assert sessions.find(first) is None, "the oldest one made room"
+    last = sessions.open("c")
+    now[0] = SESSION_LIFE + 1
+    assert sessions.find(last) is None
+    assert sessions.find("") is None
+
+
+def test_a_link_that_was_spent_is_no_link() -> None:
+    announced: list[str] = []
+    links = OneTimeLinks(announced.append)
+    assert not links.spend("")
+    links.renew()
+    [first] = announced
+
+    assert not links.spend("other")
+    assert links.spend(first)
+    assert not links.spend(first)
+    assert links.spend(announced[-1])
+
+
+def test_a_mark_is_of_one_session() -> None:
+    marks = ForgeryMarks()
+
+    assert marks.holds("a", marks.of("a"))
+    assert not marks.holds("b", marks.of("a"))
+    assert not marks.holds("a", "ä")
+
+
+@pytest.mark.parametrize(
+    ("address", "more"),
+    [
+        ("0.0.0.0", {}),
+        ("10.0.0.1", {"static_token_file": "tokens"}),
+        ("127.0.0.1", {"client_ca_file": "ca.pem"}),
+        ("127.0.0.1", {"hosts": ("a b",)}),
+        ("127.0.0.1", {"temporal_ui": "javascript:alert(1)"}),
+    ],
+)
+def test_options_that_would_be_unsafe_are_refused(address: str, more: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        page_options(address, 0, **more)  # type: ignore[arg-type]

@@ -1,0 +1,125 @@
+"""Workers' metrics: read with the page's own credential, and what is shown where they cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.page.cluster import Page
+from wharfinger.errors import UsageError
+from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, Alerts
+from wharfinger.page.options import ScrapeOptions
+from wharfinger.page.scraping import Scraper
+
+FIRST = """
+scheduler_pending_pods{queue="active"} 12
+scheduler_pending_pods{queue="in-flight"} 3
+scheduler_schedule_attempts_total{result="scheduled",profile="p"} 100
+scheduler_scheduling_algorithm_duration_seconds_sum 1.0
+scheduler_scheduling_algorithm_duration_seconds_count 100
+wharfinger_contended_total 0
+wharfinger_start_failures_total 0
+wharfinger_config_problems 0
+"""
+SECOND = (
+    FIRST.replace("} 100\n", "} 150\n")
+    .replace("_sum 1.0", "_sum 1.5")
+    .replace("_count 100", "_count 150")
+    .replace("start_failures_total 0", "start_failures_total 2")
+    .replace("contended_total 0", "contended_total 20")
+)
+
+
+class FakeWorker:
+    """Serves what a test says, to who has the token."""
+
+    def __init__(self) -> None:
+        self.body = FIRST
+        self.status = 200
+        self.token = ""
+        self.url = ""
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return web.Response(status=401)
+        return web.Response(text=self.body, status=self.status)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[FakeWorker]:
+        app = web.Application()
+        app.router.add_get("/metrics", self.metrics)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert site._server is not None
+        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+        yield self
+        await runner.cleanup()
+
+
+async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None:
+    now = [100.0]
+    async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
+        scraper = Scraper(ScrapeOptions(), lambda: [worker.url, ""], lambda: now[0])
+        alerts = Alerts(page.parts.following, page.parts.pending, scraper)
+        assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN
+        await scraper.read_all(session)
+        now[0], worker.body = 105.0, SECOND
+        await scraper.read_all(session)
+
+        found = scraper.figures(worker.url)
+        assert (found["problem"], found["active"], found["inFlight"]) == (None, 12, 3)
+        assert found["attemptsPerSecond"] == 10.0
+        assert found["decisionSeconds"] == pytest.approx(0.01)
+        states = {one.name: one.state for one in alerts.all()}
+        assert states["StartFailures"] == states["Contention"] == FIRING
+        assert states["ConfigurationNotInForce"] == QUIET
+        assert states["GangsTorn"] == UNKNOWN
+        assert alerts.all()[0].severity == "critical", "what is worst comes first"
+
+        worker.status = 500
+        await scraper.read_all(session)
+        assert scraper.figures(worker.url) == {"problem": "answered with status 500"}
+    async with aiohttp.ClientSession() as session:
+        await scraper.read_all(session)
+        assert scraper.figures(worker.url)["problem"].startswith("does not answer")
+    assert scraper.figures("") == {"problem": "it serves no metrics"}
+
+
+async def test_the_token_of_the_page_is_sent(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("t0ken\n")
+    async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
+        worker.token = "t0ken"
+        without = Scraper(ScrapeOptions(), lambda: [worker.url], lambda: 1.0)
+        await without.read_all(session)
+        assert "--metrics-token-file" in without.figures(worker.url)["problem"]
+        with_it = Scraper(ScrapeOptions(token_file=file), lambda: [worker.url], lambda: 1.0)
+        await with_it.read_all(session)
+        assert with_it.figures(worker.url)["problem"] is None
+        assert with_it._credential("http://10.0.0.1:1") == {}, "never in the clear over a network"
+        assert with_it._credential("https://10.0.0.1:1") == {"Authorization": "Bearer t0ken"}
+
+
+async def test_workers_that_are_gone_are_forgotten() -> None:
+    urls = ["http://127.0.0.1:1"]
+    scraper = Scraper(ScrapeOptions(), lambda: urls, lambda: 1.0)
+    async with aiohttp.ClientSession() as session:
+        await scraper.read_all(session)
+        assert list(scraper.workers) == urls
+        urls.clear()
+        await scraper.read_all(session)
+        assert not scraper.workers
+
+
+def test_a_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        ScrapeOptions(cert_file=tmp_path / "c")
+    with pytest.raises(UsageError):
+        Scraper(ScrapeOptions(ca_file=tmp_path / "nothing"), list, lambda: 1.0)
