@@ -13,11 +13,11 @@ would give away room that its own bind has taken. A nomination lasts until the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from wharfinger.cache.overlay_digest import mark
+from wharfinger.cache.overlay_digest import digest, mark
 from wharfinger.framework.snapshot import NO_NOMINATIONS, Nominations
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 
@@ -77,11 +77,20 @@ class Assumptions:
         held = self._held.get(pod.identity)
         return held is not None and held.pod is pod and held.node == node and held.settles_at is None
 
+    def digest(self, others: Iterable[tuple[PodIdentity, str]], but: PodIdentity | None) -> str:
+        """Of all, and of the others, without that one: see `overlay_digest`."""
+        count, total = len(self._held), self.total
+        for identity, node in others:
+            if identity != but:
+                count, total = count + 1, total + _mark(identity, node)
+        held = self._held.get(but) if but is not None else None
+        return digest(count, total) if held is None else digest(count - 1, total - held.mark)
+
     def put(self, pod: Pod, node: str, since: float) -> None:
         """Assume the pod on the node, for expiry since then; an earlier assumption of the same pod is replaced."""
         identity = pod.identity
         self.drop(identity)
-        adds = mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
+        adds = _mark(identity, node)
         self._held[identity] = _Held(pod, node, since, adds)
         self.total += adds
 
@@ -133,6 +142,10 @@ class Assumptions:
             for identity, held in self._held.items()
             if not held.sent and held.settles_at is None and held.since < before
         )
+
+
+def _mark(identity: PodIdentity, node: str) -> int:
+    return mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
 
 
 class NominatedPods:

@@ -19,7 +19,7 @@ from wharfinger.cache.booking import Booking
 from wharfinger.cache.gangs import GangMembers
 from wharfinger.cache.held_places import HeldPlaces
 from wharfinger.cache.held_volumes import HeldVolumes
-from wharfinger.cache.overlay_digest import digest, mark
+from wharfinger.cache.overlay_changes import OverlayChanges
 from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
 from wharfinger.framework.columns import IntColumn
@@ -61,6 +61,8 @@ class Cache:
         self._pods: dict[PodKey, Pod] = {}
         self._raw = RawPods()
         self._assumptions = Assumptions()
+        self.overlay_changes = OverlayChanges()
+        """What became of assumptions otherwise than by decisions and by what etcd shows."""
         self._booking = Booking()
         self._nominated = NominatedPods()
         self._held = HeldVolumes()
@@ -116,6 +118,7 @@ class Cache:
             self._raw.discard(key)
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
+            self.overlay_changes.explained(pod.identity)
             if key not in self._promised:
                 self._held.release(pod.identity)
         if pod.group or (old is not None and old.group):
@@ -213,16 +216,21 @@ class Cache:
 
     # --- assumptions --------------------------------------------------------------------------
 
-    def assume(self, pod: Pod, node_name: str, *, held: float = 0.0) -> None:
+    def assume(self, pod: Pod, node_name: str, *, held: float = 0.0, decided: bool = False) -> None:
         """Count the pod on this node from now on. Without effect on a pod seen bound or finished.
 
         `held`: seconds in which its bind surely does not begin yet (a Permit plugin holds it); they count for nothing.
+        `decided`: this worker has just decided so.
         """
         known = self._pods.get(pod.key)
         if known is not None and known.identity == pod.identity and (known.bound or known.finished):
             return
         if pod.claims:
             self._held.hold(pod.identity, self.volume_plan(pod, node_name))
+        if decided:
+            self.overlay_changes.explained(pod.identity)
+        elif (before := self._assumptions.get(pod.identity)) is None or before[1] != node_name:
+            self.overlay_changes.note(pod.identity, node_name)
         self._assumptions.put(pod, node_name, self._clock() + held)
         self._recount(pod)
         self._nominated.discard(pod.key)
@@ -277,16 +285,7 @@ class Cache:
     def overlay_digest(self, but: PodIdentity | None = None) -> str:
         """The digest of `assumed()`, without that pod: see `cache.overlay_digest`."""
         self._settle()
-        count, total = len(self._assumptions), self._assumptions.total
-        for identity, node in self._places:
-            count, total = count + 1, total + _mark(identity, node)
-        assumed = self._assumptions.get(but) if but is not None else None
-        node_name = assumed[1] if assumed is not None else None
-        if but is not None and assumed is None and self._places.holds(but):
-            node_name = self._places.node_of(self._pods[PodKey(but.namespace, but.name)])
-        if but is not None and node_name is not None:
-            count, total = count - 1, total - _mark(but, node_name)
-        return digest(count, total)
+        return self._assumptions.digest(self._places, but)
 
     def expire(self) -> tuple[Assumption, ...]:
         """End the unsent assumptions older than `assume_expiry`, and tell which."""
@@ -411,6 +410,7 @@ class Cache:
     def _end(self, pod: Pod) -> None:
         """This life of the pod is over."""
         self._assumptions.drop(pod.identity)
+        self.overlay_changes.explained(pod.identity)
         self._held.release(pod.identity)
         self._booking.count(pod, None)
 
@@ -418,6 +418,7 @@ class Cache:
         assumed = self._assumptions.get(identity)
         if assumed is not None:
             self._assumptions.drop(identity)
+            self.overlay_changes.note(identity, None)
             self._held.release(identity)
             self._hold_volumes(assumed[0])
             self._recount(assumed[0])
@@ -432,10 +433,6 @@ class Cache:
     def _settle(self) -> None:
         for identity in self._assumptions.settled(self.progress.revision):
             self._drop(identity)
-
-
-def _mark(identity: PodIdentity, node: str) -> int:
-    return mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
 
 
 def _overfull(info: NodeInfo) -> bool:

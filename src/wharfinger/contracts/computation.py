@@ -94,6 +94,12 @@ class Computation(Sparse):
     """The overlay (assumed and nominated pods) was too large to keep."""
     overlay: str = ""
     """Digest of the assumed pods (`cache.overlay_digest`), where they are too many to be named."""
+    begun: tuple[str, ...] = ()
+    """Pods that were assumed since the worker's last decision without one of its own, because it binds for others:
+    `<ns>/<name> <create revision> <node>` each."""
+    ended: tuple[str, ...] = ()
+    """Pods that are assumed no more since then, though etcd does not show them bound or gone: `<ns>/<name> <create
+    revision>` each."""
     nodes: int = 0
     """In the snapshot."""
     feasible: int = 0
@@ -113,5 +119,6 @@ class Computation(Sparse):
 
     def to_commit(self) -> Computation:
         """What a bind needs of it; the history has the rest already, with the decision."""
-        kept = {"assumed": (), "own_nodes": None, "overlay": "", "incarnation": "", "number": 0, "clock": ""}
+        overlay = {"assumed": (), "own_nodes": None, "overlay": "", "begun": (), "ended": ()}
+        kept = overlay | {"incarnation": "", "number": 0, "clock": ""}
         return self.model_copy(update=kept)

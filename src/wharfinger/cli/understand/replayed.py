@@ -39,6 +39,50 @@ def tell(report: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, _parts(report)))
 
 
+def tell_rerun(report: Mapping[str, Any]) -> str:
+    """The report of a rerun, without the last line's end."""
+    return "\n\n".join(filter(None, _rerun_parts(report)))
+
+
+def _rerun_parts(report: Mapping[str, Any]) -> Iterator[str]:
+    titles = {
+        "same": "on the same node",
+        "elsewhere": "on another node",
+        "refused": "bound in the record, and never in the rerun",
+        "placed": "bound in the rerun only",
+        "otherwise": "bound in neither",
+    }
+    under = f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
+    yield typer.style(plain(f"{report['decisions']:,} pods lived again, {under}"), bold=True) + (
+        f" ({report['seconds']:.1f} s)"
+    )
+    summary = report["summary"]
+    yield Columns("PODS", "").render([(f"{summary[name]:,}", title) for name, title in titles.items() if summary[name]])
+    if report["evictionCount"]:
+        yield f"Pods that were evicted for others: {report['evictionCount']:,}."
+    if report["stopped"]:
+        yield "Note: pods went on waking each other, and some were left undecided."
+    if report["overTime"]:
+        yield _ends(report["overTime"][-1])
+    yield _table(
+        ("POD", "", "RECORDED", "RERUN", "WHY"),
+        [
+            (one["pod"], one["verdict"], one["recorded"] or "<none>", one["again"] or "<none>", one["message"])
+            for one in report["pods"][:LISTED]
+        ],
+    )
+
+
+def _ends(last: Mapping[str, Any]) -> str:
+    before, after = last["recorded"], last["again"]
+    names = [name for name in before["use"] if before["use"][name] or after["use"].get(name)]
+    rows = [(name, f"{before['use'][name]:.1f}", f"{after['use'].get(name, 0.0):.1f}") for name in names]
+    for name, share in before["fragmentation"].items():
+        lost = f"{100 * share:.1f}", f"{100 * after['fragmentation'].get(name, 0.0):.1f}"
+        rows.append((f"free {name} that pods do not fit on", *lost))
+    return Columns("AT THE END, %", "RECORDED", "RERUN").render(rows)
+
+
 def _parts(report: Mapping[str, Any]) -> Iterator[str]:
     decisions, summary = report["decisions"], report["summary"]
     made = decisions - summary["unreplayable"]

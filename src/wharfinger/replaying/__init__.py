@@ -1,0 +1,1 @@
+"""Recorded decisions, decided again: as they were, or under another configuration."""

@@ -1,0 +1,203 @@
+"""Stands in for one worker of the past: its cache, its profiles, and the engine's own code that decides.
+
+What is decided by code of the cluster's state is decided again; what was answered from outside is taken from the
+record: extenders, Reserve and Permit, the clock. No plugin's Reserve or Permit is called, no request is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import cast
+
+from wharfinger.cache.cache import Cache
+from wharfinger.cache.overlay_changes import parsed_change
+from wharfinger.contracts.computation import Computation, LateVerdict, OwnNodes
+from wharfinger.contracts.scheduling import PermitWait
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.finding import Finder
+from wharfinger.engine.pods.groups import Late, Policy
+from wharfinger.engine.pods.placing_lone import LonePlacements
+from wharfinger.engine.transactions import Limits
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.status import Code, Status
+from wharfinger.informer.view import View
+from wharfinger.model.ownership import COMMON_POOL, Ownership
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.registry.store import Store
+from wharfinger.replaying.kept import KeptStates
+from wharfinger.replaying.memberships import Memberships
+from wharfinger.replaying.overlays import corrections
+from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RecordedVerdicts(Decider):
+    """Decides as the engine does, with what Reserve and Permit were recorded to say."""
+
+    def __init__(self, core: Core, finder: Finder) -> None:
+        super().__init__(core, finder)
+        self.late: Mapping[PodKey, tuple[LateVerdict, str]] = {}
+        """By pod, who refused its node, and the message."""
+        self.waits: Mapping[PodKey, tuple[str, PermitWait]] = {}
+        """By pod, on which node it was held."""
+
+    def reserve(
+        self,
+        pod: Pod,
+        profile: Profile,  # noqa: ARG002 - nobody is asked
+        evaluation: Evaluation,  # noqa: ARG002
+        node: str,
+        policy: Policy,  # noqa: ARG002
+    ) -> PermitWait | Late | None:
+        """What was recorded for this node; a node that nobody was asked about is taken to be allowed."""
+        held, verdict = self.waits.get(pod.key), self.late.get(pod.key)
+        if held is not None and held[0] == node:
+            return held[1]
+        if verdict is None or verdict[0].node != node:
+            return None
+        said, message = verdict
+        code = Code.WAIT if said.wait else Code.UNSCHEDULABLE
+        return Late(Status(code, (message,) if message else (), said.plugin), said)
+
+
+class StandIn:
+    """One worker, on a view of the state that goes along with it."""
+
+    def __init__(
+        self,
+        view: View,
+        store: KeptStates,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        cluster: str,
+        tenant: str,
+        names: Iterable[str],
+    ) -> None:
+        """`store`: only its format counts, as what decides never writes; `names`: of its pool's schedulers."""
+        self.view = view
+        self._now = _NEVER
+        self._profiles: dict[str, Profile] = {}
+        self._preferred = PreferredNodes()
+        pool = Pool(self.cache, self._profiles, Ownership(frozenset(names), tenant or COMMON_POOL), self._preferred)
+        process = ProcessParts(cast("Store", store), metrics, clock=lambda: 0.0, utc_now=lambda: self._now)
+        self.core = Core.of(process, pool, Identity(cluster, "replay"), BindSettings(), limits)
+        self.finder = Finder(self.core)
+        self.decider = RecordedVerdicts(self.core, self.finder)
+        self.lone = LonePlacements(self.core, self.finder, self.decider)
+
+    @property
+    def cache(self) -> Cache:
+        """What it knows and assumes."""
+        return self.view.cache
+
+    def prepare(self, computation: Computation, profile: Profile, memberships: Memberships) -> None:
+        """Be as the worker was, but for what it had assumed. Raises `Unreplayable`."""
+        self._profiles[computation.profile_name] = profile
+        self.decider.start = computation.start
+        self.decider.late, self.decider.waits = {}, {}
+        self._now = datetime.fromisoformat(computation.clock) if computation.clock else _NEVER
+        self._prefer(computation.own_nodes, memberships)
+
+    def _prefer(self, own: OwnNodes | None, memberships: Memberships) -> None:
+        if own is None:
+            self._preferred.margin = 0
+            return
+        members = memberships.of(own)
+        if not members:
+            raise Unreplayable(Lack.MEMBERSHIP, f"{own.digest or 'no digest'} of the workers that shared the nodes")
+        self._preferred.margin = own.margin
+        if (self._preferred.members, self._preferred.me) != (members, own.me):
+            self._preferred.share(members, own.me)
+
+    # --- what it had assumed ------------------------------------------------------------------
+
+    def assume_as_recorded(
+        self,
+        computation: Computation,
+        candidates: Iterable[tuple[PodIdentity, str]],
+        but: PodIdentity | None = None,
+    ) -> None:
+        """Assume what the worker had assumed: by name, or checked by its digest. Raises `Unreplayable`.
+
+        `candidates`: placements that any worker may have assumed; `but`: the lone pod that is decided.
+        """
+        for told in (*computation.ended, *computation.begun):
+            self._tell(told)
+        if computation.overlay:
+            self._check(computation.overlay, candidates, but)
+        elif computation.approximate and not computation.number:
+            raise Unreplayable(Lack.OVERLAY, "the record has neither names nor a digest of what was assumed")
+        else:
+            self._name(computation, but)
+
+    def _tell(self, told: str) -> None:
+        """Take in what became of one assumption otherwise."""
+        identity, node = parsed_change(told)
+        pod = self.cache.pods.get(PodKey(identity.namespace, identity.name))
+        if not node:
+            self.cache.forget(identity)
+        elif pod is not None and pod.identity == identity:
+            self.cache.assume(pod, node)
+
+    def _own(self, but: PodIdentity | None) -> dict[PodIdentity, str]:
+        return {one.identity: one.node for one in self.cache.assumed() if one.identity != but}
+
+    def _name(self, computation: Computation, but: PodIdentity | None) -> None:
+        wanted = {_identity(one.pod, one.create_revision): one.node for one in computation.assumed}
+        ours = self._own(but)
+        if ours == wanted:
+            return
+        for identity in ours.keys() - wanted.keys():
+            self.cache.forget(identity)
+        for identity, node in wanted.items():
+            if ours.get(identity) != node:
+                self._assume(identity, node)
+        if self._own(but) != wanted:
+            raise Unreplayable(
+                Lack.STATE, "pods that the worker had assumed are bound, or have their room held, in etcd"
+            )
+
+    def _check(self, recorded: str, candidates: Iterable[tuple[PodIdentity, str]], but: PodIdentity | None) -> None:
+        ours = self.cache.overlay_digest(but)
+        if ours == recorded:
+            return
+        own = self._own(but)
+        others = ((identity, node) for identity, node in candidates if own.get(identity) != node and identity != but)
+        found = corrections(ours, recorded, own.items(), others)
+        if found is None:
+            raise Unreplayable(
+                Lack.OVERLAY, f"what was assumed has the digest {recorded}, and what is known of it {ours}"
+            )
+        for one in sorted(found, key=lambda one: one.assumed):
+            if one.assumed:
+                self._assume(one.identity, one.node)
+            else:
+                self.cache.forget(one.identity)
+
+    def _assume(self, identity: PodIdentity, node: str) -> None:
+        pod = self.cache.pods.get(PodKey(identity.namespace, identity.name))
+        if pod is None or pod.identity != identity:
+            raise Unreplayable(Lack.STATE, f"etcd held no pod {identity.namespace}/{identity.name} that was assumed")
+        self.cache.assume(pod, node)
+
+    def settle(self, pod: Pod, again: str | None, recorded: str | None) -> None:
+        """The pod was decided again for one node, and counts where the record says. None = on none."""
+        if recorded is None:
+            if again is not None:
+                self.cache.forget(pod.identity)
+        elif again != recorded:
+            self.cache.assume(pod, recorded)
+
+
+def _identity(pod: str, create_revision: int) -> PodIdentity:
+    namespace, _, name = pod.partition("/")
+    return PodIdentity(namespace, name, create_revision)

@@ -1,0 +1,103 @@
+"""`wharfinger replay` on real servers: what was decided is decided again, also by workers that share the work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, bound_pods, node, pod, refusal
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def replayed(tree: DevTree, *more: str, code: int = 0) -> Any:
+    answer = tree.cli("replay", "--since", "1h", "-o", "json", *more, check=False)
+    assert answer.returncode == code, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_recorded_decisions_are_made_again_to_the_letter(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    since = etcd.revision()
+    for number in range(4):
+        etcd.put(f"{NODES}node-{number}", node(f"node-{number}", cpu="8"))
+    names = [f"web-{number}" for number in range(20)]
+    for name in names:
+        etcd.put(f"{PODS}default/{name}", pod(name, cpu="1"))
+    etcd.put(f"{PODS}default/huge", pod("huge", cpu="99"))
+    wait_until(lambda: bound_pods(etcd).keys() >= set(names) and refusal(etcd, "huge"), 30, "all decided")
+
+    same = replayed(cluster, "--fail-on", "refused > 0")
+    ours = [one for one in same["pods"] if one["revision"] > since]
+    packed = replayed(
+        cluster,
+        "--set",
+        "NodeResourcesFit.scoringStrategy.type=MostAllocated",
+        "--fail-on",
+        "elsewhere > 0",
+        code=1,
+    )
+    text = cluster.cli("replay", "--since", "1h").stdout
+
+    assert ours == []
+    assert same["summary"]["same"] + same["summary"]["unreplayable"] == same["decisions"] >= 21
+    assert {one["lack"] for one in same["unreplayable"]} <= {"compacted", "state"}, "of tests before this one"
+    assert same["summary"]["same"] >= 21
+    assert same["sameShare"] == 1
+    assert [one["build"] for one in same["builds"] if one["digest"]] != []
+    moved = {one["pod"] for one in packed["pods"] if one["verdict"] == "elsewhere"}
+    assert moved & {f"default/{name}" for name in names}
+    assert packed["packing"]["again"] > packed["packing"]["recorded"]
+    assert "with nothing changed: 100.00 % the same" in text
+
+
+def test_what_is_wrong_is_told_in_one_line(cluster: DevTree) -> None:
+    for arguments in (
+        ("--since", "yesterday"),
+        ("--since", "1h", "--until", "2h"),
+        ("--set", "weight=3"),
+        ("--plugin", "nothing"),
+        ("--fail-on", "refused"),
+        ("--mode", "rerun", "--html", "report.html"),
+    ):
+        answer = cluster.cli("replay", *arguments, check=False)
+        assert answer.returncode == 2, arguments
+        assert answer.stderr.count("\n") == 1
+
+
+def test_an_archive_is_written_on_and_replayed_without_servers(cluster: DevTree, tmp_path: Path) -> None:
+    etcd, file = cluster.etcd, tmp_path / "archive"
+    etcd.put(f"{NODES}node", node("node", cpu="8"))
+    etcd.put(f"{PODS}default/first", pod("first"))
+    wait_until(lambda: "first" in bound_pods(etcd), 30, "first bound")
+    first = cluster.cli("archive", str(file), "--since", "1h").stdout
+    etcd.put(f"{PODS}default/second", pod("second"))
+    wait_until(lambda: "second" in bound_pods(etcd), 30, "second bound")
+    second = cluster.cli("archive", str(file)).stdout
+    nowhere = {"WHARFINGER_ETCD": "http://127.0.0.1:1", "WHARFINGER_TEMPORAL": "127.0.0.1:1"}
+
+    answer = cluster.cli("replay", "--archive", str(file), "-o", "json", env=nowhere)
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(file.read_bytes()[:40] + b"x" + file.read_bytes()[41:])
+    refused = cluster.cli("replay", "--archive", str(damaged), check=False)
+    missing = cluster.cli("replay", "--archive", str(tmp_path / "none"), check=False)
+
+    page = tmp_path / "report.html"
+    cluster.cli("replay", "--archive", str(file), "--html", str(page), env=nowhere)
+    lived = cluster.cli("replay", "--archive", str(file), "--mode", "rerun", "-o", "json", env=nowhere)
+
+    assert page.read_text().startswith("<!doctype html>")
+    assert json.loads(lived.stdout)["decisions"] >= 2
+    assert "up to revision" in first
+    assert second.startswith(("1 decisions of 1 runs", "2 decisions of 2 runs"))
+    report = json.loads(answer.stdout)
+    assert (report["sameShare"], report["gaps"]) == (1, [])
+    assert report["summary"]["same"] >= 2
+    assert refused.returncode == 1
+    assert "is damaged at byte 28" in refused.stderr
+    assert missing.returncode == 2
+    assert missing.stderr.count("\n") == 1
