@@ -38,7 +38,7 @@ check: linked
 	@$(MAKE) --no-print-directory -j 2 -O quick-tests lint types
 
 quick-tests: linked
-	+@TESTS_PROCESSES=3 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
+	+@TESTS_PROCESSES=4 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
 
 # Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
 # The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in

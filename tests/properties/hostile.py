@@ -65,6 +65,7 @@ COMPLETE = {
         "volumes": [["claim", "volume"]], "patience": 600.0, "asked": True, "withdrawn": "w", "told": "t",
     },
     keys.HOLDS: {"node": "n", "create_revision": 1, "attempt": "w@r", "time": "2026-03-01T12:00:00Z"},
+    keys.SOFTWARE: {"build": "b", "packages": {"wharfinger": "1"}},
     keys.IMPORTED: {"revisions": {"pods": 7}, "generation": 1, "time": "2026-03-01T12:00:00Z"},
     keys.ACTIVE: {"holder": "h", "time": "2026-03-01T12:00:00Z"},
     **{
@@ -76,7 +77,7 @@ COMPLETE = {
 PARTS = {
     keys.PODS: 2, keys.NODES: 1, keys.ATTEMPTS: 2, keys.INSTANCES: 3, keys.BINDINGS: 1, keys.BOUND: 1, keys.TERMS: 1,
     keys.BOUND_BY: 2, keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3, keys.PROMISES: 2, keys.HOLDS: 2,
-    keys.VOLUMES: 1, keys.IMPORTED: 0, keys.ACTIVE: 0,
+    keys.VOLUMES: 1, keys.IMPORTED: 0, keys.SOFTWARE: 1, keys.ACTIVE: 0,
     keys.TENANTS: 1, keys.PROFILES: 1, keys.INSTALLATION: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in keys.SURROUNDINGS},
 }  # fmt: skip
