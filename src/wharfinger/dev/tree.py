@@ -43,6 +43,8 @@ STOP_INSTANCES = 8.0
 """Seconds that instances get to drain when the tree stops."""
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
+AT_LEAST = 15.0
+"""Seconds that each process gets, however long those before it took: a busy machine is late, and nothing is wrong."""
 TRIES = 3
 """Starts of a process before it is up: another one may take its port between our look and its start."""
 LOOK_AFTER = 10.0
@@ -145,10 +147,10 @@ class DevTree:
         deadline = time.monotonic() + START_WITHIN
         self.folder.remember_format(self.settings.format)
         self.folder.remember_kubernetes(self.settings.kubernetes)
-        await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        await self.supervisor.start(self._etcd_spec(), within=_left(deadline), tries=TRIES)
         self.settled.add("etcd")
         if not self.settings.temporal_address:
-            await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic(), tries=TRIES)
+            await self.supervisor.start(self._temporal_spec(), within=_left(deadline), tries=TRIES)
             await self.temporal.keep_histories(self.settings.retention)
             if self.temporal.listening != self.temporal.host:
                 self._forwarder = await forward(self.temporal.host, self.temporal.port, self.temporal.listening)
@@ -160,7 +162,7 @@ class DevTree:
         await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
         await kubernetes_part.check_installation(self.store, self.folder, kubernetes=self.settings.kubernetes)
         if self.kubernetes is not None:
-            await self.supervisor.start(self.kubernetes.spec(), within=deadline - time.monotonic(), tries=TRIES)
+            await self.supervisor.start(self.kubernetes.spec(), within=_left(deadline), tries=TRIES)
             self.kubernetes.came_up(without_kubelets=self.settings.eviction == "immediate")
         if not await common_fleet.want(self.store, self.settings.workers):
             self.supervisor.say(
@@ -168,12 +170,12 @@ class DevTree:
                 "put one by `wharfinger fleet apply`"
             )
         self._following = asyncio.create_task(self.instances.follow(self.store))
-        await self.supervisor.start(self._agent_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        await self.supervisor.start(self._agent_spec(), within=_left(deadline), tries=TRIES)
         self.folder.remember_ports({"agent": self.agent_port})
         if self.placing is not None:
             await self._start_placing(self.placing, deadline)
         if self.settings.page:
-            await self.supervisor.start(self._page_spec(), within=deadline - time.monotonic(), tries=TRIES)
+            await self.supervisor.start(self._page_spec(), within=_left(deadline), tries=TRIES)
             self.folder.remember_ports({"page": self.page_port})
         await self._all_up(deadline)
         self.started = True
@@ -181,13 +183,13 @@ class DevTree:
 
     async def _start_placing(self, placing: PlacingPart, deadline: float) -> None:
         specs = [placing.hub_spec(), *placing.member_specs()]
-        left = deadline - time.monotonic()
+        left = _left(deadline)
         await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
         if placing.members and self.store is not None:
             placing.write_connections()
             await placing.join(self.store)
             specs = [placing.agents_spec(), *placing.worker_specs()]
-            left = deadline - time.monotonic()
+            left = _left(deadline)
             await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
 
     async def _all_up(self, deadline: float) -> None:
@@ -396,3 +398,8 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
     if settings.hub or settings.members:
         tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host)
     return tree
+
+
+def _left(deadline: float) -> float:
+    """Seconds that a process may take that starts now."""
+    return max(AT_LEAST, deadline - time.monotonic())
