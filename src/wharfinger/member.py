@@ -20,6 +20,7 @@ from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
+from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
@@ -82,15 +83,7 @@ class MemberAgents:
 
     async def _follow(self) -> None:
         """What all agents share. Raises `RevisionWentBack`."""
-        following = asyncio.ensure_future(self._works.run()), asyncio.ensure_future(self._presence.run())
-        try:
-            ended, _ = await asyncio.wait(following, return_when=asyncio.FIRST_COMPLETED)
-            for one in ended:
-                one.result()
-        finally:
-            for one in following:
-                one.cancel()
-            await asyncio.gather(*following, return_exceptions=True)
+        await first_to_end(self._works.run(), self._presence.run())
 
     def _start(self, connection: MemberConnection) -> None:
         agent = MemberReporter(

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from wharfinger.process.following import follow
+from wharfinger.process.side_by_side import first_to_end
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue, Lease, Store
 from wharfinger.settings import LeaseSettings
@@ -37,16 +38,9 @@ class Presence:
 
     async def run(self) -> None:
         """Follow, and keep the lease alive, until cancelled. Raises `RevisionWentBack`."""
-        work = self._tick(), self._follow(placement_keys.MEMBERS), self._follow(placement_keys.MEMBER_CLUSTERS)
-        tasks = [asyncio.create_task(one) for one in work]
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for one in ended:
-                one.result()
-        finally:
-            for one in tasks:
-                one.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await first_to_end(
+            self._tick(), self._follow(placement_keys.MEMBERS), self._follow(placement_keys.MEMBER_CLUSTERS)
+        )
 
     async def lease(self) -> Lease:
         """The one that all names are under; a new one where it was lost. Raises the store's errors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from temporalio.client import Client
@@ -26,6 +26,7 @@ from wharfinger.page.rings import SLOT_SECONDS
 from wharfinger.page.scraping import Scraper
 from wharfinger.page.stream import TICK, ViewerStream
 from wharfinger.page.upstream import is_copied
+from wharfinger.process.side_by_side import first_to_end
 
 log = logging.getLogger(__name__)
 
@@ -67,22 +68,15 @@ class PageParts:
 
     async def run(self) -> None:
         """Follow, scrape and tell, until cancelled."""
-        loops: list[Coroutine[Any, Any, None]] = [
-            self.following.run(),
-            self.scraper.run(),
-            self.placements.run(),
-            self.temporal.run(lambda: len(self.stream) > 0),
-            self._tell(),
-        ]
-        tasks = [asyncio.create_task(loop) for loop in loops]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await first_to_end(
+                self.following.run(),
+                self.scraper.run(),
+                self.placements.run(),
+                self.temporal.run(lambda: len(self.stream) > 0),
+                self._tell(),
+            )
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self.stream.close()
             self.what_if.close()
             self.questions.close()

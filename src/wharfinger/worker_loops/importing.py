@@ -15,9 +15,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.parts import ProcessParts
@@ -39,6 +38,7 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Importer, Promise
 from wharfinger.process.backoff import delays
+from wharfinger.process.side_by_side import first_to_end
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Compare, Lease, Put, Store
@@ -107,7 +107,7 @@ class Importing:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LeaderElectionLost`: the process has to end."""
-        await _first_to_end(self._take_turns(), self._tick())
+        await first_to_end(self._take_turns(), self._tick())
 
     async def _take_turns(self) -> None:
         pauses = delays(0.2, 5.0, self._process.rng)
@@ -175,7 +175,7 @@ class Importing:
             promised=self._promised,
         )
         try:
-            await _first_to_end(
+            await first_to_end(
                 # first, because what ends the process counts more than what ends at the same moment
                 self._holding.hold(epoch, copied, resumes=resumes),
                 self._tell(epoch, before.generation, written, copied),
@@ -280,16 +280,3 @@ async def _imported(store: Store) -> tuple[Imported, int]:
 
 async def _until_lost(lease: Lease) -> None:
     raise LeaseLost(await lease.wait_lost())
-
-
-async def _first_to_end(*several: Coroutine[Any, Any, None]) -> None:
-    """Run them side by side; the first that ends ends all, and what it raised is raised."""
-    tasks = [asyncio.create_task(one) for one in several]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in (one for one in tasks if one in done):
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
