@@ -21,78 +21,73 @@ _BUCKETS = 84
 _BOUNDS = _FIRST * _FACTOR ** np.arange(_BUCKETS)
 
 
-class CountRing:
-    """How often something happened, by slot."""
+class _Ring:
+    """A number for each of the last slots."""
 
-    __slots__ = ("_began", "_counts", "_newest", "_slots", "_width")
+    __slots__ = ("_began", "_newest", "_numbers", "_slots", "_width")
 
     def __init__(self, began: float, *, slots: int = SLOTS, width: float = SLOT_SECONDS) -> None:
-        """`began`: since when it is counted, monotonic seconds; `width`: seconds of a slot."""
+        """`began`: since when there is something to know, monotonic seconds; `width`: seconds of a slot."""
         self._slots = slots
         self._width = width
-        self._counts = [0] * slots
+        self._numbers = [0] * slots
         self._began = self._newest = int(began / width)
+
+    def _advance(self, now: float, fill: int) -> int:
+        """The newest slot at `now`; those that begin by then have the number `fill`."""
+        slot = int(now / self._width)
+        for passed in range(max(self._newest + 1, slot - self._slots + 1), slot + 1):
+            self._numbers[passed % self._slots] = fill
+        self._newest = max(self._newest, slot)
+        return self._newest
+
+    def _series(self) -> list[int | None]:
+        """The numbers, the oldest first; None = before it began."""
+        return [
+            self._numbers[slot % self._slots] if slot >= self._began else None
+            for slot in range(self._newest + 1 - self._slots, self._newest + 1)
+        ]
+
+
+class CountRing(_Ring):
+    """How often something happened, by slot."""
+
+    __slots__ = ()
 
     def add(self, now: float, count: int = 1) -> None:
         """It happened so many times at `now`, monotonic seconds."""
-        self._counts[self._turn(now) % self._slots] += count
+        self._numbers[self._advance(now, 0) % self._slots] += count
 
     def series(self, now: float) -> list[int | None]:
         """The counts of all slots, the oldest first; the last one is not over yet. None = before it was counted."""
-        newest = self._turn(now)
-        return [
-            self._counts[slot % self._slots] if slot >= self._began else None
-            for slot in range(newest + 1 - self._slots, newest + 1)
-        ]
+        self._advance(now, 0)
+        return self._series()
 
     def rate(self, now: float, over: int = 1) -> float | None:
         """Times a second, over the last `over` slots that are complete; None before there is one."""
         known = [count for count in self.series(now)[-1 - over : -1] if count is not None]
         return sum(known) / (len(known) * self._width) if known else None
 
-    def _turn(self, now: float) -> int:
-        slot = int(now / self._width)
-        if slot > self._newest:
-            for passed in range(max(self._newest + 1, slot - self._slots + 1), slot + 1):
-                self._counts[passed % self._slots] = 0
-            self._newest = slot
-        return self._newest
 
-
-class LevelRing:
+class LevelRing(_Ring):
     """How much there was of something at the end of each slot."""
 
-    __slots__ = ("_began", "_levels", "_newest", "_slots", "_width")
-
-    def __init__(self, began: float, *, slots: int = SLOTS, width: float = SLOT_SECONDS) -> None:
-        """`began`: since when there was none of it, monotonic seconds."""
-        self._slots = slots
-        self._width = width
-        self._levels = [0] * slots
-        self._began = self._newest = int(began / width)
+    __slots__ = ()
 
     def note(self, now: float, level: int) -> None:
         """There is so much at `now`; slots in which nothing was noted have the level before."""
-        slot = int(now / self._width)
-        before = self._levels[self._newest % self._slots]
-        for passed in range(max(self._newest + 1, slot - self._slots + 1), slot):
-            self._levels[passed % self._slots] = before
-        if slot >= self._newest:
-            self._newest = slot
-            self._levels[slot % self._slots] = level
+        newest = self._advance(now, self._numbers[self._newest % self._slots])
+        if int(now / self._width) == newest:  # else it is about a slot that is over
+            self._numbers[newest % self._slots] = level
 
     @property
     def faded(self) -> bool:
         """Whether there is none of it any more, and has not been for the whole time that is kept."""
-        return not any(self._levels)
+        return not any(self._numbers)
 
     def series(self) -> list[int | None]:
         """The levels, the oldest first; None = before."""
-        newest = self._newest
-        return [
-            self._levels[slot % self._slots] if slot >= self._began else None
-            for slot in range(newest + 1 - self._slots, newest + 1)
-        ]
+        return self._series()
 
 
 class DurationRing:
