@@ -11,7 +11,7 @@ import pytest
 
 from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import NAMESPACES, PODS, ApiAnswer, ApiChange, Batch, Upstream
+from wharfinger.upstream.client import NAMESPACES, PODS, ApiAnswer, ApiChange, Batch, Upstream, revision_of
 from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream
 
@@ -66,6 +66,18 @@ class Cluster:
         return await self.upstream.create(
             PODS, body, namespace=self.namespace, name=name, subresource="binding", dry_run=dry_run
         )
+
+    async def bound_pod(self, name: str, node: str) -> None:
+        """A new pod that is bound, in the API server's watch cache too.
+
+        A delete begins with the cache's object. Where that is from before the bind, kube-apiserver takes the pod for an
+        unbound one, and deletes it at once: so it was for 6 of 400 pods that were deleted right after their bind.
+        """
+        made = await self.pod(name)
+        async with self.upstream.watch(PODS, revision=revision_of(made)) as batches:
+            await self.bind(name, node)
+            while not any(change.object["spec"].get("nodeName") for change in await self.next_changes(batches)):
+                pass
 
     async def patch_status(self, name: str, body: dict[str, Any]) -> ApiAnswer:
         """A strategic merge patch of `pods/status`."""

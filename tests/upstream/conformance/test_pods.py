@@ -155,8 +155,7 @@ async def test_unbound_pod_is_deleted_at_once(cluster: Cluster) -> None:
 
 
 async def test_bound_pod_stays_for_its_grace_period(cluster: Cluster) -> None:
-    await cluster.pod("a")
-    await cluster.bind("a", "node-1")
+    await cluster.bound_pod("a", "node-1")
     first = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
     again = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
     sooner = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=3)
@@ -169,8 +168,7 @@ async def test_bound_pod_stays_for_its_grace_period(cluster: Cluster) -> None:
 
 
 async def test_bound_pod_without_grace_is_deleted_at_once(cluster: Cluster) -> None:
-    await cluster.pod("a")
-    await cluster.bind("a", "node-1")
+    await cluster.bound_pod("a", "node-1")
 
     await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=0)
 
