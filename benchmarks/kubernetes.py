@@ -17,35 +17,25 @@ Where kube-apiserver or kube-scheduler cannot be run, one line says so, and noth
 from __future__ import annotations
 
 import argparse
-import asyncio
+import functools
 import json
-import os
-import shutil
-import signal
-import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import uvloop
+import real_cluster
 from attempts import say
 from kubernetes_bars import OURS, PEER, Figures, rows, table
 from kubernetes_children import Children, quiet
 from kubernetes_import import binds, importing
-from kubernetes_pods import BenchmarkFailed, PodWatch, clear, load_nodes, node
-from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger, missing
+from kubernetes_pods import PodWatch, clear, load_nodes, node
+from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
 from kubernetes_turns import Sizes, Turn
 
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import Servers, prepare
-from wharfinger.errors import WharfingerError
+from wharfinger.dev.settings import Servers
 
 
-async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> None:
-    """Measure what was asked for, and print it."""
-    running = asyncio.current_task()
-    assert running is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """Measure what was asked for, and print it; the exit code."""
     async with Children(folder / "logs") as children:
         api = await ApiServer.start(children, servers.etcd, folder)
         client = api.client()
@@ -83,6 +73,7 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
         finally:
             await client.close()
     print(table(rows(turns, alone)), flush=True)
+    return 0
 
 
 def _rounded(figures: Figures) -> dict[str, float]:
@@ -93,7 +84,7 @@ def _print(figures: Mapping[str, object]) -> None:
     print(json.dumps(figures), flush=True)
 
 
-def main() -> int:
+def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000, help="nodes in the cluster (5000)")
@@ -110,29 +101,8 @@ def main() -> int:
     )
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
     given = parser.parse_args()
-    lacking = missing()
-    if lacking:
-        say(f"skipped: {lacking}")
-        return 0
-    servers = prepare(progress_for(sys.stderr))
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    try:
-        uvloop.run(measure(given, servers, folder))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interrupted")
-        return 130
-    except (BenchmarkFailed, WharfingerError) as error:
-        say(f"error: {error}")
-        return 1
-    finally:
-        if given.keep:
-            say(f"logs and data: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    return 0
+    real_cluster.run(functools.partial(measure, given), keep=given.keep)
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    os._exit(code)  # Temporal's SDK may abort an interpreter that is torn down
+    main()

@@ -18,12 +18,8 @@ Where kube-apiserver or kube-scheduler cannot be run, one line says so, and noth
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import shutil
-import signal
+import functools
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,13 +29,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the recordings belong to the tests
 
-import uvloop
+import real_cluster
 import yaml
 from attempts import say
 from kubernetes_bars import OURS, PEER
 from kubernetes_children import Children, up
-from kubernetes_pods import BenchmarkFailed
-from kubernetes_sides import ApiServer, KubeScheduler, Wharfinger, missing
+from kubernetes_sides import ApiServer, KubeScheduler, Wharfinger
 
 from tests.conformance.scenarios import REQUEUE, configuration, families, scenarios
 from tests.kubernetes.recorded_answers import ENOUGH, Answer, Tally, same_refusals, table, tally, total
@@ -49,9 +44,7 @@ from tests.kubernetes.recorded_replay import Replayed, Scheduler, probe_until_al
 from tests.kubernetes.recorded_scene import Scene
 from tests.kubernetes.recorded_side import WharfingerScheduler
 from tests.kubernetes.recorded_watch import RecordedWatch
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import Servers, prepare
-from wharfinger.errors import WharfingerError
+from wharfinger.dev.settings import Servers
 from wharfinger.upstream.client import Upstream
 
 Scenarios = Sequence[Mapping[str, Any]]
@@ -119,11 +112,8 @@ def report(name: str, found: Mapping[str, Sequence[Replayed]]) -> Tally:
     return total(tallies)
 
 
-async def measure(given: argparse.Namespace, servers: Servers, folder: Path, chosen: Scenarios) -> int:
+async def measure(given: argparse.Namespace, chosen: Scenarios, servers: Servers, folder: Path) -> int:
     """Replay, print, and judge; the exit code."""
-    running = asyncio.current_task()
-    assert running is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     names = scheduler_names(chosen)
     config = folder / "scheduler.yaml"
     config.write_text(yaml.safe_dump(one_configuration(names)), encoding="utf-8")
@@ -159,7 +149,7 @@ def chosen_scenarios(files: str, seeds: str) -> Scenarios:
     return [one for one in found if not seeds or str(one["seed"]) in seeds.split(",")]
 
 
-def main() -> int:
+def main() -> None:
     """Parse, replay, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--beside", action="store_true", help="replay with kube-scheduler, too")
@@ -167,27 +157,9 @@ def main() -> int:
     parser.add_argument("--seeds", default="", help="which scenarios of each file, divided by commas; without: all")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
     given = parser.parse_args()
-    if lacking := missing():
-        say(f"skipped: {lacking}")
-        return 0
-    servers = prepare(progress_for(sys.stderr))
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    try:
-        return uvloop.run(measure(given, servers, folder, chosen_scenarios(given.files, given.seeds)))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interrupted")
-        return 130
-    except (BenchmarkFailed, WharfingerError) as error:
-        say(f"error: {error}")
-        return 1
-    finally:
-        if given.keep:
-            say(f"logs and data: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    chosen = chosen_scenarios(given.files, given.seeds)
+    real_cluster.run(functools.partial(measure, given, chosen), keep=given.keep)
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    os._exit(code)  # Temporal's SDK may abort an interpreter that is torn down
+    main()

@@ -1,0 +1,62 @@
+"""Runs a benchmark beside a real kube-apiserver: its servers, a folder of its own, and what an error looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, NoReturn
+
+import uvloop
+from attempts import say
+from kubernetes_pods import BenchmarkFailed
+from kubernetes_sides import missing
+
+from wharfinger.dev.progress import progress_for
+from wharfinger.dev.settings import Servers, prepare
+from wharfinger.errors import WharfingerError
+
+Measure = Callable[[Servers, Path], Coroutine[Any, Any, int]]
+
+
+def run(measure: Measure, *, keep: bool) -> NoReturn:
+    """Measure, and end the process with what `measure` answers; with 0 and one line where the servers cannot be run.
+
+    `measure` gets a folder for logs and data. It is deleted afterwards unless it is kept, and then its path is printed.
+    """
+    code = _code(measure, keep)
+    sys.stdout.flush()
+    os._exit(code)  # Temporal's SDK may abort an interpreter that is torn down
+
+
+def _code(measure: Measure, keep: bool) -> int:
+    if lacking := missing():
+        say(f"skipped: {lacking}")
+        return 0
+    servers = prepare(progress_for(sys.stderr))
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+    try:
+        return uvloop.run(_until_terminated(measure(servers, folder)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("interrupted")
+        return 130
+    except (BenchmarkFailed, WharfingerError) as error:
+        say(f"error: {error}")
+        return 1
+    finally:
+        if keep:
+            say(f"logs and data: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _until_terminated(measuring: Coroutine[Any, Any, int]) -> int:
+    running = asyncio.current_task()
+    assert running is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await measuring
