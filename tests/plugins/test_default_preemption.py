@@ -46,6 +46,12 @@ def test_the_less_important_pod_leaves_and_the_other_comes_back() -> None:
     assert evaluation.decision.victims == (("default", "new"),)
 
 
+@pytest.mark.parametrize("arrived", [("old", "young"), ("young", "old")], ids=" ".join)
+def test_of_equal_pods_the_later_created_leaves_whoever_came_first(arrived: tuple[str, ...]) -> None:
+    there = [bound(name, "a", cpu=2000, create_revision=3 if name == "old" else 4) for name in arrived]
+    assert victims(DEFAULT.evaluate(preemptor(cpu=2000), snapshot(node("a"), a=there))) == ["young"]
+
+
 def test_the_cheapest_node_is_nominated() -> None:
     nodes = snapshot(
         node("two"), node("important"), node("late"), node("early"),

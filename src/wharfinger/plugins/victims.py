@@ -91,9 +91,13 @@ def is_leaving(other: Pod, pod: Pod) -> bool:
     return removable(other, pod) and bool(other.deletion_timestamp) and other.disruption_target
 
 
-def importance(pod: Pod) -> tuple[int, float]:
-    """Sorts the most important first: higher priority, then longer running."""
-    return -pod.priority, started(pod)
+def importance(pod: Pod) -> tuple[int, float, int, str, str]:
+    """Sorts the most important first: higher priority, then longer running.
+
+    Start times have whole seconds, so many are equal. kube-scheduler leaves the order of those open. Here the one that
+    was created first is first, so that a decision does not depend on the order in which a worker heard of the pods.
+    """
+    return -pod.priority, started(pod), pod.create_revision, pod.namespace, pod.name
 
 
 def started(pod: Pod) -> float:
