@@ -28,7 +28,8 @@ DEFAULT = profile()
 
 def bound(name: str, on: str, *, cpu: int = 2000, minute: int = 0, **fields: Any) -> Pod:
     start = f"2026-01-01T00:{minute:02d}:00Z"
-    return pod(name, cpu=cpu, node_name=on, start_time=start, create_revision=hash(name) % 1000, **fields)
+    created = {"create_revision": 1 + sum(name.encode())}
+    return pod(name, cpu=cpu, node_name=on, start_time=start, **created | fields)
 
 
 def victims(evaluation: Evaluation) -> list[str]:
