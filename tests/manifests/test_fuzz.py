@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
+from tests.properties.shares import in_halves
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
 from wharfinger.manifests.edit import bind_pod, refuse_pod
@@ -173,15 +174,17 @@ def test_random_values(value: Any) -> None:
     read_everything(json.dumps(value).encode())
 
 
-@settings(max_examples=400)
+@in_halves(400)
 @given(st.sampled_from(paths(FULL_POD)), VALUES)
-def test_a_pod_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
+def test_a_pod_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_POD, path, new)))
 
 
-@settings(max_examples=200)
+@in_halves(200)
 @given(st.sampled_from(paths(FULL_POD["spec"])), VALUES)
-def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(path: tuple[Any, ...], new: Any) -> None:
+def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(
+    half: int, path: tuple[Any, ...], new: Any
+) -> None:
     spec = {**FULL_POD["spec"], "nodeName": "n1"}
     value = raw({**FULL_POD, "spec": replaced(spec, path, new)})
     read = only_invalid_object(lambda: decode_pod(value, namespace="default", name="web"))
@@ -191,15 +194,15 @@ def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(path: tuple
         assert held.node_name == "n1"
 
 
-@settings(max_examples=200)
+@in_halves(200)
 @given(st.sampled_from(paths(FULL_NODE)), VALUES)
-def test_a_node_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
+def test_a_node_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_NODE, path, new)))
 
 
-@settings(max_examples=200)
+@in_halves(200)
 @given(st.sampled_from(paths(FULL_SURROUNDING)), VALUES)
-def test_a_surrounding_object_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
+def test_a_surrounding_object_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_SURROUNDING, path, new)))
 
 

@@ -1,12 +1,24 @@
-"""Lives and seeds shared out: `make check` plays the first ones, `make test` all of them."""
+"""Lives, seeds and examples shared out: `make check` plays the first ones, `make test` all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def shared_out(count: int, *, quick: int) -> list[Any]:
     """For `parametrize`: numbers below `count`, of which those from `quick` on are marked as long."""
     return [pytest.param(number, marks=[] if number < quick else pytest.mark.long) for number in range(count)]
+
+
+def in_halves(examples: int) -> Callable[[Callable[..., object]], Any]:
+    """For a test by `@given` with a parameter `half`: `make check` tries half of so many examples, `make test` all."""
+
+    def shared(test: Callable[..., object]) -> Any:
+        halves = pytest.mark.parametrize("half", shared_out(2, quick=1))
+        return halves(settings(max_examples=(examples + 1) // 2)(test))
+
+    return shared

@@ -28,7 +28,7 @@ PODS = 16
 ROUNDS = 12
 
 
-@pytest.mark.parametrize("seed", shared_out(25, quick=10))
+@pytest.mark.parametrize("seed", shared_out(25, quick=6))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
     rng = Random(seed)
     for name, cpu in NODES.items():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import scalar
 from tests.properties.clusters import GPU, clusters, pods
+from tests.properties.shares import in_halves
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod
@@ -45,9 +46,11 @@ def possible(pod: Pod, infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     return [info for info in infos if named is None or info.node.name in named]
 
 
+@in_halves(80)
 @given(clusters(), pods())
-@settings(max_examples=80)
-def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(infos: list[NodeInfo], pod: Pod) -> None:
+def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(
+    half: int, infos: list[NodeInfo], pod: Pod
+) -> None:
     evaluation = DEFAULT.evaluate(pod, Snapshot.of(infos))
     expected: dict[str, dict[str, int]] = {}
     feasible = []
@@ -69,9 +72,9 @@ def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(infos: list
     assert {plugin: reasons for plugin, reasons in found.items() if reasons} == expected
 
 
+@in_halves(60)
 @given(clusters(), pods())
-@settings(max_examples=60)
-def test_every_refusal_of_every_filter_is_returned_node_by_node(infos: list[NodeInfo], pod: Pod) -> None:
+def test_every_refusal_of_every_filter_is_returned_node_by_node(half: int, infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)
     verdicts = evaluation.verdicts()
@@ -84,9 +87,11 @@ def test_every_refusal_of_every_filter_is_returned_node_by_node(infos: list[Node
             assert (fit.reasons if fit else ()) == scalar.insufficient(pod, info)
 
 
+@in_halves(80)
 @given(clusters(), pods(), SHAPES)
-@settings(max_examples=80)
-def test_scores_are_those_of_the_formulas(infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]) -> None:
+def test_scores_are_those_of_the_formulas(
+    half: int, infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]
+) -> None:
     points = [{"utilization": utilization, "score": score} for utilization, score in shape]
     profiles = {
         "least": LEAST,

@@ -293,7 +293,7 @@ class Life:
                 assert not seen.placement.deleting or decision.chosen == (), self.seed
 
 
-@pytest.mark.parametrize("part", shared_out(PARTS, quick=2))
+@pytest.mark.parametrize("part", shared_out(PARTS, quick=1))
 async def test_no_rule_is_broken_and_every_hub_comes_to_rest(part: int) -> None:
     for seed in range(part, LIVES, PARTS):
         life = Life(seed)

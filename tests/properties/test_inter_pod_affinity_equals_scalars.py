@@ -7,11 +7,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import neighbours
 from tests.properties.neighbours import Reading
+from tests.properties.shares import in_halves
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -51,10 +52,10 @@ def scores(plugin: InterPodAffinity, pod: Pod, snapshot: Snapshot, rows: Any) ->
     return plugin.normalize(state, pod, raw, snapshot, rows).tolist()
 
 
+@in_halves(250)
 @given(neighbours.clusters(), neighbours.pods(), neighbours.surroundings, ARGS, st.data())
-@settings(max_examples=250)
 def test_refusals_and_scores_are_those_of_a_plain_reading(
-    infos: list[NodeInfo], pod: Pod, around: Surroundings, args: InterPodAffinityArgs, data: st.DataObject
+    half: int, infos: list[NodeInfo], pod: Pod, around: Surroundings, args: InterPodAffinityArgs, data: st.DataObject
 ) -> None:
     plugin, snapshot = InterPodAffinity(args), Snapshot.of(infos, surroundings=around)
     reading = Reading(pod, infos, around)
@@ -99,10 +100,10 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
     return known
 
 
+@in_halves(150)
 @given(histories(), st.lists(neighbours.pods(), min_size=1, max_size=3), st.data())
-@settings(max_examples=150)
 def test_what_was_counted_before_changes_nothing(
-    history: list[Snapshot], subjects: list[Pod], data: st.DataObject
+    half: int, history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:
     kept = InterPodAffinity(InterPodAffinityArgs())
     steps = st.tuples(st.sampled_from(history), st.sampled_from(subjects))
@@ -134,9 +135,9 @@ def big_cluster() -> Snapshot:
     return Snapshot.of(info(number) for number in range(2 * HOSTS))
 
 
+@in_halves(15)
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=15)
-def test_sums_moved_by_the_difference_equal_those_made_anew(random: Random) -> None:
+def test_sums_moved_by_the_difference_equal_those_made_anew(half: int, random: Random) -> None:
     kept = InterPodAffinity(InterPodAffinityArgs())
     known = [big_cluster()]
     for number in range(12):

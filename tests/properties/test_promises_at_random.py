@@ -22,7 +22,7 @@ SOON = 2_000
 """Lives within which a missing rule shows."""
 
 
-@pytest.mark.parametrize("part", shared_out(PARTS, quick=PARTS // 10))
+@pytest.mark.parametrize("part", shared_out(PARTS, quick=PARTS // 20))
 def test_promises_never_overcommit_and_always_end(part: int) -> None:
     for seed in range(part * LIVES, (part + 1) * LIVES):
         try:

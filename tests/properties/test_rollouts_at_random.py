@@ -57,7 +57,7 @@ async def delivered(world: World) -> None:
         assert (result.available, result.counter) == (True, work.counter), seed
 
 
-@pytest.mark.parametrize("part", shared_out(PARTS, quick=2))
+@pytest.mark.parametrize("part", shared_out(PARTS, quick=1))
 async def test_no_rule_is_broken_and_all_is_delivered(part: int) -> None:
     taken_away = added = 0
     for seed in range(part, LIVES, PARTS):

@@ -46,6 +46,12 @@ def test_fails_as_known():
 def test_warns():
     warnings.warn("something is old", DeprecationWarning, stacklevel=1)
 
+async def never_awaited():
+    pass
+
+def test_warns_of_a_coroutine():
+    never_awaited()
+
 def test_last(broken_at_the_end):
     pass
 """
@@ -81,10 +87,11 @@ def test_outcomes_are_those_of_one_process(tmp_path: Path) -> None:
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     (summary,) = re.findall(r"^\d+ failed.*$", done.stdout, flags=re.M)
-    assert summary.partition(" in ")[0] == "1 failed, 38 passed, 1 skipped, 1 xfailed, 1 warning, 1 error"
+    assert summary.partition(" in ")[0] == "1 failed, 39 passed, 1 skipped, 1 xfailed, 2 warnings, 1 error"
     assert "assert (1 + 1) == 3" in done.stdout
     assert "what it printed" in done.stdout
     assert "DeprecationWarning: something is old" in done.stdout
+    assert "'never_awaited' was never awaited" in done.stdout
     assert "OSError: cannot be torn down" in done.stdout
 
 

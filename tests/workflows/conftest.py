@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from temporalio import activity
@@ -73,9 +73,20 @@ TEAM = GangName(namespace="default", name="team")
 QUICK = AttemptTimings(park=60.0, backoff_initial=0.05, backoff_maximum=0.2)
 
 
+class _PreparedOnce(SandboxedWorkflowRunner):
+    """Imports a workflow on trial for the first worker of a process only: that is half of what a short run costs."""
+
+    _prepared: ClassVar[set[type]] = set()
+
+    def prepare_workflow(self, defn: Any) -> None:
+        if defn.cls not in self._prepared:
+            super().prepare_workflow(defn)
+            self._prepared.add(defn.cls)
+
+
 def sandbox() -> SandboxedWorkflowRunner:
     """The runner of tests: workflow code that looks at the clock, the dice or the disk fails."""
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+    return _PreparedOnce(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
 
 
 def placed(node: str = "node-1", *, revision: int = 10) -> Placed:

@@ -27,7 +27,8 @@ class Case:
 
     seed: int
     violations: tuple[str, ...]
-    story: tuple[str, ...]
+    story: tuple[tuple[float, str], ...]
+    """What happened, each with its virtual second."""
     plans: int
     seconds: float
     """Virtual."""
@@ -53,13 +54,9 @@ def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
         world.timeline.after(moment, story.act, rng.choice(tenants))
         moment += rng.choice((0.1, 1.0, 3.0, 10.0, 20.0, 60.0)) * rng.uniform(0.5, 1.5)
     problems = _live(world, story, tenants, moment, patient=rng.random() < 0.5)
-    return Case(
-        seed,
-        tuple(world.judge.violations + problems),
-        tuple(f"{when:8.2f}  {what}" for when, what in world.story),
-        world.plans,
-        world.timeline.now,
-    )
+    case = Case(seed, tuple(world.judge.violations + problems), tuple(world.story), world.plans, world.timeline.now)
+    world.end()
+    return case
 
 
 def _live(world: World, story: Story, tenants: list[str], moment: float, *, patient: bool) -> list[str]:
@@ -147,7 +144,8 @@ def unrest(world: World, tenant: str) -> str:
 
 def told(case: Case, lines: int = 400) -> str:
     """A failed case for people."""
-    return "\n".join((f"seed {case.seed}", *case.story[-lines:], *case.violations))
+    story = (f"{when:8.2f}  {what}" for when, what in case.story[-lines:])
+    return "\n".join((f"seed {case.seed}", *story, *case.violations))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,10 @@ class Temporal:
         return waiting
 
 
+def _nobody(answer: Any) -> None:
+    """Its workflow has the answer."""
+
+
 class Activity:
     """One activity of a workflow, with all of its attempts."""
 
@@ -137,8 +141,9 @@ class Activity:
         if not (self._host.polling if self._host is not None else world.controlled):
             queue.append(lambda: self._arrive(attempt))
             return
-        world.timeline.cancel(self._silence)
-        self._silence = None
+        if self._silence is not None:
+            world.timeline.cancel(self._silence)
+            self._silence = None
         trouble = world.rng.random()
         if trouble < world.odds.stall:
             self.retried = True
@@ -197,6 +202,9 @@ class Activity:
         if self._answered:
             return
         self._answered = True
-        self._stop()
-        self._world.timeline.cancel(self._silence)
-        self._told(answer)
+        if self._running is not None:
+            self._stop()
+        if self._silence is not None:
+            self._world.timeline.cancel(self._silence)
+        told, self._told = self._told, _nobody  # which may know this activity
+        told(answer)
