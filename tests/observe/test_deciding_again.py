@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, World
+from wharfinger.cache.overlay_digest import digest_of
 from wharfinger.cli.understand.verdicts import tell
+from wharfinger.contracts.cohort_scheduling import PlacedMany
+from wharfinger.contracts.computation import LateVerdict
+from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound
 from wharfinger.model.pod import PodKey
@@ -130,6 +134,76 @@ async def put_class(world: World, value: int) -> None:
     await world.store.put(keys.stored("priorityclasses", "", "high"), json.dumps(obj).encode())
 
 
+@pytest.mark.parametrize(
+    ("changed", "differs", "words"),
+    [
+        ({"message": "0/3 nodes are available: another."}, ("message",), "message"),
+        ({"refusals": ()}, ("reasons",), "reasons"),
+        ({"only_assumed": True}, ("onlyAssumed",), "whether only assumed pods are in the way"),
+    ],
+)
+async def test_a_refusal_is_compared_to_the_letter(
+    changed: dict[str, Any], differs: tuple[str, ...], words: str
+) -> None:
+    found = await (await case(cpu="99")).again(**changed)
+
+    assert (found.same, found.differs) == (False, differs)
+    assert to_plain(attempt(), found)["differs"] == list(differs)
+    assert f"\n  differs:  {words}" in tell(attempt(), found)
+
+
+async def test_runners_up_and_scores_are_compared_too() -> None:
+    made = await case()
+    assert isinstance(made.record, Placed)
+    best, second = made.record.ranking
+
+    found = await made.again(ranking=(best, second.model_copy(update={"total": 1})))
+    other = await made.again(ranking=(best.model_copy(update={"plugins": {}}), second))
+
+    assert (found.differs, other.differs) == (("runnersUp",), ("scores",))
+
+
+async def test_a_verdict_of_permit_is_taken_from_the_record() -> None:
+    made = await case()
+    late = LateVerdict(point="permit", plugin="Quota", node="big")
+    said = {"kind": "refused", "message": "no quota", "rejectors": ["Quota"], "late": late.model_dump()}
+    said["refusals"] = [{"plugin": "Quota", "reasons": {"no quota": 3}}]
+    refused = Refused.model_validate(made.record.model_dump() | said)
+
+    found = await Case(made.world, refused).again()
+
+    assert (found.same, found.lacks) == (True, ())
+    assert "Quota refused the chosen node big afterwards, at Permit, by the record" in found.notes
+
+
+async def test_a_part_of_a_cohort_is_compared_as_replay_does() -> None:
+    world = World()
+    await world.store.put(keys.profile(PROFILE.digest), PROFILE.configuration)
+    for name, cpu in (("a", "3"), ("b", "2"), ("c", "1")):
+        await world.put_node(name, cpu=cpu)
+    hand = await world.hand()
+    names = ["web", "web-1", "web-2", "large"]
+    for name in names:
+        await world.put_pod(name, cpu="9" if name == "large" else "1")
+    await hand.seen()
+    many = await hand.place_many(*names)
+    await world.close()
+    assert [one.name for one in many.turned_away] == ["large"]
+
+    for number, seat in enumerate(many.seats):
+        again = await part(world, many, placed_alone(many, number), seat.name)
+        assert (again.same, again.lacks) == (True, ()), again
+    large = await part(world, many, refused_alone(many, many.turned_away[0]), "large")
+    assert (large.same, large.lacks) == (True, ())
+    seats = (many.seats[0].model_copy(update={"others": {"c": 1}}), *many.seats[1:])
+    other = many.model_copy(update={"seats": seats})
+    assert (await part(world, other, placed_alone(other, 0), "web")).differs == ("runnersUp",)
+
+
+async def part(world: World, many: PlacedMany, record: Placed | Refused, name: str) -> Recomputation:
+    return await decide_again(world.store, PodKey("default", name), record, load_profiles, many=many)
+
+
 async def test_what_happened_since_changes_nothing() -> None:
     made = await case()
     await made.world.put_node("big", cpu="1m")
@@ -148,10 +222,33 @@ async def test_different_decision_than_the_recorded_one_is_reported() -> None:
 
 
 async def test_overlay_that_was_too_large_is_reported_as_missing() -> None:
-    found = await (await case()).again(computation={"approximate": True})
+    found = await (await case()).again(computation={"approximate": True, "overlay": digest_of([("a/b", 1, "big")])})
 
-    assert to_plain(attempt(), found)["approximate"] is True
-    assert "this is approximate" in tell(attempt(), found)
+    plain = to_plain(attempt(), found)
+    assert (plain["approximate"], plain["same"]) == (True, None)
+    assert plain["lacks"] == ["the worker had assumed 1 pod, and the record has only a digest of them"]
+    told = tell(attempt(), found)
+    assert "It cannot be told whether it is the same:" in told
+    assert "the worker had assumed 1 pod, and the record has only a digest" in told
+
+
+async def test_a_digest_of_the_pods_that_are_named_is_no_lack() -> None:
+    found = await (await case()).again(computation={"approximate": True, "overlay": digest_of([])})
+
+    assert (found.same, found.lacks) == (True, ())
+
+
+async def test_a_record_of_an_earlier_release_without_digest_is_not_compared() -> None:
+    found = await (await case()).again(computation={"approximate": True, "number": 0})
+
+    assert found.lacks == ("the worker had assumed, or nominated, more pods than the record keeps",)
+
+
+async def test_a_pod_that_changed_since_the_record_cannot_be_compared() -> None:
+    found = await (await case()).again(pod_revision=1)
+
+    assert found.same is None
+    assert re.fullmatch(r"etcd held the pod at revision \d+, and 1 was decided for", found.lacks[0])
 
 
 async def test_compacted_state_is_reported_as_gone() -> None:

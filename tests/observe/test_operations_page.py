@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.replaying.archive_metrics import ArchiveMetrics
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 
@@ -16,7 +17,7 @@ PAGE = (ROOT / "docs" / "operations.md").read_text()
 
 def test_the_metrics_to_alert_on_exist() -> None:
     named = set(re.findall(r"\b(?:wharfinger|scheduler)_[a-z_]+", PAGE))
-    metrics = list(Metrics().registry.collect())
+    metrics = [*Metrics().registry.collect(), *ArchiveMetrics(Path("archive")).registry.collect()]
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
     shown = {metric.name + suffix for metric in metrics for suffix in suffixes.get(metric.type, ("",))}
 

@@ -229,6 +229,7 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
                 attempt,
                 attempt=attempt.attempt if of_gang else seat.attempt,
                 placement=placed_alone(placed, index).model_dump(mode="json"),
+                many=placed,
                 message="",
                 notes=company + ((f"all of them in {placed.domain}",) if placed.domain else ()),
             )
@@ -240,6 +241,7 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
                 attempt,
                 attempt=attempt.attempt if of_gang else away.attempt,
                 placement=refused.model_dump(mode="json"),
+                many=placed,
                 message=refused.message,
                 node=None,
                 outcome=REFUSED if attempt.ended is not None else attempt.outcome,

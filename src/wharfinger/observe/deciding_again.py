@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.engine.pods.extending import answered
+from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
@@ -51,21 +53,35 @@ async def decide_again(
     load: LoadProfiles,
     answers: ExtenderAnswers = NO_ANSWERS,
     *,
+    many: PlacedMany | None = None,
+    limits: Limits = STOCK,
     apart: bool = False,
 ) -> Recomputation:
-    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked. `apart`: in a thread, so
-    that the event loop has others to serve meanwhile.
+    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked. `many`: the whole decision,
+    where the pod was decided with others (`Attempt.many`). `limits`: of etcd's transactions; larger gangs are refused.
+    `apart`: in a thread, so that the event loop has others to serve meanwhile.
 
     Raises `NotFound`, saying why, when the state or the profile is gone, `ConfigurationError` when its plugins are not
     installed here, `PluginError`, `StoreError`.
     """
-    profile = await _profile(store, outcome, load)
+    profile, others = await _profiles(store, outcome, load)
     past = await read_past(store, outcome.computation.revision)
     try:
         said = answered(answers)
     except (TypeError, ValueError) as error:
         raise InvalidObject(f"the recorded answers of extenders cannot be read: {error}") from error
-    deciding = partial(recompute, past, key, outcome, profile, verdicts=said.verdicts, preemption=said.preemption)
+    deciding = partial(
+        recompute,
+        past,
+        key,
+        outcome,
+        profile,
+        many=many,
+        others=others,
+        limits=limits,
+        verdicts=said.verdicts,
+        preemption=said.preemption,
+    )
     return await asyncio.to_thread(deciding) if apart else deciding()
 
 
@@ -79,20 +95,18 @@ def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:
         "revision": computation.revision,
         "profile": computation.profile,
         "profileName": computation.profile_name,
-        "approximate": _approximate(found),
+        "approximate": computation.approximate or bool(found.lacks),
         "same": found.same,
+        "differs": list(found.differs),
+        "lacks": list(found.lacks),
         "recorded": _decided(found.recorded),
-        "recomputed": _decided(found.recomputed),
+        "recomputed": _decided(found.recomputed) if found.recomputed is not None else None,
         "filters": list(found.filters),
         "skippedFilters": list(found.skipped),
         "scores": list(found.scorers),
         "nodes": [_node(found, one) for one in found.nodes],
         "notes": list(found.notes),
     }
-
-
-def _approximate(found: Recomputation) -> bool:
-    return found.computation.approximate or any("approximate" in note for note in found.notes)
 
 
 def _decided(decided: Decided) -> dict[str, Any]:
@@ -135,7 +149,10 @@ def _outcome(attempt: Attempt) -> Placed | Refused | None:
     return outcome if isinstance(outcome, Placed | Refused) else None
 
 
-async def _profile(store: Store, outcome: Placed | Refused, load: LoadProfiles) -> Profile:
+async def _profiles(
+    store: Store, outcome: Placed | Refused, load: LoadProfiles
+) -> tuple[Profile, Mapping[str, Profile]]:
+    """The profile that decided, and all of its configuration."""
     digest, name = outcome.computation.profile, outcome.computation.profile_name
     read = await store.get(keys.profile(digest)) if digest else None
     if read is None or read.kv is None:
@@ -147,4 +164,4 @@ async def _profile(store: Store, outcome: Placed | Refused, load: LoadProfiles) 
     profile = profiles.get(name)
     if profile is None:
         raise ConfigurationError(f"profile {name} is not what its configuration {digest[:12]} makes")
-    return profile
+    return profile, profiles

@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
@@ -78,6 +79,8 @@ class Attempt:
     """`<workflow id>@<run id>` of the cohort that left the pod to this chain; empty for none."""
     answers: ExtenderAnswers = NO_ANSWERS
     """Of extenders, by which the last `place` decided."""
+    many: PlacedMany | None = None
+    """The whole decision of a cohort or a gang, of which this is the pod's part; None where it was decided alone."""
 
     @property
     def refusals(self) -> dict[str, dict[str, int]]:

@@ -11,6 +11,7 @@ from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.kinds import KINDS
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import Surrounding
@@ -29,6 +30,7 @@ class PastState:
     """In the order in which they appeared."""
     pods: tuple[Pod, ...]
     surroundings: tuple[Surrounding, ...]
+    format: ClusterFormat = ClusterFormat.KUBERNETES
 
 
 async def read_past(store: Store, revision: int) -> PastState:
@@ -53,7 +55,8 @@ async def read_past(store: Store, revision: int) -> PastState:
         raise NotFound(
             f"etcd has no revision {revision} yet, on which was decided: it was restored from a backup since"
         ) from error
-    return PastState(revision, tuple(sorted(nodes, key=lambda node: node.create_revision)), tuple(pods), tuple(around))
+    ordered = tuple(sorted(nodes, key=lambda node: node.create_revision))
+    return PastState(revision, ordered, tuple(pods), tuple(around), store.format)
 
 
 async def _all(store: Store, prefix: str, revision: int) -> AsyncIterator[KeyValue]:

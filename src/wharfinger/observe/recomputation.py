@@ -1,17 +1,21 @@
 """A recorded decision, decided again: on the state of its revision, by its profile, with what it saw beyond etcd.
 
-Pure: who reads the state is `observe.past`, who finds the record and the profile `observe.deciding_again`.
+Pure: who reads the state is `observe.past`, who finds the record and the profile `observe.deciding_again`. The decision
+itself is made and compared by `observe.remaking`; here is what every plugin says of every node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.engine.pods.extending import Answers
+from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
@@ -19,9 +23,11 @@ from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionV
 from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
-from wharfinger.framework.snapshot import Nominations, Snapshot
+from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.comparing import DecisionSaid, said_alone
 from wharfinger.observe.past import PastState
+from wharfinger.observe.remaking import Remade, Remaking, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Decided:
     """Total; None when at most one node was feasible."""
     nominated_node: str | None
     victims: tuple[str, ...]
-    """`namespace/name`, sorted."""
+    """`namespace/name`, most important first; of a record the first ones of many."""
     rejectors: tuple[str, ...]
     message: str
 
@@ -61,9 +67,12 @@ class Recomputation:
     pod: PodKey
     computation: Computation
     recorded: Decided
-    recomputed: Decided
-    same: bool
-    """Whether node, score, rejectors and nomination are those of the record."""
+    recomputed: Decided | None
+    """None where it could not be made again; `lacks` says why."""
+    differs: tuple[str, ...]
+    """What is not as recorded, by name, as replay compares (`observe.comparing`)."""
+    lacks: tuple[str, ...]
+    """Why it cannot be told whether it is the same, in sentences; empty = it can."""
     filters: tuple[str, ...]
     """Every filter plugin, in order."""
     skipped: tuple[str, ...]
@@ -77,6 +86,11 @@ class Recomputation:
     notes: tuple[str, ...]
     """What one should know of it, in sentences."""
 
+    @property
+    def same(self) -> bool | None:
+        """Whether the decision is the recorded one, to the letter; None = it cannot be told, see `lacks`."""
+        return None if self.lacks else not self.differs
+
 
 def recompute(
     state: PastState,
@@ -84,57 +98,88 @@ def recompute(
     outcome: Placed | Refused,
     profile: Profile,
     *,
+    many: PlacedMany | None = None,
+    others: Mapping[str, Profile] = MappingProxyType({}),
+    limits: Limits = STOCK,
     verdicts: ExtenderVerdicts | None = None,
     preemption: PreemptionVerdicts | None = None,
 ) -> Recomputation:
     """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`.
 
+    `many`: the whole decision, where the pod was decided with others; `others`: profiles of the same configuration;
+    `limits`: of etcd's transactions, by which gangs are refused.
     `verdicts` and `preemption`: what extenders were recorded to say; no extender is called.
     """
     computation = outcome.computation
     cache = _cache(state)
     pod = _subject(cache, state.revision, key, outcome)
-    snapshot, notes = _snapshot(cache, pod, computation)
-    gate = profile.gate(pod)
-    recorded = _recorded(outcome)
-    if not gate.ok:
-        held = Decided(None, None, None, (), (gate.plugin,), gate.message)
-        notes.append(f"{gate.plugin} held the pod back before any node was looked at")
-        same = held.rejectors == recorded.rejectors
-        return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
-    preference = _preference(snapshot, computation, notes)
-    evaluation = profile.evaluate(
-        pod,
-        snapshot,
-        start=computation.start,
-        preference=preference,
-        domain=_domain(snapshot, computation),
-        verdicts=verdicts,
-        preemption=preemption,
-    )
+    remaking = Remaking(cache, pod, profile, others, state.format, limits)
+
+    def evaluate() -> Evaluation:
+        """For the pod alone, among the nodes of its gang's domain."""
+        snapshot = cache.snapshot(excluding=pod.identity)
+        return profile.evaluate(
+            pod,
+            snapshot,
+            start=computation.start,
+            preference=_preference(snapshot, computation),
+            domain=_domain(snapshot, computation),
+            verdicts=verdicts,
+            preemption=preemption,
+        )
+
+    remade = _remade(remaking, outcome, many, Answers(verdicts, preemption), evaluate)
+    compared, evaluation = remade.compared, remade.evaluation
+    notes = list(_notes(outcome, evaluation, many))
+    if compared is None and evaluation is None:
+        evaluation = evaluate()
+    elif evaluation is None and compared is not None:
+        notes.append(f"{', '.join(compared.again.rejectors)} held the pod back before any node was looked at")
     extenders = tuple(one.extender for one in verdicts.verdicts) if verdicts is not None else ()
     scoring = tuple(one.extender for one in verdicts.verdicts if one.scores) if verdicts is not None else ()
-    recomputed = _decided(evaluation)
-    same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
-    if evaluation.refused_before_filtering:
-        notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter ran")
-    if computation.gang and isinstance(outcome, Refused):
-        notes.append(f"gang {computation.gang} was refused as a whole: this is for the pod alone, before other members")
-    if not same and evaluation.node is not None and _after_filtering(outcome, profile):
-        notes.append(f"{', '.join(recorded.rejectors)} refused the chosen node afterwards, at Reserve or Permit")
+    asked = evaluation is not None
     return Recomputation(
         pod=key,
         computation=computation,
-        recorded=recorded,
-        recomputed=recomputed,
-        same=same,
-        filters=(*profile.at.get("filter", ()), *extenders),
-        skipped=tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters),
-        refused_by=evaluation.refused_before_filtering,
-        scorers=(*profile.at.get("score", ()), *scoring),
-        nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)),
+        recorded=_decided(compared.recorded if compared is not None else said_alone(outcome)),
+        recomputed=_decided(compared.again) if compared is not None else None,
+        differs=compared.differs if compared is not None else (),
+        lacks=remade.lacks,
+        filters=(*profile.at.get("filter", ()), *extenders) if asked else (),
+        skipped=_skipped(profile, evaluation),
+        refused_by=evaluation.refused_before_filtering if evaluation is not None else "",
+        scorers=(*profile.at.get("score", ()), *scoring) if asked else (),
+        nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)) if evaluation is not None else (),
         notes=tuple(notes),
     )
+
+
+def _remade(
+    remaking: Remaking,
+    outcome: Placed | Refused,
+    many: PlacedMany | None,
+    answers: Answers,
+    evaluate: Callable[[], Evaluation],
+) -> Remade:
+    part = part_of(many, remaking.pod.key) if many is not None else None
+    if many is None or part is None:
+        return remaking.alone(outcome, answers)
+    stretch = many.stretches[part.stretch].computation
+    seats = outcome.computation.assumed[len(stretch.assumed) :]
+    if stretch.gang:
+        return remaking.in_gang(many, part, seats, evaluate)
+    return remaking.in_cohort(many, part, seats)
+
+
+def _notes(outcome: Placed | Refused, evaluation: Evaluation | None, many: PlacedMany | None) -> Iterator[str]:
+    if evaluation is not None and evaluation.refused_before_filtering:
+        yield f"{evaluation.refused_before_filtering} refused the pod before any filter ran"
+    gang = outcome.computation.gang
+    if gang and many is not None and isinstance(outcome, Refused):
+        yield f"gang {gang} was refused as a whole: what is said of nodes is for the pod alone, before other members"
+    if isinstance(outcome, Refused) and outcome.late is not None:
+        point = outcome.late.point.capitalize()
+        yield f"{outcome.late.plugin} refused the chosen node {outcome.late.node} afterwards, at {point}, by the record"
 
 
 def _cache(state: PastState) -> Cache:
@@ -157,48 +202,18 @@ def _subject(cache: Cache, revision: int, key: PodKey, outcome: Placed | Refused
     return pod
 
 
-def _snapshot(cache: Cache, pod: Pod, computation: Computation) -> tuple[Snapshot, list[str]]:
-    """What the deciding worker saw, and what of it can be told no more."""
-    notes = []
-    if computation.approximate:
-        notes.append("the worker had assumed, or nominated, more pods than the record keeps: this is approximate")
-    for assumed in computation.assumed:
-        found = cache.pods.get(_key(assumed.pod))
-        if found is None or found.create_revision != assumed.create_revision:
-            notes.append(f"{assumed.pod}, which the worker had assumed on {assumed.node}, is not in etcd: approximate")
-        elif found.identity != pod.identity:
-            cache.assume(found, assumed.node)
-    snapshot = cache.snapshot(excluding=pod.identity)
-    if computation.approximate:
-        return snapshot, notes
-    return snapshot.at(snapshot.revision, nominated=_nominated(cache, pod, computation)), notes
-
-
-def _nominated(cache: Cache, pod: Pod, computation: Computation) -> Nominations:
-    """The nominations of the record, and the pod's own."""
-    by_node: dict[str, list[Pod]] = {}
-    placed = {(one.pod, one.create_revision) for one in computation.assumed}  # by the same cohort, since it began
-    for one in computation.nominated:
-        found = cache.pods.get(_key(one.pod))
-        if (one.pod, one.create_revision) in placed:
-            continue
-        if found is not None and found.create_revision == one.create_revision:
-            by_node.setdefault(one.node, []).append(found)
-    if pod.pending and pod.nominated_node_name:
-        by_node.setdefault(pod.nominated_node_name, []).append(pod)
-    ordered = sorted(by_node.items())
-    return {node: tuple(sorted(pods, key=lambda one: (-one.priority, one.key))) for node, pods in ordered}
-
-
-def _preference(snapshot: Snapshot, computation: Computation, notes: list[str]) -> Preference | None:
-    """The nodes that the deciding worker preferred."""
+def _preference(snapshot: Snapshot, computation: Computation) -> Preference | None:
+    """The nodes that the deciding worker preferred, as far as it is known."""
     own = computation.own_nodes
-    if own is None:
-        return None
-    if not own.members:
-        notes.append("more workers shared the nodes than the record names: this is approximate")
+    if own is None or not own.members:
         return None
     return Preference(owned(snapshot.node_columns.names, own.members, own.me), own.margin)
+
+
+def _skipped(profile: Profile, evaluation: Evaluation | None) -> tuple[str, ...]:
+    if evaluation is None:
+        return ()
+    return tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters)
 
 
 def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
@@ -218,58 +233,12 @@ def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
         )
 
 
-def _recorded(outcome: Placed | Refused) -> Decided:
-    if isinstance(outcome, Placed):
-        return Decided(outcome.node, outcome.score, None, (), (), "")
-    victims = tuple(sorted(victim.pod for victim in outcome.victims))
-    return Decided(None, None, outcome.nominated_node or None, victims, outcome.rejectors, outcome.message)
-
-
-def _decided(evaluation: Evaluation) -> Decided:
-    best = evaluation.ranking(1)
+def _decided(said: DecisionSaid) -> Decided:
     return Decided(
-        evaluation.node,
-        best[0].total if best else None,
-        evaluation.nominated_node,
-        tuple(sorted(str(victim.key) for victim in evaluation.victims)),
-        evaluation.rejectors,
-        evaluation.message,
+        said.node or None, said.total, said.nominated_node or None, said.victims, said.rejectors, said.message
     )
 
 
 def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:
     """The nodes among which the pod's gang was placed."""
     return domain(snapshot, terms_of(computation.domain)) if computation.domain else None
-
-
-def _same(outcome: Placed | Refused, recorded: Decided, again: Decided) -> bool:
-    if isinstance(outcome, Refused) and outcome.computation.gang:
-        return True  # refused as a whole: the pod alone may well have fitted
-    if (recorded.node, recorded.score, recorded.rejectors) != (again.node, again.score, again.rejectors):
-        return False
-    if isinstance(outcome, Placed):
-        return True
-    if outcome.only_assumed or (outcome.nominated_node and not outcome.victims):
-        return True  # withheld on purpose, or kept while an earlier attempt's victims leave
-    return recorded.nominated_node == again.nominated_node
-
-
-def _same_victims(outcome: Placed | Refused, evaluation: Evaluation) -> bool:
-    if isinstance(outcome, Placed) or not outcome.victims:
-        return True
-    victims = [
-        Victim(pod=str(victim.key), create_revision=victim.create_revision, uid=victim.uid)
-        for victim in evaluation.victims
-    ]
-    recorded = outcome.victims_digest or digest(outcome.victims)
-    return digest(victims) == recorded
-
-
-def _after_filtering(outcome: Placed | Refused, profile: Profile) -> bool:
-    later = {*profile.at.get("reserve", ()), *profile.at.get("permit", ())}
-    return isinstance(outcome, Refused) and bool(outcome.rejectors) and later.issuperset(outcome.rejectors)
-
-
-def _key(text: str) -> PodKey:
-    namespace, _, name = text.partition("/")
-    return PodKey(namespace, name)

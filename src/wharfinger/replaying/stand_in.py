@@ -6,28 +6,25 @@ record: extenders, Reserve and Permit, the clock. No plugin's Reserve or Permit 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import cast
 
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_changes import parsed_change
-from wharfinger.contracts.computation import Computation, LateVerdict, OwnNodes
-from wharfinger.contracts.scheduling import PermitWait
+from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change, parsed_lost
+from wharfinger.contracts.computation import Computation, Nominated, OwnNodes
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.groups import Late, Policy
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.status import Code, Status
 from wharfinger.informer.view import View
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.observe.recorded_verdicts import RecordedVerdicts
 from wharfinger.registry.store import Store
 from wharfinger.replaying.kept import KeptStates
 from wharfinger.replaying.memberships import Memberships
@@ -37,35 +34,6 @@ from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class RecordedVerdicts(Decider):
-    """Decides as the engine does, with what Reserve and Permit were recorded to say."""
-
-    def __init__(self, core: Core, finder: Finder) -> None:
-        super().__init__(core, finder)
-        self.late: Mapping[PodKey, tuple[LateVerdict, str]] = {}
-        """By pod, who refused its node, and the message."""
-        self.waits: Mapping[PodKey, tuple[str, PermitWait]] = {}
-        """By pod, on which node it was held."""
-
-    def reserve(
-        self,
-        pod: Pod,
-        profile: Profile,  # noqa: ARG002 - nobody is asked
-        evaluation: Evaluation,  # noqa: ARG002
-        node: str,
-        policy: Policy,  # noqa: ARG002
-    ) -> PermitWait | Late | None:
-        """What was recorded for this node; a node that nobody was asked about is taken to be allowed."""
-        held, verdict = self.waits.get(pod.key), self.late.get(pod.key)
-        if held is not None and held[0] == node:
-            return held[1]
-        if verdict is None or verdict[0].node != node:
-            return None
-        said, message = verdict
-        code = Code.WAIT if said.wait else Code.UNSCHEDULABLE
-        return Late(Status(code, (message,) if message else (), said.plugin), said)
 
 
 class StandIn:
@@ -81,8 +49,12 @@ class StandIn:
         cluster: str,
         tenant: str,
         names: Iterable[str],
+        lost: Iterable[str] = (),
     ) -> None:
-        """`store`: only its format counts, as what decides never writes; `names`: of its pool's schedulers."""
+        """`store`: only its format counts, as what decides never writes; `names`: of its pool's schedulers; `lost`:
+        what decisions that are not recorded placed, in order.
+        """
+        self._lost = deque(map(parsed_lost, lost))
         self.view = view
         self._now = _NEVER
         self._profiles: dict[str, Profile] = {}
@@ -104,6 +76,7 @@ class StandIn:
         self._profiles[computation.profile_name] = profile
         self.decider.start = computation.start
         self.decider.late, self.decider.waits = {}, {}
+        self.cache.overlay_changes = OverlayChanges()  # nobody records what becomes of this one's assumptions
         self._now = datetime.fromisoformat(computation.clock) if computation.clock else _NEVER
         self._prefer(computation.own_nodes, memberships)
 
@@ -130,6 +103,11 @@ class StandIn:
 
         `candidates`: placements that any worker may have assumed; `but`: the lone pod that is decided.
         """
+        while self._lost and self._lost[0][2] < computation.number:
+            identity, node, _ = self._lost.popleft()
+            pod = self.cache.pods.get(PodKey(identity.namespace, identity.name))
+            if pod is not None and pod.identity == identity:
+                self.cache.assume(pod, node)
         for told in (*computation.ended, *computation.begun):
             self._tell(told)
         if computation.overlay:
@@ -138,6 +116,25 @@ class StandIn:
             raise Unreplayable(Lack.OVERLAY, "the record has neither names nor a digest of what was assumed")
         else:
             self._name(computation, but)
+        self._check_state(computation, but)
+
+    def _check_state(self, computation: Computation, but: PodIdentity | None) -> None:
+        """Etcd's nodes and nominations are those that were decided on, as far as the record says them."""
+        snapshot = self.cache.snapshot(excluding=but)
+        if computation.nodes and computation.nodes != len(snapshot):
+            raise Unreplayable(Lack.STATE, f"etcd held {len(snapshot)} nodes, and {computation.nodes} were decided on")
+        if computation.approximate and not computation.nominated:
+            return  # they were too many, or had to go
+        ours = {
+            Nominated(pod=str(pod.key), create_revision=pod.create_revision, node=node)
+            for node, pods in snapshot.nominated.items()
+            for pod in pods
+            if pod.identity != but
+        }
+        different = ours.symmetric_difference(computation.nominated)
+        if different:
+            told = ", ".join(sorted(f"{one.pod} to {one.node}" for one in different)[:3])
+            raise Unreplayable(Lack.STATE, f"nominations in etcd are not those that were decided on: {told}")
 
     def _tell(self, told: str) -> None:
         """Take in what became of one assumption otherwise."""

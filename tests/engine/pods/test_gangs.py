@@ -187,13 +187,17 @@ async def test_every_members_part_is_decided_again_from_what_is_recorded(world: 
     state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
     assert len(placed.seats) == 5
     for number, seat in enumerate(placed.seats):
-        again = recompute(state, PodKey("default", seat.name), placed_alone(placed, number), PROFILES[DEFAULT])
-        assert again.same, (again.recorded, again.recomputed)
+        record = placed_alone(placed, number)
+        again = recompute(state, PodKey("default", seat.name), record, PROFILES[DEFAULT], many=placed)
+        assert again.same, again
+        told = {one.node: one for one in again.nodes}
+        assert (told[seat.node].feasible, told[seat.node].total) == (True, seat.score), "after the seats before it"
     (left,) = placed.turned_away
-    assert recompute(state, PodKey("default", left.name), refused_alone(placed, left), PROFILES[DEFAULT]).same
+    key, record = PodKey("default", left.name), refused_alone(placed, left)
+    assert recompute(state, key, record, PROFILES[DEFAULT], many=placed).same
 
 
-async def test_recomputing_a_member_of_a_refused_gang_notes_the_gangs_refusal(world: World) -> None:
+async def test_a_refused_gang_is_decided_again_as_a_whole(world: World) -> None:
     await world.put_node("a", cpu="3")
     await team(world, 4)
     hand = await world.hand()
@@ -203,8 +207,35 @@ async def test_recomputing_a_member_of_a_refused_gang_notes_the_gangs_refusal(wo
     cache = hand.cache
     state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
     first = placed.turned_away[0]
-    again = recompute(state, PodKey("default", first.name), refused_alone(placed, first), PROFILES[DEFAULT])
+    key, record = PodKey("default", first.name), refused_alone(placed, first)
+    again = recompute(state, key, record, PROFILES[DEFAULT], many=placed)
+
+    assert again.same
+    assert again.recomputed is not None
+    assert "gang needs 4 members placed together, 3 fit." in again.recomputed.message
     assert any("default/team was refused as a whole" in note for note in again.notes)
+    assert [one.feasible for one in again.nodes] == [True], "the pod alone would fit"
+    other = placed.model_copy(
+        update={"reasons": (placed.reasons[0].model_copy(update={"message": "0/1 nodes are available: another"}),)}
+    )
+    changed = recompute(state, key, refused_alone(other, first), PROFILES[DEFAULT], many=other)
+    assert (changed.same, changed.differs) == (False, ("message",))
+
+
+async def test_a_gang_is_decided_again_within_the_limits_of_then(world: World) -> None:
+    await world.put_node("a", cpu="64")
+    await team(world, 9)
+    hand = await world.hand(limits=Limits(operations=10))
+
+    placed = await hand.place_gang()
+
+    cache = hand.cache
+    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    first = placed.turned_away[0]
+    key, record = PodKey("default", first.name), refused_alone(placed, first)
+    again = recompute(state, key, record, PROFILES[DEFAULT], many=placed, limits=Limits(operations=10))
+    assert again.same
+    assert recompute(state, key, record, PROFILES[DEFAULT], many=placed).differs
 
 
 async def test_a_contended_gang_is_not_bound_at_all_and_frees_its_seats(world: World) -> None:

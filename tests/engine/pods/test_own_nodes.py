@@ -118,7 +118,8 @@ async def test_too_many_workers_to_be_named_make_the_record_approximate(world: W
 
     assert record.computation.own_nodes is not None
     assert record.computation.own_nodes.members == ()
-    assert found.notes == ("more workers shared the nodes than the record names: this is approximate",)
+    assert found.same is None
+    assert found.lacks == ("the record does not name the workers that shared the nodes, only a digest of them",)
 
 
 async def test_long_names_of_workers_give_way_when_a_decision_is_too_large(world: World) -> None:

@@ -63,9 +63,9 @@ def explain(
 
     With --nodes the recorded decision is made again on the state of its revision, and compared with the record. That
     fails once etcd has compacted the revision. -o json then: pod, attempt, runId, revision, profile, profileName,
-    approximate, same, recorded and recomputed (node, score, nominatedNode, victims, rejectors, message), filters,
-    skippedFilters, scores, nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped|notAsked
-    and reasons, scores, total), notes.
+    approximate, same (null: it cannot be told), differs, lacks (why it cannot be told), recorded and recomputed (node,
+    score, nominatedNode, victims, rejectors, message), filters, skippedFilters, scores, nodes (node, examined,
+    feasible, filters: plugin to verdict passes|refuses|skipped|notAsked and reasons, scores, total), notes.
     """
     from wharfinger.cli import connect
 
@@ -124,6 +124,7 @@ async def held_back(store: Store, key: PodKey) -> str:
 async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
     from wharfinger.cli.connect import open_store, open_temporal
     from wharfinger.cli.understand import verdicts
+    from wharfinger.engine.transactions import Limits
     from wharfinger.observe import deciding_again
     from wharfinger.observe.attempts import explain_pod
     from wharfinger.profiles import load_profiles
@@ -135,7 +136,10 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
         if found.state == "deleted" and not found.attempts:
             raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
         attempt, outcome = deciding_again.decision_of(found.attempts, key, number)
-        again = await deciding_again.decide_again(store, key, outcome, load_profiles, attempt.answers)
+        limits = Limits(connection.etcd.max_txn_ops, connection.etcd.max_txn_bytes)
+        again = await deciding_again.decide_again(
+            store, key, outcome, load_profiles, attempt.answers, many=attempt.many, limits=limits
+        )
     if output is Output.TABLE:
         typer.echo(verdicts.tell(attempt, again))
     else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import typer
 
 from wharfinger.cli.output import Columns, plain
+from wharfinger.observe.comparing import in_words
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Decided, NodeVerdicts, Recomputation
 
@@ -34,16 +35,23 @@ def _headline(attempt: Attempt, found: Recomputation) -> Iterator[str]:
     nominated = [f"{one.pod} to {one.node}" for one in computation.nominated]
     if nominated:
         yield plain(f"Nominated were: {', '.join(nominated)}")
-    if found.computation.gang and found.recorded.node is None:
-        yield f"For this pod alone: {_decision(found.recomputed)}"
-    elif found.same:
-        yield f"The same decision as recorded: {_decision(found.recomputed)}"
-    else:
-        yield typer.style("Not the decision that is recorded:", fg=typer.colors.YELLOW)
-        yield f"  recorded: {_decision(found.recorded)}"
-        yield f"  now:      {_decision(found.recomputed)}"
+    yield from _comparison(found)
     for note in found.notes:
         yield plain(f"Note: {note}.")
+
+
+def _comparison(found: Recomputation) -> Iterator[str]:
+    if found.same and found.recomputed is not None:  # the record may name fewer victims
+        yield f"The same decision as recorded: {_decision(found.recomputed)}"
+        return
+    told = "Not the decision that is recorded:" if found.same is False else "It cannot be told whether it is the same:"
+    yield typer.style(told, fg=typer.colors.YELLOW)
+    for lack in found.lacks:
+        yield plain(f"  {lack}. `wharfinger replay` goes through the worker's earlier decisions and may know more.")
+    yield f"  recorded: {_decision(found.recorded)}"
+    yield f"  now:      {_decision(found.recomputed) if found.recomputed is not None else 'not decided'}"
+    if found.differs:
+        yield plain(f"  differs:  {in_words(found.differs)}")
 
 
 def _decision(decided: Decided) -> str:

@@ -153,7 +153,7 @@ class Finder:
             wanted = _existing(request.revision, newest) or newest
             if not await progress.wait_for(wanted, self._behind_limit):
                 raise behind(progress.revision, wanted)
-        found = self._members_of(GangKey(name.namespace, name.name))
+        found = self.members_of(GangKey(name.namespace, name.name))
         if isinstance(found, Found):
             for pod in found.pending:
                 if self._cache.is_sent(pod.identity):  # one transaction binds all of them: only etcd has the outcome
@@ -172,7 +172,8 @@ class Finder:
             return unschedulable(found.held).by(GANG_SCHEDULING)
         return unschedulable(f"PodGroup: placed with gang {key} only").by(GANG_SCHEDULING) if found.gang else None
 
-    def _members_of(self, key: GangKey) -> Found | str:
+    def members_of(self, key: GangKey) -> Found | str:
+        """The gang with its members in the cache as it is now, or why no member is to be placed."""
         members = self._members(key)
         held = self._standing(key, members).held
         gang = gang_of(key, members, self._cache.surroundings.pod_group(*key))

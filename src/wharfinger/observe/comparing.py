@@ -1,12 +1,13 @@
 """What it means that a decision is the same: to the letter, but for the time it took and what travels with it.
 
 Node, total, every plugin's score, runners-up, counts of reasons, message, rejectors, nomination, victims in order,
-gang domain and seats. Where a record was cut to what travels, what is left of it is compared. Pure.
+gang domain and seats. Where a record was cut to what travels, what is left of it is compared. Pure. Both `explain
+--nodes` (`observe.remaking`) and replay compare by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -77,18 +78,23 @@ class Compared:
 
 
 def compare_alone(recorded: Placed | Refused, again: Placed | Refused) -> Compared:
-    """Compare what is recorded with what was decided again, whole."""
-    feasible = again.computation.feasible
-    wanted, least = _alone(recorded, recorded.computation.feasible), tuple("?")
-    whole = again.model_copy(update={"computation": recorded.computation})
-    for cut in payload.cuts(whole):
-        fits = len(cut.model_dump_json().encode()) <= payload.LIMIT
-        differs = _differing(wanted, _alone(cut, feasible))
-        if fits and (len(differs) < len(least) or least == ("?",)):
-            least = differs
-        if fits and not (differs and recorded.computation.approximate):
-            break  # an overlay that had to go may have taken more with it
-    return Compared(_said_alone(recorded), _said_alone(again), least)
+    """Compare what is recorded with what was decided again, whole.
+
+    That is cut as the recorded one was: by its size, with the overlay that the worker had before any was cut, and with
+    everything else that only the record knows.
+    """
+    computation = recorded.computation.model_copy(
+        update={name: getattr(again.computation, name) for name in _REMADE},
+    )
+    cut = payload.fitted(again.model_copy(update={"computation": computation}))
+    wanted = _alone(recorded, recorded.computation.feasible)
+    return Compared(
+        said_alone(recorded), said_alone(again), _differing(wanted, _alone(cut, again.computation.feasible))
+    )
+
+
+_REMADE = ("assumed", "nominated", "own_nodes", "approximate", "overlay")
+"""Of a computation, what a record may be without because it was cut: what was made again has it."""
 
 
 def _alone(outcome: Placed | Refused, feasible: int) -> dict[str, Any]:
@@ -113,7 +119,8 @@ def _alone(outcome: Placed | Refused, feasible: int) -> dict[str, Any]:
     }
 
 
-def _said_alone(outcome: Placed | Refused) -> DecisionSaid:
+def said_alone(outcome: Placed | Refused) -> DecisionSaid:
+    """The decision for a lone pod, in short."""
     if isinstance(outcome, Placed):
         scores = outcome.ranking[0].plugins if outcome.ranking else {}
         return DecisionSaid(outcome.node, outcome.score, scores, domain=outcome.computation.domain)
@@ -143,7 +150,7 @@ class MemberPart:
 
 def compare_member(recorded: MemberPart, again: MemberPart) -> Compared:
     """Compare a pod's part in what is recorded with its part in what was decided again."""
-    return Compared(_said(recorded), _said(again), _differing(_member(recorded), _member(again)))
+    return Compared(said_member(recorded), said_member(again), _differing(_member(recorded), _member(again)))
 
 
 def _member(member: MemberPart) -> dict[str, Any]:
@@ -173,7 +180,8 @@ def _member(member: MemberPart) -> dict[str, Any]:
     }
 
 
-def _said(member: MemberPart) -> DecisionSaid:
+def said_member(member: MemberPart) -> DecisionSaid:
+    """A pod's part in a decision for many, in short."""
     one = member.decision
     if isinstance(one, Seat):
         return DecisionSaid(one.node, one.score, one.plugins, domain=member.domain)
@@ -185,6 +193,22 @@ def _said(member: MemberPart) -> DecisionSaid:
         victims=tuple(victim.pod for victim in one.victims),
         domain=member.domain,
     )
+
+
+def in_words(differs: Iterable[str]) -> str:
+    """What differs, for people."""
+    return ", ".join(_WORDS.get(name, name) for name in differs)
+
+
+_WORDS = {
+    "feasible": "how many nodes fit",
+    "runnersUp": "runners-up",
+    "passedOver": "the node that was passed over",
+    "onlyAssumed": "whether only assumed pods are in the way",
+    "ownAttempt": "whether it was left to an attempt of its own",
+    "late": "who refused at Reserve or Permit",
+    "gang": "what the gang's members have in common",
+}
 
 
 def _victims(victims: Sequence[Victim]) -> list[tuple[str, int]]:
