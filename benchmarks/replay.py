@@ -1,12 +1,18 @@
 """Whether the demo's decisions are the same when they are made again, and what that takes.
 
 Runs the demo (a flood, a killed worker) on servers of its own, then a preemption, a gang that is placed and one that is
-refused. Writes an archive of it, and replays that. Prints one
-JSON object: `pods`, `decisions`, `same`, `unreplayable`, `archive_bytes_per_pod`, `archive_s`, `replay_s`. Exit code 1
-unless every decision is the same.
+refused. Or, with `--flood`, so many plain pods at once on 5,000 nodes. Writes an archive of it by `wharfinger archive`,
+and replays that by `wharfinger replay`, each in a process of its own. Prints one JSON object: `pods`, `decisions`,
+`same`, `unreplayable`, `archive_bytes_per_pod`, and of both processes the seconds and the most memory (`archive_s`,
+`archive_cpu_s`, `archive_mib`, `replay_s`, `replay_cpu_s`, `replay_mib`). Exit code 1 unless every decision is the same
+and an archive of a flood takes at most 1 KiB a pod.
 
     python benchmarks/replay.py --pods 8152 --workers 2
     python benchmarks/replay.py --pods 1200 --archive tests/replaying/demo.archive
+    python benchmarks/replay.py --flood 100000 --memory-limit 1Gi
+    python benchmarks/replay.py --pods 8152 --set NodeResourcesFit.scoringStrategy.type=MostAllocated
+
+With `--set`, decisions differ, and only the time counts.
 """
 
 from __future__ import annotations
@@ -19,37 +25,31 @@ import shutil
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import throughput
 import uvloop
-from temporalio.client import Client
+from objects import OBJECTS
 
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import DEFAULT_CLUSTER
 from wharfinger.demo.story import Story
 from wharfinger.demo.view import DemoView
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
 from wharfinger.dev.settings import DevSettings, Servers, prepare
-from wharfinger.dev.tree import running
+from wharfinger.dev.tree import DevTree, running
 from wharfinger.manifests.documents import to_json
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.replaying.archived import Archive
-from wharfinger.replaying.archiving import ArchiveFile
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.histories import read_runs, span_query
-from wharfinger.replaying.recorded import DecidedRun, Unit, units
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.shadow import Shadow
-from wharfinger.replaying.spool import Spool
+from wharfinger.registry.store import Put
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 
 NAMESPACE = "beside"
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
+MOST_BYTES = 1024
+"""A pod of a flood, in its archive."""
 
 
 async def beside(store: EtcdStore) -> None:
@@ -87,67 +87,116 @@ async def until(store: EtcdStore, *wanted: tuple[str, bytes]) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def recorded(servers: Servers, folder: Path, file: Path, pods: int, workers: int) -> float:
-    """Run the demo and archive it; seconds that the archive took."""
-    settings = DevSettings(folder, 1, *(free_port() for _ in range(4)))
-    began = datetime.now(UTC) - timedelta(minutes=1)
+class Run(NamedTuple):
+    """One command that ran to its end."""
+
+    output: bytes
+    seconds: float
+    cpu_s: float
+    mib: float
+    """Memory that it held, at most."""
+
+
+MEASURED = """
+import json, resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open(sys.argv[1], "w") as file:
+    json.dump([code, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], file)
+"""
+"""A small process between: the most memory of a child begins with what its parent held when it was forked."""
+
+
+async def command(*arguments: str) -> Run:
+    """Run `wharfinger` with these arguments. Raises `SystemExit` when it fails."""
+    program = Path(sys.executable).with_name("wharfinger")
+    began = time.perf_counter()
+    with tempfile.NamedTemporaryFile() as used:
+        line = [sys.executable, "-c", MEASURED, used.name, program, *arguments]
+        process = await asyncio.create_subprocess_exec(*line, stdout=asyncio.subprocess.PIPE)
+        output, _ = await process.communicate()
+        code, cpu_s, mib = json.load(used)
+    if code:
+        raise SystemExit(f"wharfinger {arguments[0]} ended with {code}")
+    return Run(output, time.perf_counter() - began, cpu_s, mib)
+
+
+async def demo(tree: DevTree, store: EtcdStore, view: DemoView, given: argparse.Namespace) -> None:
+    """The demo, and what its trace has not."""
+    with view:
+        await Story(tree, store, view, given.pods, given.workers).tell()
+    await beside(store)
+
+
+async def flood(store: EtcdStore, view: DemoView, given: argparse.Namespace) -> None:
+    """Plain pods, put as fast as etcd takes them, on nodes that have room for all."""
+    objects = OBJECTS[ClusterFormat.KUBERNETES]
+    names = [f"node-{number:05}" for number in range(given.nodes)]
+    for at in range(0, len(names), throughput.PUTS_AT_ONCE):
+        some = names[at : at + throughput.PUTS_AT_ONCE]
+        await store.txn((), [Put(keys.node(name), objects.node(name)) for name in some])
+    seconds = await throughput.flood(store, "flood", given.flood)
+    view.say(f"{given.flood:,} pods are bound: {given.flood / seconds:,.0f} a second.")
+
+
+async def recorded(servers: Servers, folder: Path, file: Path, given: argparse.Namespace) -> Run:
+    """Make the record, and archive it."""
+    workers = given.workers if given.flood else 1
+    settings = DevSettings(folder, workers, *(free_port() for _ in range(4)))
     view = DemoView(sys.stderr)
     async with (
         running(settings, servers, say=view.say) as tree,
         EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
     ):
-        with view:
-            await Story(tree, store, view, pods, workers).tell()
-        await beside(store)
-        client = await Client.connect(tree.temporal.address, data_converter=data_converter)
-        started = time.perf_counter()
-        runs: list[DecidedRun] = [run async for run in read_runs(client, span_query(DEFAULT_CLUSTER, began, None))]
-        first = min(computation.revision for run in runs for computation in run.computations())
-
-        async def given() -> Any:
-            for run in runs:
-                yield run
-
-        await ArchiveFile(file, DEFAULT_CLUSTER).write(
-            store, given(), first=lambda: first, until=datetime.now(UTC).timestamp()
-        )
-        return time.perf_counter() - started
+        await (flood(store, view, given) if given.flood else demo(tree, store, view, given))
+        where = ("--etcd", tree.etcd.url, "--temporal", tree.temporal.address)
+        return await command("archive", str(file), "--since", "7d", *where, *limited(given))
 
 
-async def replayed(file: Path) -> tuple[Report, float]:
-    """Make the archive's decisions again; the report and the seconds that it took."""
-    began, report, spool = time.perf_counter(), Report(), Spool()
-    archive, found = Archive.open(file), list[Unit]()
-    for run in archive.runs():
-        found += units(run, spool.add(run))
-    for store, part in archive.split(sorted(found)):
-        await Shadow(store, spool, part, ProfileChange(), archive.cluster).run(report.add)
-    spool.close()
-    return report, time.perf_counter() - began
+def limited(given: argparse.Namespace) -> tuple[str, ...]:
+    """The option of both commands."""
+    return ("--memory-limit", given.memory_limit) if given.memory_limit else ()
 
 
 async def measure(servers: Servers, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All of it."""
     file = Path(given.archive) if given.archive else folder / "archive"
     file.unlink(missing_ok=True)
-    archive_s = await recorded(servers, folder / "data", file, given.pods, given.workers)
-    report, replay_s = await replayed(file)
+    archive = await recorded(servers, folder / "data", file, given)
+    changes = [text for setting in given.set for text in ("--set", setting)]
+    replay = await command("replay", "--archive", str(file), "-o", "json", *changes, *limited(given))
+    report, pods = json.loads(replay.output), given.flood or given.pods
     return {
-        "pods": given.pods,
-        "decisions": report.decisions,
-        "same": report.counts["same"],
-        "unreplayable": report.counts["unreplayable"],
-        "archive_bytes_per_pod": round(file.stat().st_size / given.pods),
-        "archive_s": round(archive_s, 1),
-        "replay_s": round(replay_s, 1),
+        "pods": pods,
+        "decisions": report["decisions"],
+        "same": report["summary"]["same"],
+        "unreplayable": report["summary"]["unreplayable"],
+        "archive_bytes_per_pod": round(file.stat().st_size / pods),
+        "archive_s": round(archive.seconds, 1),
+        "archive_cpu_s": round(archive.cpu_s, 1),
+        "archive_mib": round(archive.mib),
+        "replay_s": round(replay.seconds, 1),
+        "replay_cpu_s": round(replay.cpu_s, 1),
+        "replay_mib": round(replay.mib),
     }
+
+
+def passed(figures: dict[str, Any], given: argparse.Namespace) -> bool:
+    """Whether the bars are held."""
+    if given.flood and figures["archive_bytes_per_pod"] > MOST_BYTES:
+        return False
+    return bool(figures["decisions"]) and (bool(given.set) or figures["same"] == figures["decisions"])
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=8152, help="of the trace (8152)")
-    parser.add_argument("--workers", type=int, default=2, help="in the demo's second part (2)")
+    parser.add_argument("--workers", type=int, default=2, help="of the flood, or in the demo's second part (2)")
+    parser.add_argument("--flood", type=int, default=0, metavar="PODS", help="a flood of plain pods, and no demo")
+    parser.add_argument("--nodes", type=int, default=5000, help="of a flood (5000)")
+    parser.add_argument("--memory-limit", default="", metavar="SIZE", help="of `archive` and `replay` (their own)")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="as of `replay`; repeat")
     parser.add_argument("--archive", default="", metavar="FILE", help="where the archive is kept (it is not)")
     given = parser.parse_args()
     servers = prepare(progress_for(sys.stderr))
@@ -158,7 +207,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(figures), flush=True)
     sys.stdout.flush()
-    os._exit(0 if figures["same"] == figures["decisions"] > 0 else 1)  # the SDK's threads may abort an interpreter
+    os._exit(0 if passed(figures, given) else 1)  # the SDK's threads may abort an interpreter
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forked import Forked
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods, node, pod, refusal
+from wharfinger.dev.ports import free_port
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -62,7 +65,9 @@ def test_what_is_wrong_is_told_in_one_line(cluster: DevTree) -> None:
         ("--set", "weight=3"),
         ("--plugin", "nothing"),
         ("--fail-on", "refused"),
-        ("--mode", "rerun", "--html", "report.html"),
+        ("--keep-in", "/none/deep"),
+        ("--memory-limit", "much"),
+        ("--memory-limit", "64Mi"),
     ):
         answer = cluster.cli("replay", *arguments, check=False)
         assert answer.returncode == 2, arguments
@@ -81,6 +86,8 @@ def test_an_archive_is_written_on_and_replayed_without_servers(cluster: DevTree,
     nowhere = {"WHARFINGER_ETCD": "http://127.0.0.1:1", "WHARFINGER_TEMPORAL": "127.0.0.1:1"}
 
     answer = cluster.cli("replay", "--archive", str(file), "-o", "json", env=nowhere)
+    spans = (("--since", "0s"), ("--until", "1h"), ("--since", "1h", "--until", "0s"))
+    asked = [cluster.cli("replay", "--archive", str(file), "-o", "json", *span, env=nowhere).stdout for span in spans]
     damaged = tmp_path / "damaged"
     damaged.write_bytes(file.read_bytes()[:40] + b"x" + file.read_bytes()[41:])
     refused = cluster.cli("replay", "--archive", str(damaged), check=False)
@@ -88,16 +95,61 @@ def test_an_archive_is_written_on_and_replayed_without_servers(cluster: DevTree,
 
     page = tmp_path / "report.html"
     cluster.cli("replay", "--archive", str(file), "--html", str(page), env=nowhere)
-    lived = cluster.cli("replay", "--archive", str(file), "--mode", "rerun", "-o", "json", env=nowhere)
+    lived_page, kept = tmp_path / "lived.html", tmp_path / "kept"
+    files = "--html", str(lived_page), "--keep-in", str(kept)
+    lived = cluster.cli("replay", "--archive", str(file), "--mode", "rerun", "-o", "json", *files, env=nowhere)
 
     assert page.read_text().startswith("<!doctype html>")
+    assert "<h2>In use</h2>" in lived_page.read_text()
+    [report_file] = kept.iterdir()
+    assert f"kept as {report_file}" in lived.stderr
+    assert report_file.name.endswith("-rerun-unchanged.json")
+    assert json.loads(report_file.read_text())["report"] == json.loads(lived.stdout)
     assert json.loads(lived.stdout)["decisions"] >= 2
     assert "up to revision" in first
     assert second.startswith(("1 decisions of 1 runs", "2 decisions of 2 runs"))
     report = json.loads(answer.stdout)
     assert (report["sameShare"], report["gaps"]) == (1, [])
     assert report["summary"]["same"] >= 2
+    assert [json.loads(one)["decisions"] for one in asked] == [0, 0, report["decisions"]]
+    assert (report["since"], json.loads(asked[0])["until"]) == (None, None)
+    assert file.stat().st_mode & 0o777 == 0o600
     assert refused.returncode == 1
     assert "is damaged at byte 28" in refused.stderr
     assert missing.returncode == 2
     assert missing.stderr.count("\n") == 1
+
+
+def test_an_archive_that_is_written_on_serves_its_metrics(cluster: DevTree, tmp_path: Path) -> None:
+    file, log, port = tmp_path / "archive", tmp_path / "archive.log", free_port()
+    line = ("archive", str(file), "--follow", "--since", "1h", f"--metrics-bind-address=127.0.0.1:{port}")
+    process = Forked(line, cluster.environment, log, log)
+
+    def pages() -> tuple[str, str] | None:
+        try:
+            found = [
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5) for page in ("metrics", "readyz")
+            ]
+        except OSError:
+            assert process.poll() is None, log.read_text()
+            return None
+        metrics, ready = (one.read().decode() for one in found)
+        return (metrics, ready) if 'passes_total{result="written"} 1.0' in metrics else None
+
+    try:
+        wait_until(pages, 30, "the first pass")
+        found = pages()
+    finally:
+        process.terminate()
+        process.wait()
+    once = cluster.cli("archive", str(file), "--metrics-bind-address", "127.0.0.1:0", check=False)
+
+    assert found is not None
+    values = dict(line.rsplit(" ", 1) for line in found[0].splitlines() if line.startswith("wharfinger_archive_"))
+    assert float(values["wharfinger_archive_revision"]) > 1
+    assert float(values["wharfinger_archive_bytes"]) == file.stat().st_size
+    assert float(values["wharfinger_archive_seconds_since_pass"]) < 60
+    assert values["wharfinger_archive_gaps"] == "0.0"
+    assert "ok" in found[1]
+    assert (once.returncode, once.stderr.count("\n")) == (2, 1)
+    assert "is for --follow" in once.stderr

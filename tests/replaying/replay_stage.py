@@ -10,10 +10,10 @@ from tests.engine.conftest import CLUSTER, PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.observe.comparing import Compared
 from wharfinger.registry import keys
 from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.comparing import Compared
-from wharfinger.replaying.recorded import DecidedRun, Unit, units
+from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.report import Report
 from wharfinger.replaying.shadow import MadeAgain, Shadow
 from wharfinger.replaying.spool import Spool
@@ -79,12 +79,12 @@ class Stage:
 
     async def replay(self, change: ProfileChange | None = None, runs: Sequence[DecidedRun] | None = None) -> Replayed:
         """Decide all of it again."""
-        spool, found = Spool(), list[Unit]()
+        spool = Spool()
         for run in self.runs if runs is None else runs:
-            found += units(run, spool.add(run))
+            spool.add(run)
         replayed = Replayed(Report())
         change = change or ProfileChange()
-        shadow = Shadow(self.world.store, spool, sorted(found), change, CLUSTER)
+        shadow = Shadow(self.world.store, spool, spool.units(), change, CLUSTER)
         await shadow.run(replayed.add)
         spool.close()
         return replayed

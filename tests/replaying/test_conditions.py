@@ -34,12 +34,26 @@ def report(**counts: int) -> Report:
 def test_a_figure_is_compared_with_a_number_or_a_share(text: str, holds: bool) -> None:
     made = report(same=8, refused=1, unreplayable=1)
 
-    assert FailCondition.parse(text).holds(made) is holds
+    assert bool(FailCondition.parse(text).failure(made)) is holds
 
 
 def test_nothing_decided_is_no_share_of_the_same() -> None:
-    assert FailCondition.parse("same < 100%").holds(Report())
-    assert not FailCondition.parse("refused > 0%").holds(Report())
+    assert FailCondition.parse("same < 100%").failure(Report()) == "same < 100%"
+    assert not FailCondition.parse("refused > 0%").failure(Report())
+
+
+@pytest.mark.parametrize("text", ["packing < 0.6", "packing > 0.6"])
+def test_packing_that_does_not_exist_fails_in_its_own_words(text: str) -> None:
+    assert FailCondition.parse(text).failure(Report()) == f"{text}: there is no packing, as nothing was placed"
+
+
+@pytest.mark.parametrize(("mode", "lacks"), [("rerun", "figures"), ("shadow", "evicted")])
+def test_a_figure_that_the_mode_lacks_is_refused(mode: str, lacks: str) -> None:
+    other = {"rerun": "shadow", "shadow": "rerun"}[mode]
+
+    assert FailCondition.parse(f"{lacks} > 0", other).figure == lacks
+    with pytest.raises(UsageError, match=f"figures with --mode {mode} are same"):
+        FailCondition.parse(f"{lacks} > 0", mode)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from tests.replaying.replay_stage import Stage
 from wharfinger.replaying.changes import ProfileChange, Setting
-from wharfinger.replaying.html_report import page, text
+from wharfinger.replaying.html_parts import text
+from wharfinger.replaying.html_report import page
 from wharfinger.replaying.report import Report
 
 VOID = {"meta", "br", "rect", "line", "polyline"}
@@ -100,3 +101,23 @@ def test_hostile_names_stand_in_the_file_as_text() -> None:
     assert "<img" not in content
     assert "&lt;img src=x onerror=alert(1)&gt;\\u202e" in content
     assert "\u202e" not in content
+
+
+async def test_packing_over_time_has_steps_that_grow_with_the_span(stage: Stage) -> None:
+    """Nothing of it is lost when steps are joined."""
+    world = stage.world
+    await world.put_node("a", cpu="8")
+    hand = await world.hand()
+    for number in range(7):
+        await world.put_pod(f"pod-{number}", cpu="1")
+        await world.seen()
+        await stage.alone(hand, f"pod-{number}")
+
+    report = Report(most_steps=3)
+    for outcome in (await stage.replay()).outcomes:
+        report.add(outcome)
+
+    plain = report.to_plain()
+    assert [one["time"][-3:] for one in plain["packingOverTime"]] == ["00Z", "04Z"]
+    assert sum(one.again_count for one in report.over_time.values()) == report.packing.again_count == 7
+    assert plain["namespaces"][0]["packing"] == plain["packing"]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change
+from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change, parsed_lost
 from wharfinger.cache.overlay_digest import digest_of, parsed
 from wharfinger.model.pod import PodIdentity
 from wharfinger.replaying.overlays import Correction, corrections
@@ -79,3 +79,43 @@ def test_changes_are_told_once_and_only_the_last_of_each_pod() -> None:
 
     assert [parsed_change(told) for told in (*begun, *ended)] == [(two, "a"), (one, "")]
     assert changes.take(lambda _told: True) == ((), ())
+
+
+def test_placements_that_were_not_sent_are_told_once_they_are_over() -> None:
+    changes = OverlayChanges(number=3)
+    (kept, _), (bound, _), (gone, _), (again, _) = pods(4)
+    for identity in (kept, bound, gone, again):
+        changes.decided(identity, "a")
+    changes.sent(bound)
+    changes.explained(bound)
+    changes.explained(gone)
+    changes.number = 4
+    changes.decided(again, "b")
+
+    told = [parsed_lost(one) for one in changes.take_lost(lambda _told: True)]
+
+    assert told == [(gone, "a", 3), (again, "a", 3)]
+    assert changes.take_lost(lambda _told: True) == ()
+    changes.note(again, None)
+    assert changes.take_lost(lambda _told: False) == (), "there is no room"
+    assert [parsed_lost(one) for one in changes.take_lost(lambda _told: True)] == [(again, "b", 4)]
+
+
+def test_what_a_lost_decision_told_is_told_again() -> None:
+    changes, every = OverlayChanges(number=1), pods(5)
+    (first, _), (second, _), (third, _), *_ = every
+    changes.decided(first, "a")
+    changes.explained(first)
+    told = changes.take_lost(lambda _told: True)
+    changes.number = 2
+    changes.decided(second, "b")
+    changes.explained(second)  # and so the decision that told of the first is lost as well
+    again = changes.take_lost(lambda _told: True)
+    changes.number = 3
+    changes.decided(third, "c")
+    changes.sent(third)
+    changes.explained(third)
+
+    assert [parsed_lost(one) for one in told] == [(first, "a", 1)]
+    assert [parsed_lost(one) for one in again] == [(second, "b", 2), (first, "a", 1)]
+    assert changes.take_lost(lambda _told: True) == (), "the third decision is recorded, and with it what it told"

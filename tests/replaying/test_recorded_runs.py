@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from temporalio.client import WorkflowHistory
+from temporalio.client import Client, WorkflowHistory
+from temporalio.service import RPCError, RPCStatusCode
 
+from wharfinger.cli.understand.replayed import tell
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.replaying.histories import recorded_run
-from wharfinger.replaying.recorded import DecidedRun, decisions_of, units
-from wharfinger.replaying.spool import Spool
+from wharfinger.replaying.histories import goes_on, read_runs, recorded_run
+from wharfinger.replaying.recorded import DecidedRun, Unit, decisions_of, units
+from wharfinger.replaying.report import Report
+from wharfinger.replaying.spool import READ, Spool
 
 HISTORIES = Path(__file__).parent.parent / "replay" / "histories"
 
@@ -88,10 +96,130 @@ def test_decisions_of_a_stretch_stand_in_the_order_they_were_made() -> None:
 
 
 def test_runs_come_back_from_the_spool_as_they_were_kept() -> None:
-    spool, runs = Spool(), [run for name in ("bound", "cohort_bound") if (run := recorded(name)) is not None]
+    found = [run for name in ("bound", "cohort_bound") if (run := recorded(name)) is not None]
+    spool, runs = Spool(), [run.model_copy(update={"run_id": run.kind}) for run in found]
     numbers = [spool.add(run) for run in runs]
 
     assert [spool.get(number) for number in reversed(numbers)] == runs[::-1]
     assert spool.get(0) is spool.get(0)
+    assert spool.add(runs[1].model_copy(update={"tenant": "other"})) == 1, "a run is kept once, as it was first"
+    assert spool.get(1) == runs[1]
     assert (len(spool), 0 < spool.size < 20_000) == (2, True)
     spool.close()
+
+
+def test_few_runs_are_kept_as_they_were_read() -> None:
+    run = recorded("bound")
+    assert run is not None
+    spool = Spool()
+    for number in range(40):
+        spool.add(run.model_copy(update={"run_id": str(number), "tenant": "x" * (READ // 10)}))
+    read = [spool.get(number) for number in range(40)]
+
+    again = [spool.get(number) is one for number, one in enumerate(read)]
+    assert [spool.get(number).run_id for number in (0, 39)] == ["0", "39"]
+    assert again == [False] * 40, "the first were dropped for the last, and so on"
+    assert spool.get(39) is spool.get(39)
+    spool.close()
+
+
+def test_units_in_a_file_are_a_sequence_in_order() -> None:
+    computations = [Computation(revision=9 - at % 4, worker=f"w{at % 3}", number=20 - at) for at in range(20)]
+    spool, wanted = Spool(), list[Unit]()
+    for at, computation in enumerate(computations):
+        lone = Placed(uid="u", create_revision=1, pod_revision=1, node="a", node_revision=1, computation=computation)
+        run = DecidedRun(kind="lone", workflow_id="w", run_id=str(at), started=float(at), lone=lone)
+        wanted += units(run, spool.add(run))
+    wanted.sort()
+
+    found = spool.units()
+
+    assert list(found) == wanted
+    assert (len(found), found[3], found[-1]) == (20, wanted[3], wanted[-1])
+    assert list(found[5:9]) == wanted[5:9]
+    assert (list(found[9:5]), found[8:][2], len(found[:4])) == ([], wanted[10], 4)
+    with pytest.raises(IndexError):
+        found[20]
+    spool.close()
+
+
+@pytest.mark.parametrize("name", ["bound", "cohort_failed"])
+def test_a_run_that_ended_does_not_go_on(name: str) -> None:
+    events = WorkflowHistory.from_json("workflow", (HISTORIES / f"{name}.json").read_text()).events
+
+    assert not goes_on(events)
+    assert goes_on(events[:-1])
+
+
+def history_with(change: Callable[[dict[str, Any]], object]) -> WorkflowHistory:
+    """The history `bound` with another decision in it."""
+    told = json.loads((HISTORIES / "bound.json").read_text())
+    for event in told["events"]:
+        details = event.get("markerRecordedEventAttributes", {}).get("details", {})
+        for payload in details.get("result", {}).get("payloads", ()):
+            plain = json.loads(base64.b64decode(payload["data"]))
+            if plain.get("kind") == "placed":
+                payload["data"] = base64.b64encode(json.dumps(change(plain)).encode()).decode()
+    return WorkflowHistory.from_json("workflow", json.dumps(told))
+
+
+class Listed:
+    """Temporal with these histories; one that is None was taken by retention."""
+
+    def __init__(self, **histories: WorkflowHistory | None) -> None:
+        self.histories = histories
+
+    async def list_workflows(self, _query: str, *, page_size: int) -> AsyncIterator[Any]:
+        assert page_size
+        for name in self.histories:
+            yield SimpleNamespace(id=f"id-{name}", run_id=name, raw_info=SimpleNamespace(history_size_bytes=1))
+
+    def get_workflow_handle(self, _id: str, *, run_id: str) -> Any:
+        return SimpleNamespace(fetch_history=lambda: self.fetch(run_id))
+
+    async def fetch(self, run_id: str) -> WorkflowHistory:
+        found = self.histories[run_id]
+        if found is None:
+            raise RPCError("gone", RPCStatusCode.NOT_FOUND, b"")
+        return found
+
+
+async def test_runs_whose_record_cannot_be_read_are_told_and_not_left_out() -> None:
+    whole = history_with(dict)
+    newer = history_with(lambda plain: plain | {"node": ["n"]})
+    damaged = history_with(lambda _plain: None)
+    begun = WorkflowHistory("workflow", whole.events[:1])
+    client = Listed(whole=whole, newer=newer, damaged=damaged, taken=None, begun=begun)
+    unread: list[tuple[str, str]] = []
+    gone: list[str] = []
+    undecided: list[str] = []
+
+    found = [
+        run.run_id
+        async for run in read_runs(
+            cast("Client", client),
+            "",
+            unreadable=lambda name, why: unread.append((name.run_id, why)),
+            gone=lambda name: gone.append(name.run_id),
+            undecided=lambda name: undecided.append(name.run_id),
+        )
+    ]
+
+    assert found == ["whole"]
+    assert (gone, undecided) == (["taken"], ["begun"])
+    assert dict(unread).keys() == {"newer", "damaged"}
+    assert "node: Input should be a valid string" in dict(unread)["newer"]
+    assert dict(unread)["damaged"] == "its decision is no JSON object"
+
+
+def test_an_unread_run_counts_as_one_that_cannot_be_made_again() -> None:
+    report = Report()
+    report.unread("cluster/pods/web@run", "node: Input should be a valid string")
+    plain = report.to_plain()
+
+    assert (plain["decisions"], plain["summary"]["unreplayable"], plain["sameShare"]) == (1, 1, None)
+    [lack] = plain["unreplayable"]
+    assert (lack["lack"], lack["examples"][0]["pod"]) == ("record", "cluster/pods/web@run")
+    told = tell(plain | {"runs": 0, "seconds": 1.0, "gaps": [], "undecided": 2})
+    assert "what their run recorded cannot be read" in told
+    assert "2 runs of the span have not decided yet" in told

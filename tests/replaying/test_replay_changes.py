@@ -12,11 +12,13 @@ import pytest
 from tests.engine.conftest import PROFILES
 from tests.replaying.replay_stage import Stage
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, UsageError
+from wharfinger.framework.catalog import CatalogEntry
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod
+from wharfinger.observe.comparing import Sameness
+from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting, plugin_of
-from wharfinger.replaying.comparing import Sameness
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 
 [USUAL] = PROFILES.values()
@@ -242,3 +244,43 @@ def test_the_empty_change_makes_the_recorded_profile() -> None:
     assert json.loads(USUAL.configuration)["kind"] == "KubeSchedulerConfiguration"
     with pytest.raises(Unreplayable, match="without a digest"):
         ProfileChange().profile(None, USUAL.name, "")
+
+
+class Raises:
+    name = "Raises"
+
+    def __init__(self) -> None:
+        raise RuntimeError("no licence here")
+
+
+def recorded_profile(revision: int = 1, **changed: Any) -> KeyValue:
+    value = json.dumps({**json.loads(USUAL.configuration), **changed}).encode() if changed else USUAL.configuration
+    return KeyValue("/profile", value, revision, revision)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (ProfileChange(settings=(Setting.parse("NodeResourcesFit.typo=1"),)), "typo"),
+        (ProfileChange(settings=(Setting.parse("NoSuch.weight=2"),)), "does not enable NoSuch"),
+        (ProfileChange(plugins=(plugin_of("os:getcwd"),)), "getcwd"),
+        (ProfileChange(plugins=(CatalogEntry("Raises", Raises, None),)), "no licence here"),
+        (ProfileChange(configuration={**MOST, "profiles": [{"schedulerName": "other"}]}), "no profile that decided"),
+    ],
+    ids=["argument", "weight", "no-plugin", "raises", "no-profile"],
+)
+def test_a_change_at_fault_is_refused_beforehand(change: ProfileChange, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        change.check_with([recorded_profile()])
+
+
+def test_a_change_that_goes_with_one_pools_configuration_may_go_on() -> None:
+    """The newest one is another pool's, and the last one cannot be made here at all."""
+    other = recorded_profile(3, profiles=[{"schedulerName": "other"}])
+    broken = recorded_profile(4, profiles=[{"plugins": {"multiPoint": {"enabled": [{"name": "Gone"}]}}}])
+    ours = ProfileChange(configuration=MOST)
+
+    ours.check_with([recorded_profile(), other, broken])
+    ours.check_with([broken])
+    with pytest.raises(ConfigurationError, match="no profile that decided: other"):
+        ours.check_with([other, broken])

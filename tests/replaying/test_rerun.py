@@ -13,8 +13,10 @@ from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting
+from wharfinger.replaying.decided_pods import DecidedPods
+from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.recorded import Unit, units
-from wharfinger.replaying.rerun import LivedPod, Rerun, RerunSimulator
+from wharfinger.replaying.rerun import Rerun, RerunSimulator
 from wharfinger.replaying.rerun_report import RerunReport, fragmentation, shapes_of
 from wharfinger.replaying.reruns import rerun
 from wharfinger.replaying.spool import Spool
@@ -162,6 +164,40 @@ def test_a_gang_is_placed_as_one_or_waits_as_one() -> None:
 
     assert set(before.values()) == {""}
     assert sorted(span.nodes.values()) == ["a", "a", "b"]
+
+
+def test_of_pods_that_ended_little_is_kept() -> None:
+    span = Span()
+    span.node("a")
+    for name in ("job", "web"):
+        span.pod(name)
+    span.bound("job", "a", status={"phase": "Succeeded"})
+
+    assert {pod.key.name: bool(pod.obj) for pod in span.rerun.lived} == {"job": False, "web": True}
+    assert span.nodes == {"job": "a", "web": "a"}
+
+
+async def test_decided_pods_are_found_by_their_life(stage: Stage) -> None:
+    await stage.world.put_node("a", cpu="2")
+    hand = await stage.world.hand()
+    for name, cpu in (("web", "1"), ("huge", "9"), ("huge", "9")):
+        await stage.world.put_pod(name, cpu=cpu)
+        await stage.world.seen()
+        await stage.alone(hand, name)
+    spool = Spool()
+    for run in stage.runs:
+        spool.add(run)
+    found = DecidedPods(spool, spool.units())
+    web, huge = (PodKey("default", name) for name in ("web", "huge"))
+    created = {key: (await stage.world.store.get(keys.pod("default", key.name))).kv for key in (web, huge)}
+    lives = {key: kv.create_revision for key, kv in created.items() if kv is not None}
+
+    assert ((web, lives[web]) in found, (web, 1) in found, (huge, lives[huge]) in found) == (True, False, False)
+    assert found.place(web, lives[web], placed=True) == 0
+    assert found.place(huge, lives[huge], placed=False) == 2, "the last time"
+    assert found.place(web, lives[web], placed=False) is None
+    found.close()
+    spool.close()
 
 
 def test_a_pod_that_comes_again_is_another_one() -> None:

@@ -78,6 +78,42 @@ async def test_another_state_than_the_one_that_was_decided_on_is_told(stage: Sta
     assert {name: one.lack for name, one in replayed.lacking.items()} == {"web": Lack.STATE, "next": Lack.STATE}
 
 
+async def test_nominations_that_are_not_those_of_then_are_told(stage: Stage) -> None:
+    """The record has none, or another one, and etcd shows the pod of higher priority nominated."""
+    await stage.world.put_node("a", cpu="2")
+    hand = await stage.world.hand()
+    await stage.world.put_pod("low", cpu="2", spec={"priority": 1})
+    await stage.world.seen()
+    await stage.alone(hand, "low")
+    await stage.world.put_pod("vip", cpu="2", spec={"priority": 9})
+    await stage.world.seen()
+    await stage.alone(hand, "vip")
+    await stage.world.put_pod("next", cpu="1")
+    await stage.world.seen()
+    await stage.alone(hand, "next")
+    [*before, last] = stage.runs
+    [told] = last.computations()[0].nominated
+    moved = told.model_copy(update={"node": "b"})
+
+    right = await stage.replay()
+    none = await stage.replay(runs=[*before, with_computation(last, nominated=())])
+    other = await stage.replay(runs=[*before, with_computation(last, nominated=(moved,))])
+
+    assert right.strange == []
+    assert none.lacking["next"].lack is Lack.STATE
+    assert "nominations in etcd are not those that were decided on: default/vip to a" in none.lacking["next"].detail
+    assert other.lacking["next"].detail.endswith("default/vip to a, default/vip to b")
+
+
+async def test_another_number_of_nodes_is_another_state(stage: Stage) -> None:
+    await decided(stage, "web")
+
+    replayed = await stage.replay(runs=[with_computation(stage.runs[0], nodes=3)])
+
+    assert replayed.lacking["web"].detail == "etcd held 2 nodes, and 3 were decided on"
+    assert replayed.lacking["web"].lack is Lack.STATE
+
+
 async def test_an_earlier_releases_record_without_its_overlay_is_not_guessed(stage: Stage) -> None:
     await decided(stage, "web")
 

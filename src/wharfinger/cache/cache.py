@@ -161,6 +161,8 @@ class Cache:
         Looks at every pod once, however many classes changed, and touches only those that name one of them.
         """
         classes = self.surroundings.priority_classes
+        if classes is self._resolved_by:
+            return []
         names = classes.differ(self._resolved_by)
         self._resolved_by = classes
         if not names:
@@ -228,7 +230,7 @@ class Cache:
         if pod.claims:
             self._held.hold(pod.identity, self.volume_plan(pod, node_name))
         if decided:
-            self.overlay_changes.explained(pod.identity)
+            self.overlay_changes.decided(pod.identity, node_name)
         elif (before := self._assumptions.get(pod.identity)) is None or before[1] != node_name:
             self.overlay_changes.note(pod.identity, node_name)
         self._assumptions.put(pod, node_name, self._clock() + held)
@@ -243,11 +245,12 @@ class Cache:
     def assume_sent(self, pod: Pod, node_name: str) -> None:
         """Count the pod there; its transaction goes out now."""
         self.assume_there(pod, node_name)
-        self._assumptions.mark_sent(pod.identity)
+        self.mark_sent(pod.identity)
 
     def mark_sent(self, identity: PodIdentity) -> None:
         """Its transaction goes out now: from here on time does not end the assumption."""
         self._assumptions.mark_sent(identity)
+        self.overlay_changes.sent(identity)
 
     def is_sent(self, identity: PodIdentity) -> bool:
         """Whether the pod is assumed, its transaction has gone out, and etcd has not told its end."""
@@ -257,6 +260,7 @@ class Cache:
     def confirm(self, identity: PodIdentity, revision: int) -> None:
         """The transaction happened at that revision: the assumption is as good as what the watch will show."""
         self._assumptions.confirm(identity)
+        self.overlay_changes.sent(identity)
         self.settle(identity, revision)
 
     def forget(self, identity: PodIdentity) -> None:

@@ -100,6 +100,9 @@ class Computation(Sparse):
     ended: tuple[str, ...] = ()
     """Pods that are assumed no more since then, though etcd does not show them bound or gone: `<ns>/<name> <create
     revision>` each."""
+    lost: tuple[str, ...] = ()
+    """Pods that earlier decisions of the worker placed and that it did not bind, since the results of these are perhaps
+    not recorded: `<ns>/<name> <create revision> <node> <number of the decision>` each."""
     nodes: int = 0
     """In the snapshot."""
     feasible: int = 0
@@ -119,6 +122,6 @@ class Computation(Sparse):
 
     def to_commit(self) -> Computation:
         """What a bind needs of it; the history has the rest already, with the decision."""
-        overlay = {"assumed": (), "own_nodes": None, "overlay": "", "begun": (), "ended": ()}
+        overlay = {"assumed": (), "own_nodes": None, "overlay": "", "begun": (), "ended": (), "lost": ()}
         kept = overlay | {"incarnation": "", "number": 0, "clock": ""}
         return self.model_copy(update=kept)

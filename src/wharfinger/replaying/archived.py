@@ -1,15 +1,20 @@
 """Reads an archive: its runs, and its segments as stores that can be read as etcd is.
 
-A segment begins with a whole state, and has every event up to its end. Between two segments is a gap. Files are read
-block by block; only the state at a segment's first needed revision is held, as when etcd is listed.
+A segment begins with a whole state, and has every event up to its end. Between two segments is a gap. Where etcd was
+restored from a backup in between, revisions begin to count in another history: what was decided before belongs to the
+segments before. Files are read block by block; a state that is listed is put together in a temporary file.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
+from math import inf, isfinite
 from pathlib import Path
+from sys import maxsize
 
 from pydantic import ValidationError
 
@@ -19,7 +24,11 @@ from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Page, Read, WatchBatch
 from wharfinger.replaying.archive_format import CHECKPOINT, EVENTS, META, RUNS, STATE, Block, blocks, event_of
+from wharfinger.replaying.archive_pass import Gap
+from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun, Unit
+from wharfinger.replaying.scratch import scratch_database, writing
+from wharfinger.replaying.spool import Spool
 
 PAGE = 500
 Changes = list[Event]
@@ -37,6 +46,8 @@ class Segment:
     """Up to which all events are there."""
     number: int
     """In the file, from 0."""
+    restored: bool = False
+    """Whether etcd was restored from a backup before it."""
 
 
 @dataclass(slots=True)
@@ -50,32 +61,59 @@ class Archive:
     by_name: dict[str, KeyValue] = field(default_factory=dict)
     end: int = 0
     """Of the last checkpoint in the file: what follows belongs to a pass that did not end."""
+    memory: MemoryLimit = UNLIMITED
+    lost: int = 0
+    """Runs that were taken before they could be archived."""
+    uncounted: int = 0
+    """Bytes behind the last checkpoint."""
+    _passed: int = 0
+    """End of the last checkpoint that was looked at."""
+    _restored: list[int] = field(default_factory=list)
+    """For each time that etcd was restored: where the pass begins that found it."""
+    _histories: list[int] = field(default_factory=list)
+    """For each of these, the number in the spool of the first run behind it."""
 
     @classmethod
-    def open(cls, path: Path) -> Archive:
+    def open(cls, path: Path, memory: MemoryLimit = UNLIMITED) -> Archive:
         """Raises `InvalidObject` for what is none or is damaged, `OSError`."""
-        archive = cls(path)
-        archive.end = max((one.end for one in blocks(path, torn=True) if one.kind == CHECKPOINT), default=0)
-        for block in archive.blocks():
-            if block.kind == META:
-                archive.cluster = block.content["cluster"]
-            elif block.kind == STATE and block.content["first"]:
-                revision = block.content["revision"]
-                archive.segments.append(Segment(revision, revision, len(archive.segments)))
-            elif block.kind == CHECKPOINT and archive.segments:
-                archive.segments[-1].last = max(archive.segments[-1].last, block.content["revision"])
-            for event in _events(block.kind, block.content):
-                if event.kv.key.startswith(_KEPT_WHOLE) and not event.deleted:
-                    archive.by_name[event.kv.key] = event.kv
+        archive = cls(path, memory=memory)
+        found = blocks(path, torn=True, wanted=(), most=memory.block)
+        archive.end = max((one.end for one in found if one.kind == CHECKPOINT), default=0)
+        if not archive.end:
+            raise InvalidObject(f"{path} holds no complete pass: `wharfinger archive` writes it on")
+        archive.uncounted = path.stat().st_size - archive.end
+        for block in archive.blocks(META, STATE, EVENTS, CHECKPOINT):
+            archive._look(block)
+        if not archive.cluster or not archive.segments:
+            raise InvalidObject(f"{path} does not say of which cluster it is, or has no state")
         archive.format = archive._format()
         return archive
 
-    def blocks(self) -> Iterator[Block]:
-        """All that are complete. Raises `InvalidObject`."""
-        for block in blocks(self.path, torn=True):
+    def _look(self, block: Block) -> None:
+        if block.kind == META:
+            self.cluster = block.content.cluster
+        elif block.kind == STATE and block.content.first:
+            revision, number = block.content.revision, len(self.segments)
+            restored = block.content.restored and number > 0
+            self.segments.append(Segment(revision, revision, number, restored=restored))
+            if restored:
+                self._restored.append(self._passed)
+        elif block.kind == CHECKPOINT and self.segments:
+            self.segments[-1].last = max(self.segments[-1].last, block.content.revision)
+            self.lost = block.content.lost
+        self._passed = block.end if block.kind == CHECKPOINT else self._passed
+        for event in _events(block):
+            if event.kv.key.startswith(_KEPT_WHOLE) and not event.deleted:
+                self.by_name[event.kv.key] = event.kv
+        self.memory.check(lambda: f"for {len(self.by_name):,} configurations and builds of an archive")
+
+    def blocks(self, *wanted: bytes) -> Iterator[Block]:
+        """All of these kinds that are complete. Raises `InvalidObject`."""
+        for block in blocks(self.path, torn=True, wanted=wanted, most=self.memory.block):
             if block.end > self.end:
                 return
-            yield block
+            if block.kind in wanted:
+                yield block
 
     def _format(self) -> ClusterFormat:
         kv = self.by_name.get(keys.INSTALLATION)
@@ -85,34 +123,73 @@ class Archive:
             raise InvalidObject(f"{self.path} does not say in which format its objects are") from error
 
     @property
-    def gaps(self) -> list[tuple[int, int]]:
-        """Revisions between which events are missing."""
+    def gaps(self) -> list[Gap]:
+        """What is missing between two segments."""
         pairs = zip(self.segments, self.segments[1:], strict=False)
-        return [(one.last, other.first) for one, other in pairs if other.first > one.last]
+        return [
+            Gap(one.last, other.first, other.restored)
+            for one, other in pairs
+            if other.first > one.last or other.restored
+        ]
 
     def runs(self) -> Iterator[DecidedRun]:
-        """All recorded runs, each once. Raises `InvalidObject`."""
-        seen: set[str] = set()
-        for block in self.blocks():
-            if block.kind != RUNS:
-                continue
-            for plain in block.content["runs"]:
+        """All recorded runs. Raises `InvalidObject`."""
+        for run, _ in self._placed_runs():
+            yield run
+
+    def _placed_runs(self) -> Iterator[tuple[DecidedRun, int]]:
+        """With the byte of the block that each is in."""
+        for block in self.blocks(RUNS):
+            for plain in block.content.runs:
                 try:
                     run = DecidedRun.model_validate(plain)
                 except ValidationError as error:
-                    raise InvalidObject(f"{self.path} has a run that cannot be read") from error
-                if run.run_id not in seen:
-                    seen.add(run.run_id)
-                    yield run
+                    raise InvalidObject(f"{self.path} has a run that cannot be read, at byte {block.begin}") from error
+                if not isfinite(run.started):
+                    raise InvalidObject(f"{self.path} has a run that began at no time, at byte {block.begin}")
+                yield run, block.begin
 
-    def split(self, units: Sequence[Unit]) -> Iterator[tuple[SegmentStore, list[Unit]]]:
-        """For each segment what is decided on it. What lies in a gap goes to the segment behind, which lacks it."""
-        rest = list(units)
+    def read_into(
+        self,
+        spool: Spool,
+        *,
+        since: float = 0.0,
+        until: float = inf,
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
+        """Keep the runs that began in a span, seconds since 1970. Raises `InvalidObject`."""
+        self._histories = []
+        for number, (run, place) in enumerate(self._placed_runs(), start=1):
+            while len(self._histories) < len(self._restored) and self._restored[len(self._histories)] <= place:
+                self._histories.append(len(spool))
+            if since <= run.started < until:
+                spool.add(run)
+            progress(number, 0)
+
+    def split(self, units: Sequence[Unit]) -> Iterator[tuple[SegmentStore, Sequence[Unit]]]:
+        """For each segment what is decided on it, of units in order, whose runs `read_into` has read.
+
+        What lies in a gap goes to the segment behind it, which lacks it. What was decided before etcd was restored
+        goes to the segments of then, by when its run was read.
+        """
+        histories = self._by_history()
+        starts = [0, *self._histories, *repeat(maxsize, len(histories) - len(self._histories))]
+        for segments, first, end_run in zip(histories, starts, starts[1:], strict=False):
+            part = units if len(histories) == 1 else [one for one in units if first <= one.run < end_run]
+            begin = 0
+            for segment in segments:
+                final = segment is segments[-1]
+                end = len(part) if final else bisect_right(part, segment.last, begin, key=lambda unit: unit.revision)
+                yield SegmentStore(self, segment), part[begin:end]
+                begin = end
+
+    def _by_history(self) -> list[list[Segment]]:
+        found: list[list[Segment]] = [[]]
         for segment in self.segments:
-            final = segment is self.segments[-1]
-            mine = [unit for unit in rest if final or unit.revision <= segment.last]
-            rest = rest[len(mine) :]
-            yield SegmentStore(self, segment), mine
+            if segment.restored:
+                found.append([])
+            found[-1].append(segment)
+        return found
 
 
 class SegmentStore:
@@ -138,18 +215,24 @@ class SegmentStore:
         """All keys with the prefix, at a revision of the segment."""
         wanted = revision or self._segment.last
         self._check(wanted)
-        state: dict[str, KeyValue] = {}
-        for at, events in self._batches():
-            if at > wanted:
-                break
-            for event in events:
-                if event.deleted:
-                    state.pop(event.kv.key, None)
-                elif event.kv.key.startswith(prefix):
-                    state[event.kv.key] = event.kv
-        found = [state[key] for key in sorted(state)]
-        for begin in range(0, max(1, len(found)), page_size):
-            yield Page(tuple(found[begin : begin + page_size]), wanted)
+        state = scratch_database("CREATE TABLE state (key TEXT PRIMARY KEY, value, created, changed, lease)")
+        try:
+            for at, events in self._batches():
+                if at > wanted:
+                    break
+                with writing():
+                    for event in events:
+                        if event.deleted:
+                            state.execute("DELETE FROM state WHERE key = ?", (event.kv.key,))
+                        elif event.kv.key.startswith(prefix):
+                            state.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)", event.kv)
+            rows = state.execute("SELECT * FROM state ORDER BY key")
+            found = list(map(KeyValue._make, rows.fetchmany(page_size)))
+            yield Page(tuple(found), wanted)
+            while found := list(map(KeyValue._make, rows.fetchmany(page_size))):
+                yield Page(tuple(found), wanted)
+        finally:
+            state.close()
 
     def watch(
         self,
@@ -177,21 +260,19 @@ class SegmentStore:
     def _batches(self) -> Iterator[tuple[int, Changes]]:
         """The state as one batch or more at its revision, then each revision's events."""
         number = -1
-        for block in self._archive.blocks():
+        for block in self._archive.blocks(STATE, EVENTS):
             if block.kind == STATE:
-                number += bool(block.content["first"])
+                number += block.content.first
                 if number == self._segment.number:
-                    yield block.content["revision"], [event_of(plain) for plain in block.content["keys"]]
+                    yield block.content.revision, [event_of(plain) for plain in block.content.keys]
             elif block.kind == EVENTS and number == self._segment.number:
-                for at, plain in block.content["batches"]:
+                for at, plain in block.content.batches:
                     yield at, [event_of(one) for one in plain]
 
 
-def _events(kind: bytes, content: dict[str, list[object]]) -> Iterator[Event]:
-    if kind == STATE:
-        for plain in content["keys"]:
-            yield event_of(plain)  # type: ignore[arg-type]
-    elif kind == EVENTS:
-        for _, changes in content["batches"]:  # type: ignore[misc]
-            for plain in changes:  # type: ignore[has-type]
-                yield event_of(plain)
+def _events(block: Block) -> Iterator[Event]:
+    if block.kind == STATE:
+        yield from map(event_of, block.content.keys)
+    elif block.kind == EVENTS:
+        for _, changes in block.content.batches:
+            yield from map(event_of, changes)

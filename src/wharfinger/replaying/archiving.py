@@ -1,124 +1,129 @@
 """Writes an archive: what replay needs, before compaction or retention takes it.
 
 A pass writes the events since the last pass, and the runs that began since then, and ends with a checkpoint. Runs that
-began within the last minute are left to the next pass: they may not have decided yet. Where etcd keeps the events no
-more, the pass begins a new segment with the whole state, and what is missing is a gap that the file shows.
+began within the last minute are left to the next pass, and runs that have not decided by then are named in the
+checkpoint and read again. Runs are asked for from a little before the last pass on, as Temporal lists them late and
+by its own clock; what was written already is known by its id. Where etcd keeps the events no more, or was restored from
+a backup, the pass begins a new segment with the whole state, and what is missing is a gap that the file shows.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from wharfinger.errors import Compacted, InvalidObject, UsageError
-from wharfinger.registry import keys
+from wharfinger.errors import InvalidObject, UsageError, WharfingerError
 from wharfinger.replaying.archive_format import (
     BLOCK,
     CHECKPOINT,
-    EVENTS,
     HEADER,
     META,
     RUNS,
     STATE,
     blocks,
     packed,
-    plain_event,
-    plain_key,
+    text_of,
 )
-from wharfinger.replaying.kept import KeptStates, oldest_kept
+from wharfinger.replaying.archive_pass import Anchor, ArchivePass, BlockWriter, Passed, Reached
+from wharfinger.replaying.histories import RunName
+from wharfinger.replaying.kept import KeptStates
+from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun
 
 log = logging.getLogger(__name__)
 
 SETTLED = 60.0
 """Seconds after which a run that began has decided."""
-
-_NEEDED = frozenset(
-    {
-        keys.PODS,
-        keys.NODES,
-        keys.ATTEMPTS,
-        keys.BOUND_BY,
-        keys.INSTANCES,
-        keys.TENANTS,
-        keys.PROMISES,
-        keys.HOLDS,
-        keys.PROFILES,
-        keys.SOFTWARE,
-        *keys.SURROUNDINGS,
-        keys.NAMESPACES,
-        keys.DISRUPTION_BUDGETS,
-        keys.POD_GROUPS,
-        keys.PRIORITY_CLASSES,
-        *keys.STORAGE,
-    }
-)
+OVERLAP = 120.0
+"""Seconds by which a pass looks back behind the last one: Temporal lists runs late, and its clock may be behind."""
+PRIVATE = 0o600
+"""Mode of a new file: objects are in it as they are stored, with the environment of containers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Up to where an archive is complete."""
-
-    revision: int = 0
-    """Of etcd; 0 = nothing is there."""
-    until: float = 0.0
-    """Runs that began before, seconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """What one pass wrote."""
-
-    reached: Reached
-    runs: int
-    decisions: int
-    gap: tuple[int, int] | None = None
-    """Revisions between which events are missing; None = none are."""
-
-
-def needed(key: str) -> bool:
-    """Whether decisions, or their replay, read what has this key."""
-    if key == keys.INSTALLATION:
-        return True
-    parsed = keys.parse(key)
-    return parsed is not None and parsed.prefix in _NEEDED
+class ArchiveNotWritten(WharfingerError):
+    """The file cannot be written, such as on a disk that is full."""
 
 
 class ArchiveFile:
     """One file that is written on. One writer at a time; the caller sees to that."""
 
-    def __init__(self, path: Path, cluster: str, *, block: int = BLOCK) -> None:
-        """`block`: bytes of one, about. Raises `InvalidObject` for a file that is none or is damaged, `UsageError` for
-        another cluster's, `OSError`.
+    def __init__(
+        self,
+        path: Path,
+        cluster: str,
+        *,
+        since: float = 0.0,
+        block: int = BLOCK,
+        memory: MemoryLimit = UNLIMITED,
+    ) -> None:
+        """Raises `InvalidObject` for a file that is none or is damaged, `UsageError` for another cluster's,
+        `ArchiveNotWritten`, `OSError`.
+
+        Args:
+            path: A file that is missing is made, for its owner only.
+            cluster: Its name.
+            since: When a new archive begins, seconds since 1970.
+            block: Bytes of one, about.
+            memory: What it may take.
         """
         self._path = path
         self._block = block
+        self.memory = memory
+        self.since = since
+        """When this one begins."""
         self.reached = Reached()
-        if path.exists() and path.stat().st_size:
-            end = self._scan(cluster)
-            with path.open("r+b") as file:
-                file.truncate(end)
-        else:
-            path.write_bytes(HEADER + packed(META, {"cluster": cluster, "version": 1}))
+        self.segments = 0
+        """So many states are in it: one more than gaps."""
+        self._recent: dict[str, float] = {}
+        """Runs that were written: when those began that the next pass will find again, by run id."""
+        self._end = self._scan(cluster) if not _empty(path) else 0
+        if not self._end:
+            begin = HEADER + packed(META, {"cluster": cluster, "since": since})
+            with _writing(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "wb") as file:
+                file.write(begin)
+            self._end = len(begin)
 
     def _scan(self, cluster: str) -> int:
         """Where to go on: behind the last checkpoint. What follows it belongs to a pass that did not end."""
-        end = 0
-        for block in blocks(self._path, torn=True):
+        end = found = 0
+        waiting: dict[str, RunName] = {}
+        passes: list[tuple[int, float]] = []
+        for block in blocks(self._path, torn=True, wanted=(META, STATE, CHECKPOINT), most=self.memory.block):
             if block.kind == META:
-                end = block.end
-                if block.content.get("cluster") != cluster:
-                    raise UsageError(f"{self._path} is an archive of cluster {block.content.get('cluster')}")
+                end, self.since = block.end, block.content.since
+                passes.append((end, 0.0))
+                if block.content.cluster != cluster:
+                    raise UsageError(f"{self._path} is an archive of cluster {block.content.cluster}")
+            elif not end:
+                raise InvalidObject(f"{self._path} does not say of which cluster it is")
             elif block.kind == CHECKPOINT:
-                end = block.end
-                self.reached = Reached(block.content["revision"], block.content["until"])
-        if not end:
-            raise InvalidObject(f"{self._path} is no archive: it does not say of which cluster")
+                end, told = block.end, block.content
+                passes.append((end, told.until))
+                waiting |= {run_id: RunName(workflow_id, run_id) for workflow_id, run_id in told.waiting}
+                for run_id in told.done:
+                    waiting.pop(run_id, None)
+                anchor = Anchor(text_of(told.last[0]), *told.last[1:]) if told.last is not None else None
+                self.reached = Reached(told.revision, told.until, tuple(waiting.values()), told.lost, anchor)
+                self.segments = found
+            elif block.kind == STATE:
+                found += block.content.first
+        before = max((place for place, until in passes if until <= self.reached.until - OVERLAP), default=0)
+        for block in blocks(self._path, torn=True, wanted=(RUNS,), most=self.memory.block, begin=before) if end else ():
+            if block.kind == RUNS and block.end < end:
+                found_there = ((run.get("run_id"), run.get("started", 0.0)) for run in block.content.runs)
+                self._wrote({name: at for name, at in found_there if isinstance(name, str) and isinstance(at, float)})
         return end
+
+    def _wrote(self, runs: dict[str, float]) -> None:
+        since = self.reached.until - OVERLAP
+        self._recent = {run: began for run, began in (self._recent | runs).items() if began >= since}
+
+    def has(self, name: RunName) -> bool:
+        """Whether a run is there already, as far as the next pass may find it again."""
+        return name.run_id in self._recent
 
     async def write(
         self,
@@ -127,103 +132,46 @@ class ArchiveFile:
         *,
         first: Callable[[], int],
         until: float,
+        undecided: Callable[[], Sequence[RunName]] = tuple,
+        lost: Callable[[], int] = int,
     ) -> Passed:
-        """One pass. `first`: the revision at which a new archive begins, asked when the runs are read; `until`: runs
-        that began later are left to the next pass. Raises `StoreError`, `OSError`.
+        """One pass. Raises `StoreError`, `ArchiveNotWritten`; then the file is as it was, but for what does not count.
+
+        Args:
+            store: Etcd.
+            runs: Those that decided.
+            first: The revision at which a new segment begins, asked when the runs are read.
+            until: Runs that began later are left to the next pass.
+            undecided: Runs that began before and have not decided yet, asked then, too.
+            lost: How many runs there were that cannot be read any more, asked then, too.
         """
-        count = decisions = 0
-        with self._path.open("ab") as file:
-            out = _Blocks(file.write, self._block)
-            async for run in runs:
-                out.add(RUNS, "runs", run.model_dump(mode="json"))
-                count, decisions = count + 1, decisions + run.decisions
-            out.flush()
-            newest = (await store.get(keys.INSTALLATION)).revision
-            gap = await self._changes(store, out, first, newest)
-            self.reached = Reached(newest, until)
-            file.write(packed(CHECKPOINT, {"revision": newest, "until": until}))
+        with _writing(self._path), self._path.open("r+b") as file:
+            file.truncate(self._end)
+            file.seek(self._end)
+            made = ArchivePass(BlockWriter(file, self._block), store, self.reached, self._recent, self.memory)
+            passed = await made.write(runs, first, until, (undecided, lost))
             file.flush()
             os.fsync(file.fileno())
-        return Passed(self.reached, count, decisions, gap)
-
-    async def _changes(
-        self, store: KeptStates, out: _Blocks, first: Callable[[], int], newest: int
-    ) -> tuple[int, int] | None:
-        begin = self.reached.revision
-        if not begin:
-            await self._segment(store, out, await oldest_kept(store, min(first() or newest, newest)), newest)
-            return None
-        try:
-            await self._events(store, out, begin, newest)
-        except Compacted:
-            kept = await oldest_kept(store, begin)
-            log.warning("archive_gap effect=new_segment after=%d before=%d", begin, kept)
-            await self._segment(store, out, kept, newest)
-            return begin, kept
-        return None
-
-    async def _segment(self, store: KeptStates, out: _Blocks, revision: int, newest: int) -> None:
-        found: list[Any] = []
-        size, first = 0, True
-        async for page in store.list(keys.ROOT, revision=revision):
-            for kv in page.items:
-                if needed(kv.key):
-                    found.append(plain_key(kv))
-                    size += _size(found[-1])
-            if size >= self._block:
-                out.write(STATE, {"revision": revision, "first": first, "keys": found})
-                found, size, first = [], 0, False
-        out.write(STATE, {"revision": revision, "first": first, "keys": found})
-        await self._events(store, out, revision, newest)
-
-    async def _events(self, store: KeptStates, out: _Blocks, after: int, newest: int) -> None:
-        if after >= newest:
-            return
-        async with store.watch(keys.ROOT, after + 1) as batches:
-            async for batch in batches:
-                if batch.revision <= newest:
-                    kept = [plain_event(event) for event in batch.events if needed(event.kv.key)]
-                    if kept:
-                        out.add(EVENTS, "batches", [batch.revision, kept])
-                if batch.revision >= newest:
-                    break
-        out.flush()
+            self._end = file.tell()
+        self.reached = passed.reached
+        self.segments += made.segments
+        self._wrote(made.written)
+        return passed
 
 
-class _Blocks:
-    """Collects entries of one kind, and writes a block of them when they are enough."""
-
-    def __init__(self, write: Callable[[bytes], Any], most: int) -> None:
-        self._write = write
-        self._most = most
-        self._kind, self._field = RUNS, "runs"
-        self._entries: list[Any] = []
-        self._size = 0
-
-    def add(self, kind: bytes, field: str, entry: Any) -> None:
-        """Take one entry in; `field`: of the block's content."""
-        if kind != self._kind:
-            self.flush()
-            self._kind, self._field = kind, field
-        self._entries.append(entry)
-        self._size += _size(entry)
-        if self._size >= self._most:
-            self.flush()
-
-    def write(self, kind: bytes, content: Any) -> None:
-        """Write a block by itself, behind what is there."""
-        self.flush()
-        self._write(packed(kind, content))
-
-    def flush(self) -> None:
-        """Write what is there."""
-        if self._entries:
-            self._write(packed(self._kind, {self._field: self._entries}))
-        self._entries, self._size = [], 0
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ArchiveNotWritten(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _size(entry: Any) -> int:
-    if isinstance(entry, dict | list):
-        values: Iterable[Any] = entry.values() if isinstance(entry, dict) else entry
-        return 16 + sum(map(_size, values))
-    return len(entry) if isinstance(entry, str) else 8
+def _empty(path: Path) -> bool:
+    """Whether nothing was written there but a part of the first line."""
+    try:
+        with path.open("rb") as file:
+            line = file.read(len(HEADER))
+    except FileNotFoundError:
+        return True
+    return len(line) < len(HEADER) and HEADER.startswith(line)

@@ -6,9 +6,10 @@ change. Plugins are made anew for each worker that is stood in for.
 
 from __future__ import annotations
 
+import heapq
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +21,12 @@ from wharfinger.manifests import documents
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.plugins import builtin
 from wharfinger.profiles import Source, load_configuration, load_profiles
+from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 
 WEIGHT = "weight"
+MOST_CHECKED = 20
+"""Recorded configurations with which a change is tried beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,38 @@ class ProfileChange:
         if self.configuration is not None:
             self._profiles(None)
 
+    def check_with(self, recorded: Iterable[KeyValue]) -> None:
+        """Raise `ConfigurationError` where the change is why nothing can be decided by any recorded configuration.
+
+        Pools have different ones, so one that it goes with is enough. The newest are looked at. One that cannot be made
+        here unchanged says nothing about the change.
+        """
+        why: ConfigurationError | None = None
+        if self.nothing:
+            return
+        for kv in heapq.nlargest(MOST_CHECKED, recorded, key=lambda kv: kv.mod_revision):
+            try:
+                names = NOTHING._profiles(kv.value)
+            except (ConfigurationError, InvalidObject):
+                continue
+            error = self._fault(kv.value, names)
+            if error is None:
+                return
+            why = why or error
+        if why is not None:
+            raise why
+
+    def _fault(self, recorded: bytes, names: Collection[str]) -> ConfigurationError | None:
+        try:
+            made = self._profiles(recorded)
+        except ConfigurationError as error:
+            return error
+        except InvalidObject as error:
+            return ConfigurationError(str(error))
+        if not made.keys() & set(names):
+            return ConfigurationError(f"the configuration has no profile that decided: {', '.join(sorted(names))}")
+        return None
+
     def _profiles(self, recorded: bytes | None) -> dict[str, Profile]:
         if self.nothing:
             return load_profiles(documents.parse(recorded or b""))
@@ -104,6 +140,9 @@ class ProfileChange:
             for setting in self.settings:
                 _set(profile, setting)
         return load_configuration(changed, catalog=catalog, format_=self.format_).profiles
+
+
+NOTHING = ProfileChange()
 
 
 def plugin_of(text: str) -> CatalogEntry:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from wharfinger.errors import UsageError
+from wharfinger.replaying.ends import VERDICTS
 from wharfinger.replaying.report import COUNTED
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -22,7 +23,11 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 _FORM = re.compile(r"\s*([a-z]+)\s*(<=|>=|==|!=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*")
 PACKING = "packing"
-NAMES = (*map(str, COUNTED), "decisions", PACKING)
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "shadow": (*map(str, COUNTED), "decisions", PACKING),
+    "rerun": (*VERDICTS, "decisions", PACKING),
+}
+"""By mode: a figure that a mode does not have would never fail."""
 
 
 class Figures(Protocol):
@@ -50,23 +55,29 @@ class FailCondition:
     percent: bool
 
     @classmethod
-    def parse(cls, text: str) -> FailCondition:
-        """Raises `UsageError`."""
-        found = _FORM.fullmatch(text)
-        if found is None or found[1] not in NAMES or (found[4] and found[1] in ("decisions", PACKING)):
+    def parse(cls, text: str, mode: str = "shadow") -> FailCondition:
+        """A condition on a report of this mode, `shadow` or `rerun`. Raises `UsageError`."""
+        found, names = _FORM.fullmatch(text), FIGURES[mode]
+        if found is None or found[1] not in names or (found[4] and found[1] in ("decisions", PACKING)):
             raise UsageError(
                 f"--fail-on takes FIGURE OPERATOR NUMBER, such as 'refused > 0' or 'same < 100%', not {text!r}; "
-                f"figures are {', '.join(NAMES)}"
+                f"figures with --mode {mode} are {', '.join(names)}"
             )
         return cls(text.strip(), found[1], found[2], float(found[3]), bool(found[4]))
 
-    def holds(self, report: Figures) -> bool:
-        """Whether the replay fails. Shares are of all decisions, so what cannot be replayed is none of the same."""
-        return _COMPARE[self.compare](self._figure(report), self.bound)
+    def failure(self, report: Figures) -> str:
+        """Why the replay fails, in a sentence; empty where it does not.
 
-    def _figure(self, report: Figures) -> float:
+        Shares are of all decisions, so what cannot be replayed is none of the same. A figure that does not exist fails.
+        """
+        figure = self._figure(report)
+        if figure is None:
+            return f"{self.text}: there is no {self.figure}, as nothing was placed"
+        return self.text if _COMPARE[self.compare](figure, self.bound) else ""
+
+    def _figure(self, report: Figures) -> float | None:
         if self.figure == PACKING:
-            return report.packed or 0.0
+            return report.packed
         count = report.decisions if self.figure == "decisions" else report.counts[self.figure]
         if not self.percent:
             return float(count)

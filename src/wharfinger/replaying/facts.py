@@ -6,7 +6,7 @@ order in which they appeared. Synchronous and pure: who reads etcd is `reading`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from wharfinger.cache.cache import Cache
 from wharfinger.informer.changes import Changes
@@ -19,6 +19,8 @@ from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.telemetry import Metrics
 
+OFTEN = 512
+"""Objects that are taken in between two checks."""
 _WITH_VALUE = (keys.CONFIG, keys.BOUND_BY)
 """Kinds whose raw value a view reads, beside what was decoded."""
 
@@ -26,14 +28,19 @@ _WITH_VALUE = (keys.CONFIG, keys.BOUND_BY)
 class Facts:
     """All that decisions read of etcd, at one revision."""
 
-    def __init__(self, format_: ObjectFormat, *, copies: bool = False) -> None:
-        """`copies`: whether the objects are copies of a Kubernetes API's."""
+    def __init__(
+        self, format_: ObjectFormat, *, copies: bool = False, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """`copies`: whether the objects are copies of a Kubernetes API's; `check`: called while the state grows."""
         self.revision = 0
+        self.check = check
         self.memberships = Memberships()
         self._format = format_
         self._copies = copies
         self._metrics = Metrics()
         self._known: dict[str, ObservedKey] = {}
+        self._count = 0
+        self._first: list[ObservedKey] = []
         self._views: list[View] = []
         self._own = self._made()
         """Follows always: it knows the priority classes by which pods are decoded."""
@@ -44,14 +51,28 @@ class Facts:
         return self._own.cache
 
     def begin(self, items: Iterable[KeyValue], revision: int) -> None:
-        """The first state, or a part of it."""
-        nodes: list[ObservedKey] = []
-        others: list[ObservedKey] = []
+        """The whole first state."""
+        self.read(items)
+        self.begun(revision)
+
+    def read(self, items: Iterable[KeyValue]) -> None:
+        """A part of the first state: it is decoded, and waits for the rest."""
         for kv in items:
             observed = self._observe(Event(kv))
             if observed is not None:
-                (nodes if observed.prefix == keys.NODES else others).append(observed)
-        self._take([*others, *sorted(nodes, key=_appearance)], revision)
+                self._first.append(_slim(observed))
+                self._grown()
+
+    @property
+    def waiting(self) -> int:
+        """Objects of the first state that were read."""
+        return len(self._first)
+
+    def begun(self, revision: int) -> None:
+        """The first state was read."""
+        found, self._first = self._first, []
+        nodes = sorted((one for one in found if one.prefix == keys.NODES), key=_appearance)
+        self._take([*(one for one in found if one.prefix != keys.NODES), *nodes], revision)
 
     def take(self, events: Iterable[Event], revision: int) -> None:
         """All changes of one revision."""
@@ -71,6 +92,11 @@ class Facts:
         """The view goes along no more."""
         self._views.remove(view)
 
+    def _grown(self) -> None:
+        self._count += 1
+        if not self._count % OFTEN:
+            self.check()
+
     def _made(self) -> View:
         cache = Cache(clock=lambda: 0.0)
         cache.upstream = UpstreamSide() if self._copies else None
@@ -85,9 +111,7 @@ class Facts:
             if one.deleted:
                 self._known.pop(one.kv.key, None)
             else:
-                self._known[one.kv.key] = (
-                    one if one.prefix in _WITH_VALUE else one._replace(kv=one.kv._replace(value=b""))
-                )
+                self._known[one.kv.key] = _slim(one)
         self.memberships.apply(self._show(self._own, observed))
         for view in self._views:
             self._show(view, observed)
@@ -96,9 +120,15 @@ class Facts:
         changes = Changes(self.revision)
         for one in observed:
             view.take(one, changes)
+            self._grown()
         view.reclassify(changes)
         view.cache.progress.advance(self.revision)
         return changes
+
+
+def _slim(observed: ObservedKey) -> ObservedKey:
+    """Without the bytes, where nobody reads them: they are as large as what was decoded."""
+    return observed if observed.prefix in _WITH_VALUE else observed._replace(kv=observed.kv._replace(value=b""))
 
 
 def _appearance(observed: ObservedKey) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
@@ -20,14 +22,34 @@ from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import ServerError
 from wharfinger.observe.history import Attempt, read_attempt, started_with
+from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun
 
 CONCURRENT = 24
-"""Histories that are fetched at a time."""
+"""Histories that are fetched at a time, at most."""
 AHEAD = 256
-"""Runs that are listed, or whose histories have come, before those are taken."""
+"""Runs that are listed before their histories are fetched."""
+UNKNOWN = 64 << 10
+"""Bytes of a history of which Temporal does not tell the size: its run goes on."""
 
+_ENDS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    }
+)
 _OUTCOME: TypeAdapter[PlaceOutcome] = TypeAdapter(PlaceOutcome)
+
+
+class RunName(NamedTuple):
+    """Which run of which workflow."""
+
+    workflow_id: str
+    run_id: str
 
 
 def span_query(cluster: str, since: datetime, until: datetime | None) -> str:
@@ -42,30 +64,50 @@ async def read_runs(
     query: str,
     *,
     concurrent: int = CONCURRENT,
+    memory: MemoryLimit = UNLIMITED,
+    more: Iterable[RunName] = (),
+    known: Callable[[RunName], bool] = lambda _name: False,
+    undecided: Callable[[RunName], None] = lambda _name: None,
+    gone: Callable[[RunName], None] = lambda _name: None,
+    unreadable: Callable[[RunName, str], None] = lambda _name, _why: None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> AsyncIterator[DecidedRun]:
     """The runs that the query finds and that decided, in no order. Raises `ServerError`.
 
-    Those whose history retention has taken meanwhile, or that no release of ours wrote, are left out.
+    `more`: runs beside those. Runs that are `known` are left out, unread. `undecided` is called for each run that goes
+    on and has not decided yet, `gone` for each whose history retention has taken meanwhile, `unreadable` for each that
+    decided something that this release does not understand. At a time, as many histories are fetched, or wait to be
+    taken, as there is room for under the limit of memory.
     """
-    queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue(AHEAD)
-    found: asyncio.Queue[DecidedRun | None] = asyncio.Queue(AHEAD)
+    queue: asyncio.Queue[tuple[RunName, int] | None] = asyncio.Queue(AHEAD)
+    found: asyncio.Queue[tuple[DecidedRun, int] | None] = asyncio.Queue(AHEAD)
+    room = BytesAtOnce(memory.histories)
     listed = done = 0
 
     async def listing() -> None:
         nonlocal listed
-        async for run in client.list_workflows(query, page_size=1000):
+        first = set(more)
+        for name in first:
             listed += 1
-            await queue.put((run.id, run.run_id))
+            await queue.put((name, UNKNOWN))
+        async for run in client.list_workflows(query, page_size=1000):
+            name = RunName(run.id, run.run_id)
+            if name not in first and not known(name):
+                listed += 1
+                await queue.put((name, run.raw_info.history_size_bytes or UNKNOWN))
         for _ in range(concurrent):
             await queue.put(None)
 
     async def fetching() -> None:
         nonlocal done
         while (named := await queue.get()) is not None:
-            run = await _fetched(client, *named)
+            name, size = named
+            await room.enter(size)
+            run = await _fetched(client, name, undecided, gone, unreadable)
             if run is not None:
-                await found.put(run)
+                await found.put((run, size))
+            else:
+                room.leave(size)
             done += 1
             progress(done, listed)
 
@@ -80,8 +122,10 @@ async def read_runs(
 
     work = asyncio.create_task(everything())
     try:
-        while (run := await found.get()) is not None:
+        while (one := await found.get()) is not None:
+            run, size = one
             yield run
+            room.leave(size)
         await work
     except* RPCError as errors:
         first = next(_flat(errors))
@@ -89,6 +133,34 @@ async def read_runs(
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+class BytesAtOnce:
+    """For so many bytes at a time. Whoever waits enters in turn; what is larger than all of it enters alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free = most
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room."""
+        size = min(size, self._most)
+        if not self._waiting and size <= self._free:
+            self._free -= size
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        await turn
+
+    def leave(self, size: int) -> None:
+        """Make room for others."""
+        self._free += min(size, self._most)
+        while self._waiting and self._waiting[0][0] <= self._free:
+            waiting, turn = self._waiting.popleft()
+            if not turn.done():
+                self._free -= waiting
+                turn.set_result(None)
 
 
 def _flat(group: BaseExceptionGroup[RPCError]) -> Iterator[RPCError]:
@@ -99,18 +171,59 @@ def _flat(group: BaseExceptionGroup[RPCError]) -> Iterator[RPCError]:
             yield error
 
 
-async def _fetched(client: Client, workflow_id: str, run_id: str) -> DecidedRun | None:
+async def _fetched(
+    client: Client,
+    name: RunName,
+    undecided: Callable[[RunName], None],
+    gone: Callable[[RunName], None],
+    unreadable: Callable[[RunName, str], None],
+) -> DecidedRun | None:
     try:
-        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        history = await client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history()
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
+            gone(name)
             return None
         raise
-    return recorded_run(workflow_id, run_id, history.events)
+    run = recorded_run(name.workflow_id, name.run_id, history.events)
+    if run is not None:
+        return run
+    why = why_unreadable(name, history.events)
+    if why:
+        unreadable(name, why)
+    elif goes_on(history.events):
+        undecided(name)
+    return None
+
+
+def goes_on(events: Sequence[HistoryEvent]) -> bool:
+    """Whether a run with this history has not ended."""
+    return not events or events[-1].event_type not in _ENDS
 
 
 def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | None:
     """What a run's history records; None for a run that decided nothing, or whose record cannot be read."""
+    try:
+        return _record(workflow_id, run_id, events)
+    except ValidationError:
+        return None
+
+
+def why_unreadable(name: RunName, events: Sequence[HistoryEvent]) -> str:
+    """Why what a run recorded cannot be read; empty where it can, or where it recorded no decision."""
+    try:
+        attempt = read_attempt(name.workflow_id, name.run_id, events)
+        if attempt is not None and any(step.name == "place" and not step.detail for step in attempt.steps):
+            return "its decision is no JSON object"
+        _record(name.workflow_id, name.run_id, events)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def _record(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | None:
+    """Raises `ValidationError` where it cannot be read."""
     attempt = read_attempt(workflow_id, run_id, events)
     if attempt is None or not attempt.placement:
         return None
@@ -119,12 +232,9 @@ def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) 
         return None
     started = start.workflow_execution_started_event_attributes
     tenant = started.task_queue.name.rpartition("/")[2]
-    try:
-        if started.workflow_type.name == SCHEDULE_ATTEMPT:
-            return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
-        return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
-    except ValidationError:
-        return None
+    if started.workflow_type.name == SCHEDULE_ATTEMPT:
+        return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
+    return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
 
 
 def _alone(attempt: Attempt, pod: AttemptInput, tenant: str) -> DecidedRun | None:

@@ -1,6 +1,7 @@
 """Which workers shared the nodes: a decision that has no room for their names has a digest of them.
 
-Every membership that etcd's registrations ever made is kept by its digest, from the first state on.
+Memberships that etcd's registrations made are kept by their digest, from the first state on: the last ones, as a
+decision is made on one of now.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from wharfinger.framework.preferred_nodes import members_digest
 from wharfinger.informer.changes import Changes
 from wharfinger.worker_loops.shards import Roster
 
+MOST = 1000
+"""Memberships that are kept: a rollout of all workers makes two for each of them."""
+
 
 class Memberships:
     """Of all pools."""
@@ -17,6 +21,10 @@ class Memberships:
     def __init__(self) -> None:
         self._rosters: dict[str, Roster] = {}
         self._by_digest: dict[str, tuple[str, ...]] = {}
+        """The latest one last."""
+
+    def __len__(self) -> int:
+        return len(self._by_digest)
 
     def apply(self, changes: Changes) -> None:
         """Follow the registrations."""
@@ -27,7 +35,11 @@ class Memberships:
             moved[one.tenant] = roster
         for roster in moved.values():
             members = tuple(sorted(roster.ready()))
-            self._by_digest[members_digest(members)] = members
+            digest = members_digest(members)
+            self._by_digest.pop(digest, None)
+            self._by_digest[digest] = members
+        while len(self._by_digest) > MOST:
+            del self._by_digest[next(iter(self._by_digest))]
 
     def of(self, own: OwnNodes) -> tuple[str, ...]:
         """Who shared the nodes; empty when nobody knows any more."""

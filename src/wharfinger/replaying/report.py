@@ -9,13 +9,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from wharfinger.model.pod import Pod
-from wharfinger.replaying.comparing import Compared, DecisionSaid, Sameness
+from wharfinger.observe.comparing import Compared, DecisionSaid, Sameness
 from wharfinger.replaying.recorded import worker_of
 from wharfinger.replaying.shadow import MadeAgain
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
@@ -25,11 +25,14 @@ EXAMPLES = 5
 SHOWN = 100
 """Pods that differ most."""
 WORKLOADS = 1000
-"""Workloads that are told apart; others are one."""
+"""Workloads, and namespaces, that are told apart; others are one."""
 REASONS = 200
 OTHERS = "others"
-SECONDS = 60
-"""Of a step of packing over time."""
+"""Stands for the rest, of workloads, namespaces and reasons."""
+ALONE = "pods of their own"
+"""The workload of pods without a controller."""
+STEPS = 600
+"""Of packing over time, at most. They take a second each, and twice as long whenever there are more."""
 
 COUNTED = (*Sameness, "unreplayable")
 _GRAVE = {Sameness.REFUSED: 5, Sameness.PLACED: 4, Sameness.ELSEWHERE: 3, Sameness.OTHERWISE: 2, Sameness.FIGURES: 1}
@@ -51,6 +54,11 @@ class Fullness:
         if again is not None:
             self.again, self.again_count = self.again + again, self.again_count + 1
 
+    def join(self, other: Fullness) -> None:
+        """Take in all decisions of another one."""
+        self.recorded, self.recorded_count = self.recorded + other.recorded, self.recorded_count + other.recorded_count
+        self.again, self.again_count = self.again + other.again, self.again_count + other.again_count
+
     def to_plain(self) -> dict[str, float | None]:
         """The means, from 0 to 1; None where there was no placement."""
         return {
@@ -68,16 +76,23 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     profiles: dict[str, Counter[str]] = field(default_factory=dict)
     workloads: dict[str, Counter[str]] = field(default_factory=dict)
+    namespaces: dict[str, Counter[str]] = field(default_factory=dict)
     differs: Counter[str] = field(default_factory=Counter)
-    lacks: dict[Lack, int] = field(default_factory=dict)
+    lacks: dict[Lack, Counter[str]] = field(default_factory=dict)
+    """By namespace."""
     examples: dict[Lack, list[tuple[str, str]]] = field(default_factory=dict)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Sameness and message, of pods that are newly refused, newly placed or refused otherwise."""
+    reasons_by_namespace: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     software: Counter[str] = field(default_factory=Counter)
     """Decisions by the digest of what decided; empty for earlier releases."""
     packing: Fullness = field(default_factory=Fullness)
+    packing_by_namespace: dict[str, Fullness] = field(default_factory=dict)
     over_time: dict[int, Fullness] = field(default_factory=dict)
-    """By the minute, since 1970, in which the run began."""
+    """By the step, since 1970, in which the run began."""
+    step: int = 1
+    """Seconds of a step."""
+    most_steps: int = STEPS
     _most: list[tuple[int, int, int, dict[str, Any]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -87,10 +102,14 @@ class Report:
         return self.counts.total()
 
     @property
-    def same_share(self) -> float:
-        """Of those that could be made again, from 0 to 1; 1 where there was none."""
-        made = self.decisions - self.counts["unreplayable"]
-        return self.counts[Sameness.SAME] / made if made else 1.0
+    def made(self) -> int:
+        """Decisions that could be made again."""
+        return self.decisions - self.counts["unreplayable"]
+
+    @property
+    def same_share(self) -> float | None:
+        """Of those that could be made again, from 0 to 1; None where there was none."""
+        return self.counts[Sameness.SAME] / self.made if self.made else None
 
     @property
     def packed(self) -> float | None:
@@ -104,40 +123,54 @@ class Report:
         self.counts[verdict] += 1
         self.profiles.setdefault(outcome.computation.profile_name, Counter())[verdict] += 1
         self._workload(outcome.again.pod, outcome.again.key.namespace)[verdict] += 1
+        namespace = told_apart(outcome.again.key.namespace, self.namespaces)
+        self.namespaces.setdefault(namespace, Counter())[verdict] += 1
         self.software[_software(outcome)] += 1
         if isinstance(found, Unreplayable):
-            self._lacking(outcome, found)
+            self._lacking(outcome, found, namespace)
         else:
-            self._compared(outcome, found)
+            self._compared(outcome, found, namespace)
+
+    def unread(self, run: str, why: str) -> None:
+        """A run whose decisions are not known: it counts as one that cannot be made again. `run`: its ids."""
+        self.counts["unreplayable"] += 1
+        self.lacks.setdefault(Lack.RECORD, Counter())[""] += 1
+        examples = self.examples.setdefault(Lack.RECORD, [])
+        if len(examples) < EXAMPLES:
+            examples.append((run, why))
 
     def _workload(self, pod: Pod | None, namespace: str) -> Counter[str]:
-        owner = (
-            f"{pod.controller[0]}/{pod.controller[1]}" if pod is not None and pod.controller else "pods of their own"
-        )
-        name = f"{namespace}: {owner}"
-        if name not in self.workloads and len(self.workloads) >= WORKLOADS:
-            name = OTHERS
-        return self.workloads.setdefault(name, Counter())
+        owner = f"{pod.controller[0]}/{pod.controller[1]}" if pod is not None and pod.controller else ""
+        return self.workloads.setdefault(told_apart(workload_name(namespace, owner), self.workloads), Counter())
 
-    def _lacking(self, outcome: MadeAgain, found: Unreplayable) -> None:
-        self.lacks[found.lack] = self.lacks.get(found.lack, 0) + 1
+    def _lacking(self, outcome: MadeAgain, found: Unreplayable, namespace: str) -> None:
+        self.lacks.setdefault(found.lack, Counter())[namespace] += 1
         examples = self.examples.setdefault(found.lack, [])
         if len(examples) < EXAMPLES:
             examples.append((str(outcome.again.key), found.detail))
 
-    def _compared(self, outcome: MadeAgain, found: Compared) -> None:
+    def _compared(self, outcome: MadeAgain, found: Compared, namespace: str) -> None:
         self.differs.update(found.differs)
         self.packing.add(*outcome.fill)
-        self.over_time.setdefault(int(outcome.run.started // SECONDS), Fullness()).add(*outcome.fill)
+        self.packing_by_namespace.setdefault(namespace, Fullness()).add(*outcome.fill)
+        self.over_time.setdefault(int(outcome.run.started // self.step), Fullness()).add(*outcome.fill)
+        if len(self.over_time) > self.most_steps:
+            self._widen()
         verdict = found.verdict
         if verdict is Sameness.SAME:
             return
         if verdict in (Sameness.REFUSED, Sameness.PLACED, Sameness.OTHERWISE):
-            reason = str(verdict), found.again.message or found.recorded.message
-            if reason not in self.reasons and len(self.reasons) >= REASONS:
-                reason = str(verdict), OTHERS
+            reason = known_reason(str(verdict), found.again.message or found.recorded.message, self.reasons)
             self.reasons[reason] += 1
+            self.reasons_by_namespace.setdefault(reason, Counter())[namespace] += 1
         self._keep(outcome, found)
+
+    def _widen(self) -> None:
+        """Make each two steps one."""
+        self.step *= 2
+        before, self.over_time = self.over_time, {}
+        for place, one in before.items():
+            self.over_time.setdefault(place // 2, Fullness()).join(one)
 
     def _keep(self, outcome: MadeAgain, found: Compared) -> None:
         apart = _apart(found)
@@ -147,42 +180,82 @@ class Report:
         else:
             heapq.heappushpop(self._most, entry)
 
+    def ends_to_plain(self) -> None:
+        """Where pods ended is known of a rerun only."""
+
     @property
     def pods(self) -> list[dict[str, Any]]:
         """Those that differ most, newly refused ones first."""
         return [entry[3] for entry in sorted(self._most, key=lambda entry: entry[:3], reverse=True)]
 
     def to_plain(self) -> dict[str, Any]:
-        """All of it, but for what only the caller knows."""
+        """As in docs/json-outputs.md, but for what only the caller knows."""
         return {
+            "mode": "shadow",
             "change": list(self.told),
             "decisions": self.decisions,
             "summary": _counted(self.counts),
-            "sameShare": round(self.same_share, 6),
+            "sameShare": round(self.same_share, 6) if self.same_share is not None else None,
             "differs": dict(self.differs.most_common()),
             "unreplayable": [
                 {
                     "lack": str(lack),
-                    "decisions": count,
+                    "decisions": found.total(),
+                    "namespaces": dict(found.most_common()),
                     "examples": [{"pod": pod, "detail": detail} for pod, detail in self.examples[lack]],
                 }
-                for lack, count in sorted(self.lacks.items(), key=lambda entry: -entry[1])
+                for lack, found in sorted(self.lacks.items(), key=lambda entry: -entry[1].total())
             ],
             "profiles": {name: _counted(counts) for name, counts in sorted(self.profiles.items())},
             "workloads": [
                 {"workload": name, **_counted(counts)}
                 for name, counts in sorted(self.workloads.items(), key=_changed, reverse=True)
             ],
-            "reasons": [
-                {"verdict": verdict, "message": message, "decisions": count}
-                for (verdict, message), count in self.reasons.most_common()
+            "namespaces": [
+                {"namespace": name, **_counted(counts), "packing": self._packing_of(name).to_plain()}
+                for name, counts in sorted(self.namespaces.items(), key=_changed, reverse=True)
             ],
+            "reasons": told_reasons(self.reasons, self.reasons_by_namespace),
             "packing": self.packing.to_plain(),
             "packingOverTime": [
-                {"time": _minute(minute), **packing.to_plain()} for minute, packing in sorted(self.over_time.items())
+                {"time": written(place * self.step), **packing.to_plain()}
+                for place, packing in sorted(self.over_time.items())
             ],
             "pods": self.pods,
         }
+
+    def _packing_of(self, namespace: str) -> Fullness:
+        return self.packing_by_namespace.get(namespace) or Fullness()
+
+
+def told_apart(name: str, known: Collection[str]) -> str:
+    """The name, or `OTHERS` once so many are known that this one is not told apart."""
+    return name if name in known or len(known) < WORKLOADS else OTHERS
+
+
+def known_reason(verdict: str, message: str, known: Collection[tuple[str, str]]) -> tuple[str, str]:
+    """The same of a reason."""
+    return (verdict, message) if (verdict, message) in known or len(known) < REASONS else (verdict, OTHERS)
+
+
+def workload_name(namespace: str, owner: str) -> str:
+    """`<namespace>: <kind>/<name>`. `owner`: kind and name of the controller; empty = none."""
+    return f"{namespace}: {owner or ALONE}"
+
+
+def told_reasons(
+    reasons: Counter[tuple[str, str]], by_namespace: Mapping[tuple[str, str], Counter[str]]
+) -> list[dict[str, Any]]:
+    """Plain values, the most frequent first."""
+    return [
+        {
+            "verdict": verdict,
+            "message": message,
+            "decisions": count,
+            "namespaces": dict(by_namespace.get((verdict, message), Counter()).most_common()),
+        }
+        for (verdict, message), count in reasons.most_common()
+    ]
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:
@@ -226,5 +299,6 @@ def _said(said: DecisionSaid) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
 
-def _minute(minute: int) -> str:
-    return datetime.fromtimestamp(minute * SECONDS, UTC).isoformat().replace("+00:00", "Z")
+def written(seconds: float) -> str:
+    """A time since 1970 as RFC 3339, whole seconds."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")

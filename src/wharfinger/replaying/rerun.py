@@ -4,24 +4,28 @@ Pods come and end when they did, nodes and other objects change as they did, and
 is recorded is decided again, in the order of the queue, as soon as it is there. A refused pod is tried again when the
 hints say so of what happens in the rerun. A pod that finds no place stays until it is deleted, or until the span ends.
 Victims of the rerun end at once. Times are those of etcd's revisions, so nothing waits for back-off. Pure.
+
+Who bound a pod in the record is told by the attempt that the pod names, not by which runs were read: a span has only
+some of them.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wharfinger.errors import InvalidObject, PluginError, UsageError
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.decoding import SURROUNDING_KINDS
 from wharfinger.manifests import documents
-from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
+from wharfinger.replaying.lived_pods import LivedPod, freed, is_victim, owner_of, placed_object, started_of
+from wharfinger.replaying.report import written
 from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator
 
 TRIES = 50
@@ -37,36 +41,25 @@ class RerunSimulator(Simulator):
         self._profiles.clear()
         self._profiles.update(profiles)
 
-
-@dataclass(slots=True)
-class LivedPod:
-    """One pod of the span, in the record and in the rerun."""
-
-    key: PodKey
-    create_revision: int
-    obj: dict[str, Any]
-    """As it was seen last, without a node."""
-    recorded: str = ""
-    """Where it was bound in the record; empty = nowhere."""
-    node: str = ""
-    """Where it was bound in the rerun."""
-    message: str = ""
-    """Why it was refused last, in the rerun."""
-    ours: bool = True
-    """Whether it is decided again; False for foreign binds, and for pods that were bound before the span."""
-    evicted: bool = False
-    """Whether it was a victim in the rerun."""
+    def start(self, pod: PodKey, node: str, started: str) -> list[PodKey]:
+        """Bind the pod, which starts then. `started`: RFC 3339; empty = later than all before it."""
+        subject = self._cluster.pending(pod)
+        return self._after(self._cluster.bind(replace(subject, start_time=started) if started else subject, node))
 
 
 @dataclass(slots=True)
 class Rerun:
     """One rerun; give it the first state, then each revision's events."""
 
-    simulator: Simulator
-    decided: Collection[tuple[PodKey, int]]
+    simulator: RerunSimulator
+    decided: Container[tuple[PodKey, int]]
     """Pods, with their create revisions, that were placed by recorded decisions."""
     names: Collection[str]
     """Of the schedulers whose pods are decided."""
+    cluster: str = ""
+    """Whose attempts decided; empty = any that a pod names."""
+    time: float | None = None
+    """About when the events happen that are taken next, seconds since 1970; None = not known."""
     lived: list[LivedPod] = field(default_factory=list)
     """All pods, in the order in which they came."""
     evictions: list[tuple[PodKey, PodKey]] = field(default_factory=list)
@@ -76,6 +69,7 @@ class Rerun:
     """Whether pods went on waking each other, and were left."""
     _pods: dict[PodKey, LivedPod] = field(default_factory=dict)
     """Those that are there."""
+    _unbound: set[PodKey] = field(default_factory=set)
     _queue: list[tuple[Any, int, PodKey]] = field(default_factory=list)
     _arrivals: int = 0
 
@@ -95,6 +89,39 @@ class Rerun:
         for event in events:
             self._apply(event)
         self._settle()
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Changes behind the span's end: they only tell where what was decided in it was bound."""
+        for event in events:
+            parsed = keys.parse(event.kv.key)
+            if parsed is None or parsed.prefix != keys.PODS:
+                continue
+            pod = self._pods.get(PodKey(*parsed.parts))
+            if pod is None or pod.key not in self._unbound:
+                continue
+            if event.deleted or pod.create_revision != event.kv.create_revision:
+                self._unbound.discard(pod.key)
+                continue
+            try:
+                spec = documents.parse(event.kv.value).get("spec") or {}
+                node = str(spec.get("nodeName") or "")
+            except (InvalidObject, AttributeError):
+                continue
+            if node:
+                pod.recorded = node
+                self._unbound.discard(pod.key)
+
+    def unbound(self) -> int:
+        """How many pods there are that were placed in the span, and whose bind was not seen yet."""
+        return len(self._unbound)
+
+    def close(self) -> None:
+        """The span has ended: what follows is only noted."""
+        self._unbound = {
+            pod.key
+            for pod in self._pods.values()
+            if pod.ours and not pod.recorded and (pod.key, pod.create_revision) in self.decided
+        }
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -131,15 +158,17 @@ class Rerun:
             if known is not None:
                 self._changed(known, obj, node, finished=finished)
             elif not finished:
-                self._came(LivedPod(key, event.kv.create_revision, _free(obj), node), node)
-        except (InvalidObject, UsageError, AttributeError):
+                started = started_of(obj) if node else ""
+                self._came(LivedPod(key, event.kv.create_revision, freed(obj), node, started=started), node)
+        except (InvalidObject, UsageError, AttributeError, TypeError):
             return
 
     def _came(self, pod: LivedPod, node: str) -> None:
         scheduler = str(pod.obj["spec"].get("schedulerName") or "default-scheduler")
+        pod.scheduler, pod.owner = scheduler, owner_of(pod.obj["metadata"].get("ownerReferences"))
         pod.ours = not node and scheduler in self.names
         pod.node = node
-        self._wake(self.simulator.add(_on(pod.obj, node)))
+        self._wake(self.simulator.add(placed_object(pod)))
         self._pods[pod.key] = pod
         self.lived.append(pod)
         if pod.ours:
@@ -148,20 +177,32 @@ class Rerun:
     def _changed(self, pod: LivedPod, obj: dict[str, Any], node: str, *, finished: bool) -> None:
         if node:
             pod.recorded = node
+        pod.evicted_then = pod.evicted_then or is_victim(obj)
         if finished:
             self._end(pod)
             return
-        foreign = bool(node) and pod.node != node and (pod.key, pod.create_revision) not in self.decided
+        foreign = bool(node) and pod.node != node and not (pod.ours and self._by_us(pod, obj))
         if foreign and not pod.evicted:
-            pod.ours, pod.node = False, node
-        free = _free(obj)
-        if foreign or free != pod.obj:
-            pod.obj = free
+            pod.ours, pod.node, pod.started = False, node, self._now()
+        started = pod.started if pod.ours else started_of(obj) or pod.started
+        free = freed(obj)
+        if foreign or free != pod.obj or started != pod.started:
+            pod.obj, pod.started = free, started
             if not pod.evicted:
-                self._wake(self.simulator.update(_on(free, pod.node)))
+                self._wake(self.simulator.update(placed_object(pod)))
+
+    def _by_us(self, pod: LivedPod, obj: Mapping[str, Any]) -> bool:
+        """Whether a decision of this cluster bound the pod in the record, whenever it was made."""
+        attempt = attempt_of(obj)
+        named = attempt.startswith(f"{self.cluster}/") if self.cluster else bool(attempt)
+        return named or (pod.key, pod.create_revision) in self.decided
+
+    def _now(self) -> str:
+        return written(self.time) if self.time is not None else ""
 
     def _end(self, pod: LivedPod) -> None:
         del self._pods[pod.key]
+        pod.obj = {}  # is not read any more, and there may be many
         if not pod.evicted:
             self._wake(self.simulator.delete("Pod", pod.key.name, pod.key.namespace))
 
@@ -190,7 +231,7 @@ class Rerun:
             try:
                 self._try(pod)
             except (UsageError, PluginError) as error:
-                pod.message = str(error)
+                pod.message, pod.failed = str(error), isinstance(error, PluginError)
 
     def _try(self, pod: LivedPod) -> None:
         gang = self.simulator.decide_gang(pod.key) if self.simulator.gang_of(pod.key) is not None else None
@@ -199,14 +240,14 @@ class Rerun:
             return
         decision = self.simulator.decide(pod.key)
         if decision.node is not None:
-            self._bind(pod, decision.node)
+            self._bind(pod, decision.node, decision.score_of(decision.node))
         elif decision.nominated_node is not None:
             self._wake(self.simulator.park(pod.key, decision))
             for victim in decision.victims:
                 self._evict(victim, pod.key)
             again = self.simulator.decide(pod.key)
             if again.node is not None:
-                self._bind(pod, again.node)
+                self._bind(pod, again.node, again.score_of(again.node))
             else:
                 self._park(pod, again)
         else:
@@ -226,12 +267,13 @@ class Rerun:
             if lived is not None:
                 self._bind(lived, node)
 
-    def _bind(self, pod: LivedPod, node: str) -> None:
-        pod.node, pod.message = node, ""
-        self._wake(self.simulator.bind(pod.key, node))
+    def _bind(self, pod: LivedPod, node: str, total: int | None = None) -> None:
+        pod.node, pod.total, pod.message, pod.failed = node, total, "", False
+        pod.started = self._now()
+        self._wake(self.simulator.start(pod.key, node, pod.started))
 
     def _park(self, pod: LivedPod, decision: SimulatedDecision | SimulatedGang) -> None:
-        pod.message = decision.message
+        pod.message, pod.failed = decision.message, False
         self._wake(self.simulator.park(pod.key, decision))
 
     def _evict(self, victim: PodKey, preemptor: PodKey) -> None:
@@ -240,19 +282,3 @@ class Rerun:
             lived.evicted = True
         self.evictions.append((victim, preemptor))
         self._wake(self.simulator.evict(victim))
-
-
-def _free(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod without what schedulers and kubelets wrote, but for its end."""
-    spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "nodeName"}
-    metadata = dict(obj.get("metadata") or {})
-    annotations = metadata.get("annotations") or {}
-    metadata["annotations"] = {name: value for name, value in annotations.items() if name != ATTEMPT_ANNOTATION}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
-
-
-def _on(obj: Mapping[str, Any], node: str) -> dict[str, Any]:
-    made = deepcopy(dict(obj))
-    if node:
-        made["spec"]["nodeName"] = node
-    return made

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import CPU, PODS
-from wharfinger.replaying.rerun import LivedPod, Rerun
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.comparing import DecisionSaid
+from wharfinger.replaying.ends import GRAVEST, VERDICTS
+from wharfinger.replaying.lived_pods import LivedPod
+from wharfinger.replaying.report import known_reason, told_apart, told_reasons, workload_name, written
+from wharfinger.replaying.rerun import Rerun
 from wharfinger.whatif.use import use_of
 
 SHAPES = 20
 """The most frequent requests of pods, by which fragmentation is measured."""
 SHOWN = 100
+"""Pods that differ most."""
+MOST_ENDS = 150_000
+"""Pods of which a kept report says where each ended: some 40 bytes each."""
 
 Shape = tuple[tuple[str, int], ...]
 
@@ -28,6 +36,8 @@ class Moment:
     """Per cent in use by resource, in the record and in the rerun."""
     fragmentation: tuple[Mapping[str, float], Mapping[str, float]]
     """By resource, the share of what is free that lies on nodes where a pod that asks for it does not fit."""
+    seconds: float | None = None
+    """About when that was, since 1970: when the last run before it began; None where none had."""
 
 
 @dataclass(slots=True)
@@ -36,10 +46,23 @@ class RerunReport:
 
     told: tuple[str, ...] = ()
     counts: Counter[str] = field(default_factory=Counter)
+    profiles: dict[str, Counter[str]] = field(default_factory=dict)
+    workloads: dict[str, Counter[str]] = field(default_factory=dict)
+    namespaces: dict[str, Counter[str]] = field(default_factory=dict)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Verdict and message, of pods that found no place in the rerun."""
+    reasons_by_namespace: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
-    pods: list[dict[str, str]] = field(default_factory=list)
+    shown: list[LivedPod] = field(default_factory=list)
+    """Those that differ most."""
+    recorded: dict[tuple[PodKey, int], DecisionSaid] = field(default_factory=dict)
+    """What was decided of these then, by create revision."""
     evictions: list[tuple[str, str]] = field(default_factory=list)
     stopped: bool = False
+    ends: list[tuple[str, int, str]] = field(default_factory=list)
+    """Pod, create revision and node of all that were decided for, so that two reruns can be compared."""
+    evicted: list[int] = field(default_factory=list)
+    """Places in `ends` of those that were victims."""
 
     @property
     def decisions(self) -> int:
@@ -47,63 +70,124 @@ class RerunReport:
         return self.counts.total()
 
     @property
+    def made(self) -> int:
+        """Those for which no plugin failed."""
+        return self.decisions - self.counts["unreplayable"]
+
+    @property
     def packed(self) -> float | None:
         """Share of all cpu in use at the end, in the rerun; None where nothing happened."""
         return self.moments[-1].use[1].get(CPU, 0.0) / 100 if self.moments else None
 
-    def close(self, rerun: Rerun) -> None:
-        """Take in where all pods ended."""
+    def close(self, rerun: Rerun, known: Callable[[PodKey, int], bool] = lambda _key, _created: True) -> None:
+        """Take in where all pods ended.
+
+        `known`: whether the record decided for a pod in the span. One that it neither bound nor decided for came too
+        late to be compared.
+        """
+        found: dict[str, list[LivedPod]] = {verdict: [] for verdict in GRAVEST}
         for pod in rerun.lived:
-            if pod.ours:
-                verdict = _verdict(pod)
-                self.counts[verdict] += 1
-                if verdict != "same" and len(self.pods) < SHOWN:
-                    told = {"recorded": pod.recorded, "again": pod.node, "message": pod.message}
-                    self.pods.append({"pod": str(pod.key), "verdict": verdict, **told})
+            if pod.ours and (pod.recorded or known(pod.key, pod.create_revision)):
+                verdict = pod.verdict
+                self._count(pod, verdict)
+                if pod.evicted:
+                    self.evicted.append(len(self.ends))
+                self.ends.append((str(pod.key), pod.create_revision, pod.end))
+                if verdict in found and len(found[verdict]) < SHOWN:
+                    found[verdict].append(pod)
+        self.shown = [pod for verdict in GRAVEST for pod in found[verdict]][:SHOWN]
         self.evictions = [(str(victim), str(preemptor)) for victim, preemptor in rerun.evictions]
         self.stopped = rerun.stopped
 
+    def _count(self, pod: LivedPod, verdict: str) -> None:
+        namespace = told_apart(pod.key.namespace, self.namespaces)
+        workload = told_apart(workload_name(pod.key.namespace, pod.owner), self.workloads)
+        self.counts[verdict] += 1
+        self.profiles.setdefault(pod.scheduler, Counter())[verdict] += 1
+        self.workloads.setdefault(workload, Counter())[verdict] += 1
+        self.namespaces.setdefault(namespace, Counter())[verdict] += 1
+        if not pod.node:
+            reason = known_reason(verdict, pod.message, self.reasons)
+            self.reasons[reason] += 1
+            self.reasons_by_namespace.setdefault(reason, Counter())[namespace] += 1
+
     def to_plain(self) -> dict[str, Any]:
         """As in docs/json-outputs.md, but for what only the caller knows."""
-        names = ("same", "elsewhere", "refused", "placed", "otherwise")
         return {
             "mode": "rerun",
             "change": list(self.told),
             "decisions": self.decisions,
-            "summary": {name: self.counts[name] for name in names},
+            "summary": _counted(self.counts),
+            "profiles": {name: _counted(counts) for name, counts in sorted(self.profiles.items())},
+            "workloads": [{"workload": name, **_counted(counts)} for name, counts in _changed(self.workloads)],
+            "namespaces": [{"namespace": name, **_counted(counts)} for name, counts in _changed(self.namespaces)],
+            "reasons": told_reasons(self.reasons, self.reasons_by_namespace),
             "evictions": [{"victim": victim, "preemptor": by} for victim, by in self.evictions[:SHOWN]],
             "evictionCount": len(self.evictions),
             "stopped": self.stopped,
             "overTime": [
                 {
                     "revision": one.revision,
+                    "time": written(one.seconds) if one.seconds is not None else None,
                     "recorded": {"use": dict(one.use[0]), "fragmentation": dict(one.fragmentation[0])},
                     "again": {"use": dict(one.use[1]), "fragmentation": dict(one.fragmentation[1])},
                 }
                 for one in self.moments
             ],
-            "pods": self.pods,
+            "pods": [_pod(one, self.recorded.get((one.key, one.create_revision))) for one in self.shown],
         }
 
+    def ends_to_plain(self) -> dict[str, Any] | None:
+        """Where each pod ended, as a kept report has it; None where there are more than `MOST_ENDS`."""
+        if len(self.ends) > MOST_ENDS:
+            return None
+        places = {"": -1}
+        for _, _, node in self.ends:
+            places.setdefault(node, len(places) - 1)
+        pods = [[pod, created, places[node]] for pod, created, node in self.ends]
+        return {"nodes": list(places)[1:], "pods": pods, "evicted": list(self.evicted)}
 
-def _verdict(pod: LivedPod) -> str:
-    if pod.recorded and pod.node:
-        return "same" if pod.recorded == pod.node else "elsewhere"
-    if pod.recorded or pod.node:
-        return "placed" if pod.node else "refused"
-    return "otherwise"
+
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: counts.get(name, 0) for name in VERDICTS}
 
 
-def moment(revision: int, recorded: Snapshot, again: Snapshot, shapes: Sequence[tuple[Shape, int]]) -> Moment:
+def _changed(found: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+    return sorted(found.items(), key=lambda entry: entry[1].total() - entry[1]["same"], reverse=True)
+
+
+def _pod(pod: LivedPod, said: DecisionSaid | None) -> dict[str, Any]:
+    return {
+        "pod": str(pod.key),
+        "verdict": pod.verdict,
+        "recorded": pod.recorded,
+        "again": pod.node,
+        "message": pod.message,
+        "recordedMessage": said.message if said is not None else "",
+        "recordedTotal": said.total if said is not None else None,
+        "recordedScores": dict(said.scores) if said is not None else {},
+        "againTotal": pod.total if pod.node else None,
+        "evicted": pod.evicted,
+    }
+
+
+def moment(
+    revision: int,
+    recorded: Snapshot,
+    again: Snapshot,
+    shapes: Sequence[tuple[Shape, int]],
+    seconds: float | None = None,
+) -> Moment:
     """Compare the two clusters."""
     use = tuple({name: one.percent for name, one in use_of(each).resources.items()} for each in (recorded, again))
-    return Moment(revision, (use[0], use[1]), (fragmentation(recorded, shapes), fragmentation(again, shapes)))
+    lost = fragmentation(recorded, shapes), fragmentation(again, shapes)
+    return Moment(revision, (use[0], use[1]), lost, seconds)
 
 
-def shapes_of(requests: Iterable[Mapping[str, int]]) -> list[tuple[Shape, int]]:
-    """The most frequent requests, each with its weight."""
+def shapes_of(requests: Iterable[Mapping[str, int]], most: int | None = SHAPES) -> list[tuple[Shape, int]]:
+    """The most frequent requests, each with its weight. `most`: None = all."""
     found = Counter(tuple(sorted((name, amount) for name, amount in one.items() if amount)) for one in requests)
-    return found.most_common(SHAPES)
+    return found.most_common(most)
 
 
 def fragmentation(snapshot: Snapshot, shapes: Sequence[tuple[Shape, int]]) -> dict[str, float]:

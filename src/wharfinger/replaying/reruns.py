@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
+from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.formats import format_of
-from wharfinger.model.pod import PodKey
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Event
+from wharfinger.registry.store import Event, KeyValue, WatchBatch
 from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.deciding import placements
+from wharfinger.replaying.decided_pods import DecidedPods
+from wharfinger.replaying.explaining import said_of
 from wharfinger.replaying.facts import Facts
 from wharfinger.replaying.kept import KeptStates, oldest_kept
+from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import Unit
 from wharfinger.replaying.rerun import Rerun, RerunSimulator
-from wharfinger.replaying.rerun_report import Moment, RerunReport, moment, shapes_of
+from wharfinger.replaying.rerun_report import SHAPES, RerunReport, Shape, moment, shapes_of
 from wharfinger.replaying.shadow import SILENCE, Runs
 
 MOMENTS = 60
 """Looks at both clusters, at most."""
+MOST_SHAPES = 10_000
+"""Different requests that are counted; beyond that the rarer half is dropped."""
 
 
 async def rerun(
@@ -29,49 +35,147 @@ async def rerun(
     units: Sequence[Unit],
     change: ProfileChange,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    *,
+    memory: MemoryLimit = UNLIMITED,
+    cluster: str = "",
+    ends: bool = False,
 ) -> RerunReport:
-    """Live the span of these units again. Raises `StoreError`, and `Unreplayable` when a profile cannot be made."""
-    report = RerunReport(change.told)
+    """Live the span of these units again. Raises `StoreError`, and `Unreplayable` when a profile cannot be made.
+
+    `cluster`: whose attempts decided; `ends`: whether the span ends with the last of these decisions, and not now.
+    """
     if not units:
-        return report
+        return RerunReport(change.told)
     newest = (await store.get(keys.INSTALLATION)).revision
-    first = await oldest_kept(store, min(units[0].revision, newest))
+    end = min(units[-1].revision, newest) if ends else newest
     profiles = await _profiles(store, units, change)
-    decided = {
-        (key, create_revision)
-        for unit in units
-        for key, create_revision, _ in placements(runs.get(unit.run), unit.place)
-    }
-    life = Rerun(RerunSimulator(profiles), decided, frozenset(profiles))
-    facts = Facts(format_of(store.format))
-    found = [kv async for page in store.list(keys.ROOT, revision=first) for kv in page.items]
-    facts.begin(found, first)
-    life.begin(map(Event, found))
-    seen: dict[tuple[PodKey, int], Mapping[str, int]] = {}
-    every, due = max(1, (newest - first) // MOMENTS), first
-    async with store.watch(keys.ROOT, first + 1) as batches:
-        while facts.revision < newest:
-            async with asyncio.timeout(SILENCE):
-                batch = await anext(batches)
-            if batch.revision > newest:
+    decided = DecidedPods(runs, units)
+    wanted = min(units[0].revision, newest)
+    try:
+        while True:
+            report = RerunReport(change.told)
+            life = Rerun(RerunSimulator(profiles), decided, frozenset(profiles), cluster)
+            span = _Span(report, life, Facts(format_of(store.format)), units)
+            try:
+                first = await oldest_kept(store, wanted)
+                await _live(store, span, (first, max(first, end), newest), progress, memory)
                 break
-            facts.take(batch.events, batch.revision)
-            life.take(batch.events)
-            for pod in facts.cache.pods.values() if batch.revision >= due else ():
-                seen.setdefault((pod.key, pod.create_revision), pod.requests)
-            if batch.revision >= due:
-                due = batch.revision + every
-                report.moments.append(_moment(facts, life, seen))
-                await asyncio.sleep(0)
-            progress(facts.revision - first, newest - first)
-    report.moments.append(_moment(facts, life, seen))
-    report.close(life)
+            except Compacted as error:  # etcd compacts while this goes on: begin again where it still can
+                wanted = max(wanted + 1, error.compact_revision)
+                if wanted > end:
+                    raise
+        report.close(life, decided.known if ends else lambda _key, _created: True)
+        for one in report.shown:
+            place = decided.place(one.key, one.create_revision, placed=bool(one.recorded))
+            if place is not None:
+                unit = units[place]
+                said = said_of(runs.get(unit.run), unit.place, one.key)
+                report.recorded |= {(one.key, one.create_revision): said} if said is not None else {}
+    finally:
+        decided.close()
     return report
 
 
-def _moment(facts: Facts, life: Rerun, seen: Mapping[tuple[PodKey, int], Mapping[str, int]]) -> Moment:
-    shapes = shapes_of(seen.values())
-    return moment(facts.revision, facts.cache.snapshot(), life.simulator.snapshot(), shapes)
+async def _live(
+    store: KeptStates,
+    span: _Span,
+    bounds: tuple[int, int, int],
+    progress: Callable[[int, int], None],
+    memory: MemoryLimit,
+) -> None:
+    """`bounds`: revisions of the first state, of the last change that is lived, and of the last one that there is."""
+    first, end, newest = bounds
+    life = span.life
+    await span.begin(store, first, memory)
+    every, due = max(1, (end - first) // MOMENTS), first
+    async with store.watch(keys.ROOT, first + 1) as batches:
+
+        async def following() -> WatchBatch:
+            async with asyncio.timeout(SILENCE):
+                return await anext(batches)
+
+        behind: WatchBatch | None = None
+        while span.facts.revision < end:
+            batch = await following()
+            if batch.revision > end:
+                behind = batch
+                break
+            span.take(batch)
+            if batch.revision >= due:
+                due = batch.revision + every
+                span.look()
+                await asyncio.sleep(0)
+            memory.check(lambda: f"for the {len(life.lived):,} pods that were lived again so far")
+            progress(batch.revision - first, end - first)
+        span.look()
+        life.close()
+        # What was decided last in the span was bound a little later.
+        seen = span.facts.revision
+        while life.unbound() and seen < newest:
+            batch, behind = behind or await following(), None
+            life.note(batch.events)
+            seen = batch.revision
+
+
+class _Span:
+    """Both clusters on the way, the recorded one and that of the rerun."""
+
+    def __init__(self, report: RerunReport, life: Rerun, facts: Facts, units: Sequence[Unit]) -> None:
+        self.facts = facts
+        self.life = life
+        self._report = report
+        self._units = iter(units)
+        self._next: Unit | None = next(self._units, None)
+        if self._next is not None:
+            life.time = self._next.started
+        self._seconds: float | None = None
+        """When the last run so far began; etcd's revisions have no time of their own."""
+        self._asked: Counter[Shape] = Counter()
+        """Requests of all pods that there were so far."""
+
+    async def begin(self, store: KeptStates, revision: int, memory: MemoryLimit) -> None:
+        """Read the first state."""
+        found: list[KeyValue] = []
+
+        def held() -> str:
+            return f"for the first {len(found):,} keys of the cluster's state alone"
+
+        async for page in store.list(keys.ROOT, revision=revision):
+            found += page.items
+            memory.check(held)
+        self.facts.begin(found, revision)
+        self.life.begin(map(Event, found))
+        self._count(self.facts.cache.pods.values())
+
+    def take(self, batch: WatchBatch) -> None:
+        """All changes of one revision."""
+        self.facts.take(batch.events, batch.revision)
+        self._pass()
+        if self._seconds is not None:
+            self.life.time = self._seconds
+        self.life.take(batch.events)
+        new = [event.kv.key for event in batch.events if event.kv.create_revision == batch.revision]
+        parsed = (one for key in new if (one := keys.parse(key)) is not None and one.prefix == keys.PODS)
+        found = (self.facts.cache.pods.get(PodKey(*one.parts)) for one in parsed)
+        self._count(pod for pod in found if pod is not None)
+
+    def _count(self, pods: Iterable[Pod]) -> None:
+        self._asked.update(dict(shapes_of((pod.requests for pod in pods), most=None)))
+        if len(self._asked) > MOST_SHAPES:
+            self._asked = Counter(dict(self._asked.most_common(MOST_SHAPES // 2)))
+
+    def _pass(self) -> None:
+        """The runs that began up to here."""
+        while self._next is not None and self._next.revision <= self.facts.revision:
+            self._seconds = max(self._seconds or 0.0, self._next.started)
+            self._next = next(self._units, None)
+
+    def look(self) -> None:
+        """Compare the two."""
+        self._pass()
+        shapes = self._asked.most_common(SHAPES)
+        ours, theirs = self.facts.cache.snapshot(), self.life.simulator.snapshot()
+        self._report.moments.append(moment(self.facts.revision, ours, theirs, shapes, self._seconds))
 
 
 async def _profiles(store: KeptStates, units: Sequence[Unit], change: ProfileChange) -> dict[str, Profile]:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import PodIdentity, PodKey
@@ -24,13 +25,16 @@ from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.deciding import Again, Deciding, UnitScene, keys_of, placements
 from wharfinger.replaying.facts import Facts
 from wharfinger.replaying.kept import KeptStates, oldest_kept
+from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun, Unit, worker_of
 from wharfinger.replaying.stand_in import StandIn
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 from wharfinger.telemetry import Metrics
 
 BREATHE = 64
-"""Decisions between two turns of the event loop, at most."""
+"""Decisions between two turns of the event loop, and between two looks at the memory, at most."""
+MOST_PLACED = 10_000
+"""Placements after which those that are bound meanwhile are left out."""
 SILENCE = 60.0
 """Seconds without a word from etcd, after which it is no use to wait for events that it has."""
 
@@ -42,6 +46,9 @@ class Runs(Protocol):
 
     def get(self, number: int) -> DecidedRun:
         """The run of that number."""
+
+    def lost(self, worker: str) -> list[str]:
+        """What decisions of the worker placed that are not recorded, in order (`Computation.lost`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +75,19 @@ class Shadow:
     cluster: str
     limits: Limits = STOCK
     metrics: Metrics = field(default_factory=Metrics)
+    memory: MemoryLimit = UNLIMITED
     first_revision: int = 0
     """At which the state was listed; 0 = not yet."""
+    _kept: int = 0
+    """The first revision that the store still has."""
+    _reader: _Reader | None = None
     _documents: dict[str, bytes | None] = field(default_factory=dict)
     _open: dict[str, Deciding] = field(default_factory=dict)
     _profiles: dict[tuple[str, str, str], Profile] = field(default_factory=dict)
     """By worker, digest and name: profiles remember what they have seen, so no two workers share them."""
     _placed: dict[PodIdentity, str] = field(default_factory=dict)
     """What was placed and is perhaps not bound yet."""
+    _most_placed: int = MOST_PLACED
     _names: set[str] = field(default_factory=set)
     """Of the profiles that decided: members of a gang may have several."""
 
@@ -85,43 +97,71 @@ class Shadow:
         if not self.units:
             return
         newest = (await self.store.get(keys.INSTALLATION)).revision
-        kept = await oldest_kept(self.store, min(self.units[0].revision, newest))
+        self._kept = await oldest_kept(self.store, min(self.units[0].revision, newest))
         last = {unit.worker: place for place, unit in enumerate(self.units)}
         await self._read_profiles()
-        facts: Facts | None = None
-        reader: _Reader | None = None
         try:
             for place, unit in enumerate(self.units):
                 run = self.runs.get(unit.run)
-                lack = _lack(unit, kept, newest)
-                if lack is not None:
-                    self._report(run, unit, [Again(None, key, lack) for key in keys_of(run, unit.place)], sink)
+                facts = await self._reach(unit, newest)
+                if isinstance(facts, Unreplayable):
+                    self._report(run, unit, [Again(None, key, facts) for key in keys_of(run, unit.place)], sink)
                 else:
-                    if facts is None or reader is None:
-                        facts = await self._listed(unit.revision)
-                        reader = _Reader(self.store, facts)
-                    await reader.advance(unit.revision)
                     self._report(run, unit, await self._decide(run, unit, facts), sink)
                     if last[unit.worker] == place:
                         self._leave(unit.worker, facts)
                 if (done + unit.decisions) // BREATHE > done // BREATHE:
                     await asyncio.sleep(0)
+                    if isinstance(facts, Facts):
+                        facts.check()
                 done += unit.decisions
                 progress(done, total)
         finally:
-            if reader is not None:
-                await reader.close()
+            await self._forget_all()
 
     # --- reading ------------------------------------------------------------------------------
 
+    async def _reach(self, unit: Unit, newest: int) -> Facts | Unreplayable:
+        """The state on which the unit was decided, or what is missing of it. Raises `StoreError`."""
+        lack = _lack(unit, self._kept, newest)
+        if lack is not None:
+            return lack
+        try:
+            if self._reader is None:
+                self._reader = _Reader(self.store, await self._listed(unit.revision))
+            await self._reader.advance(unit.revision)
+        except Compacted as error:  # etcd compacts while this goes on: begin again where it still can
+            await self._forget_all()
+            self._kept = max(unit.revision + 1, error.compact_revision)
+            return _lack(unit, self._kept, newest) or Unreplayable(Lack.COMPACTED, str(error))
+        return self._reader.facts
+
+    async def _forget_all(self) -> None:
+        """No worker is stood in for any more: what happens meanwhile is not known."""
+        reader, self._reader = self._reader, None
+        self._open.clear()
+        self._profiles.clear()
+        self._placed.clear()
+        if reader is not None:
+            await reader.close()
+
     async def _listed(self, revision: int) -> Facts:
-        self.first_revision = revision
+        self.first_revision = self.first_revision or revision
         installation = await self.store.get(keys.INSTALLATION)
         copies = installation.kv is not None and b'"upstream":"' in installation.kv.value.replace(b'"upstream":""', b"")
-        facts = Facts(format_of(self.store.format), copies=copies)
-        found = [kv async for page in self.store.list(keys.ROOT, revision=revision) for kv in page.items]
-        facts.begin(found, revision)
+        facts = Facts(
+            format_of(self.store.format), copies=copies, check=lambda: self.memory.check(lambda: self._held(facts))
+        )
+        async for page in self.store.list(keys.ROOT, revision=revision):
+            facts.read(page.items)
+        facts.begun(revision)
         return facts
+
+    def _held(self, facts: Facts) -> str:
+        if facts.waiting:
+            return f"for the first {facts.waiting:,} objects of the cluster's state alone"
+        workers = len(self._open)
+        return f"for the state with {len(facts.cache.pods):,} pods, as {workers} workers knew it at the same time"
 
     async def _read_profiles(self) -> None:
         for unit in self.units:
@@ -137,7 +177,7 @@ class Shadow:
         worker = worker_of(computation)
         deciding = self._open.get(worker)
         if deciding is None:
-            deciding = self._open[worker] = self._standing_in(run, facts)
+            deciding = self._open[worker] = self._standing_in(run, worker, facts)
         try:
             profile = self._profile(worker, computation)
         except Unreplayable as error:
@@ -149,9 +189,11 @@ class Shadow:
         found = await deciding.decide(run, unit.place, scene)
         for key, create_revision, node in placements(run, unit.place):
             self._placed[PodIdentity(key.namespace, key.name, create_revision)] = node
+        if len(self._placed) > self._most_placed:
+            self._most_placed = MOST_PLACED + 2 * sum(1 for _ in _Candidates(self._placed, facts))
         return found
 
-    def _standing_in(self, run: DecidedRun, facts: Facts) -> Deciding:
+    def _standing_in(self, run: DecidedRun, worker: str, facts: Facts) -> Deciding:
         stand_in = StandIn(
             facts.follow(),
             self.store,
@@ -160,6 +202,7 @@ class Shadow:
             cluster=self.cluster,
             tenant=run.tenant,
             names=self._names,
+            lost=self.runs.lost(worker),
         )
         return Deciding(stand_in, self.cluster)
 
@@ -206,7 +249,7 @@ class _Reader:
     """Applies etcd's events up to the revisions that are asked for."""
 
     def __init__(self, store: KeptStates, facts: Facts) -> None:
-        self._facts = facts
+        self.facts = facts
         self._watch: AbstractAsyncContextManager[AsyncIterator[WatchBatch]] = store.watch(keys.ROOT, facts.revision + 1)
         self._batches: AsyncIterator[WatchBatch] | None = None
         self._next: WatchBatch | None = None
@@ -215,13 +258,13 @@ class _Reader:
         """Apply everything up to that revision. Raises `StoreError`, TimeoutError when etcd says nothing more."""
         if self._batches is None:
             self._batches = await self._watch.__aenter__()
-        while self._facts.revision < revision:
+        while self.facts.revision < revision:
             if self._next is None:
                 async with asyncio.timeout(SILENCE):
                     self._next = await anext(self._batches)
             if self._next.revision > revision:
                 return
-            self._facts.take(self._next.events, self._next.revision)
+            self.facts.take(self._next.events, self._next.revision)
             self._next = None
 
     async def close(self) -> None:

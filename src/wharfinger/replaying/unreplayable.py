@@ -28,6 +28,8 @@ class Lack(StrEnum):
     """An extender would have to be asked, and it is not."""
     PLUGIN = "plugin"
     """A plugin failed."""
+    RECORD = "record"
+    """What the run recorded cannot be read, or was taken by retention while it was read."""
 
 
 class Unreplayable(Exception):

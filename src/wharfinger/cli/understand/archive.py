@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
-import time
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected, option
+from wharfinger.cli.processes.serving_options import ServingChoices, serves
+from wharfinger.cli.understand.memory_option import USUAL, MemoryLimitOption
 from wharfinger.errors import ServerError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
     from wharfinger.registry.store import Store
-    from wharfinger.replaying.archiving import ArchiveFile, Passed
+    from wharfinger.replaying.archive_pass import Passed
+    from wharfinger.replaying.archiving import ArchiveFile
+    from wharfinger.replaying.memory_limit import MemoryLimit
     from wharfinger.replaying.recorded import DecidedRun
+    from wharfinger.serving.options import ServingOptions
 
 EVERY = 60.0
 """Seconds between two passes."""
-BEHIND = 600.0
-"""Seconds without a pass that succeeded, after which it is said that the archive falls behind."""
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
+@serves
 def archive(
     file: Annotated[Path, typer.Argument(help="The archive: made, or written on.", metavar="FILE")],
     *,
@@ -45,7 +49,17 @@ def archive(
         str, typer.Option(help="Where a new archive begins: so long ago (30m, 24h, 7d), or a time.")
     ] = "24h",
     follow: Annotated[bool, typer.Option("--follow", help="Write on, once a minute, until it is stopped.")] = False,
+    memory_limit: MemoryLimitOption = USUAL,
+    metrics_bind_address: Annotated[
+        str,
+        option(
+            "metrics-bind-address",
+            "Where a process with --follow serves /metrics, /livez and /readyz. Without: nowhere.",
+            "ADDRESS:PORT",
+        ),
+    ] = "",
     connection: ConnectionOptions,
+    serving: ServingChoices,
 ) -> None:
     """Write recorded decisions, and the states on which they were made, to a file that `replay --archive` reads.
 
@@ -55,77 +69,150 @@ def archive(
     """
     from wharfinger.cli import connect
     from wharfinger.cli.understand.replay import moment
+    from wharfinger.replaying.memory_limit import MemoryLimit
 
     began = moment(since, datetime.now(UTC))
+    memory = MemoryLimit.parse(memory_limit)
+    served = _served(metrics_bind_address, serving) if metrics_bind_address else None
+    if served is not None and not follow:
+        raise UsageError("--metrics-bind-address is for --follow")
+    if follow:
+        from wharfinger.observe.logs import quiet_sdk, write_lines
+
+        write_lines("info", serving.logging_format.value)
+        quiet_sdk()
     try:
         with _alone(file):
-            connect.run(_written(file, connection, began, follow=follow))
+            connect.run(
+                _written(file, connection, began, memory)
+                if not follow
+                else _followed(file, connection, began, memory, served)
+            )
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
 def _alone(file: Path) -> Iterator[None]:
-    """Hold the file's lock. Raises `UsageError` while another process has it."""
-    with file.open("ab") as locked:
+    """Hold the file's lock. A file that is missing is made, for its owner only. Raises `UsageError` while another
+    process has it.
+    """
+    from wharfinger.replaying.archiving import PRIVATE
+
+    locked = os.open(file, os.O_WRONLY | os.O_CREAT, PRIVATE)
+    try:
         try:
             fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"{file} is being written by another process") from None
         yield
+    finally:
+        os.close(locked)
 
 
-async def _written(file: Path, connection: ConnectionOptions, since: datetime, *, follow: bool) -> None:
+def _served(address: str, serving: ServingChoices) -> ServingOptions:
+    """Where pages are served. Raises `UsageError`."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--metrics-bind-address takes ADDRESS:PORT, such as 127.0.0.1:10290, not {address!r}")
+    return serving.at(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+async def _written(file: Path, connection: ConnectionOptions, since: datetime, memory: MemoryLimit) -> None:
+    """One pass. Raises `StoreError`, `ServerError`."""
     from wharfinger.cli.connect import open_store, open_temporal
-    from wharfinger.replaying.archiving import SETTLED, ArchiveFile
+    from wharfinger.replaying.archiving import ArchiveFile
 
-    out = ArchiveFile(file, connection.cluster)
+    out = ArchiveFile(file, connection.cluster, since=since.timestamp(), memory=memory)
     async with open_store(connection) as store:
         client = await open_temporal(connection)
-        succeeded = time.monotonic()
-        while True:
-            settled = datetime.now(UTC) - timedelta(seconds=SETTLED if follow else 0)
-            try:
-                _say(await _passed(out, store, (client, connection.cluster), since, settled))
-                succeeded = time.monotonic()
-            except (StoreError, ServerError) as error:
-                if not follow:
-                    raise
-                _failed(time.monotonic() - succeeded, error)
-                out = ArchiveFile(file, connection.cluster)
-            if not follow:
-                return
-            await asyncio.sleep(EVERY)
+        _say(await _passed(out, store, (client, connection.cluster), datetime.now(UTC)))
 
 
-async def _passed(
-    out: ArchiveFile, store: Store, temporal: tuple[Client, str], since: datetime, settled: datetime
-) -> Passed:
-    """`temporal`: with the cluster's name; `settled`: runs that began before have decided."""
-    from wharfinger.replaying.histories import read_runs, span_query
+async def _followed(
+    file: Path, connection: ConnectionOptions, since: datetime, memory: MemoryLimit, served: ServingOptions | None
+) -> None:
+    """A pass a minute, whether servers answer or not; both must when it begins."""
+    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.replaying.archive_metrics import BEHIND, ArchiveMetrics
+    from wharfinger.replaying.archiving import SETTLED, ArchiveFile, ArchiveNotWritten
+    from wharfinger.serving.content import Content
+    from wharfinger.serving.server import Server
 
-    begin = datetime.fromtimestamp(out.reached.until, UTC) if out.reached.until else since
+    out = ArchiveFile(file, connection.cluster, since=since.timestamp(), memory=memory)
+    metrics = ArchiveMetrics(file)
+    metrics.opened(out)
+    content = Content(metrics.registry, checks=metrics.checks, refresh=metrics.refresh)
+    server = Server(served, content) if served is not None else None
+    async with open_store(connection) as store:
+        client = await open_temporal(connection)
+        try:
+            if server is not None:
+                await server.start()
+            while True:
+                settled = datetime.now(UTC) - timedelta(seconds=SETTLED)
+                try:
+                    _say(await _passed(out, store, (client, connection.cluster), settled))
+                    metrics.passed(out)
+                except (StoreError, ServerError, ArchiveNotWritten) as error:
+                    metrics.failed()
+                    _failed(metrics.seconds, error, BEHIND)
+                await asyncio.sleep(EVERY)
+        finally:
+            if server is not None:
+                await server.stop()
+
+
+async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], settled: datetime) -> Passed:
+    """`temporal`: with the cluster's name; `settled`: runs that began before are read."""
+    from wharfinger.replaying.archiving import OVERLAP
+    from wharfinger.replaying.histories import RunName, read_runs, span_query
+
+    until = max(out.since, out.reached.until, settled.timestamp())
+    begin = max(out.since, out.reached.until - OVERLAP)
     first: list[int] = []
+    undecided: list[RunName] = []
+    gone: list[RunName] = []
 
     async def runs() -> AsyncIterator[DecidedRun]:
-        if settled <= begin:
-            return
         client, cluster = temporal
-        async for run in read_runs(client, span_query(cluster, begin, settled)):
+        query = span_query(cluster, datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC))
+        async for run in read_runs(
+            client,
+            query,
+            memory=out.memory,
+            more=out.reached.undecided,
+            known=out.has,
+            undecided=undecided.append,
+            gone=gone.append,
+        ):
             first[:] = [min([*first, *(computation.revision for computation in run.computations())])]
             yield run
 
-    return await out.write(store, runs(), first=lambda: first[0] if first else 0, until=settled.timestamp())
+    return await out.write(
+        store,
+        runs(),
+        first=lambda: first[0] if first else 0,
+        until=until,
+        undecided=lambda: undecided,
+        lost=lambda: len(gone),
+    )
 
 
-def _failed(seconds: float, error: Exception) -> None:
+def _failed(seconds: float, error: Exception, behind: float) -> None:
     """Say that a pass failed, and whether the archive falls behind: `seconds` since one succeeded."""
-    if seconds > BEHIND:
+    if seconds > behind:
         log.error("archive_behind seconds=%.0f effect=retried error=%r", seconds, str(error))
     else:
         log.warning("archive_pass_failed seconds=%.0f effect=retried error=%r", seconds, str(error))
 
 
 def _say(passed: Passed) -> None:
-    gap = f", a gap from revision {passed.gap[0]} to {passed.gap[1]}" if passed.gap is not None else ""
-    typer.echo(f"{passed.decisions:,} decisions of {passed.runs:,} runs, up to revision {passed.reached.revision}{gap}")
+    gap = f", a gap from revision {passed.gap.after} to {passed.gap.before}" if passed.gap is not None else ""
+    if passed.gap is not None and passed.gap.restored:
+        gap += " (etcd was restored)"
+    waiting = len(passed.reached.undecided)
+    later = f"; {waiting:,} runs have not decided yet, and are read again" if waiting else ""
+    lost = f"; {passed.lost:,} runs are lost: Temporal has them no more" if passed.lost else ""
+    done = f"{passed.decisions:,} decisions of {passed.runs:,} runs, up to revision {passed.reached.revision}"
+    typer.echo(f"{done}{gap}{later}{lost}")

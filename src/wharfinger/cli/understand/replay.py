@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import time
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.cli.understand.memory_option import USUAL, MemoryLimitOption
+from wharfinger.errors import UsageError
 
 if TYPE_CHECKING:
     from wharfinger.replaying.changes import ProfileChange
-    from wharfinger.replaying.kept import KeptStates
-    from wharfinger.replaying.recorded import Unit
-    from wharfinger.replaying.report import Report
-    from wharfinger.replaying.rerun_report import RerunReport
-    from wharfinger.replaying.spool import Spool
-
-    AnyReport = Report | RerunReport
 
 FAILED = 1
 """Exit code when a condition of --fail-on holds."""
+NOTHING = 3
+"""Exit code when there are conditions, and no decision was made again that they could judge."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}|$)")
+"""How a time begins; the rest is for `datetime`, which takes more than people mean."""
 
 
 def register(app: typer.Typer) -> None:
@@ -55,8 +49,12 @@ def replay(
         ),
     ] = Mode.SHADOW,
     since: Annotated[
-        str, typer.Option(help="From when on decisions are made again: so long ago (30m, 24h, 7d), or a time.")
-    ] = "24h",
+        str | None,
+        typer.Option(
+            help="From when on decisions are made again: so long ago (30m, 24h, 7d), or a time, in UTC unless it has "
+            "an offset. Else a day ago, or all of an --archive."
+        ),
+    ] = None,
     until: Annotated[str | None, typer.Option(help="Up to when; else up to now.", metavar="TIME")] = None,
     config: Annotated[
         Path | None, typer.Option(help="Decide by this KubeSchedulerConfiguration instead.", metavar="FILE")
@@ -81,12 +79,20 @@ def replay(
     ] = None,
     archive: Annotated[
         Path | None,
-        typer.Option(help="Replay what `wharfinger archive` wrote, all of it, without any server.", metavar="FILE"),
+        typer.Option(help="Replay what `wharfinger archive` wrote, without any server.", metavar="FILE"),
     ] = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the report as one HTML file with plots, too: it opens anywhere.", metavar="FILE"),
     ] = None,
+    keep_in: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the report as a file in this folder, too: the web page shows the reports of its --replays-dir.",
+            metavar="DIR",
+        ),
+    ] = None,
+    memory_limit: MemoryLimitOption = USUAL,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
@@ -97,64 +103,79 @@ def replay(
     it goes back as far as both are kept, or as an --archive does. No extender is called, and no plugin's Reserve,
     Permit or Bind.
 
-    Exit codes: 0 done, 1 a condition of --fail-on holds (or the command failed), 2 used wrongly. -o json: since, until,
-    seconds, runs, revision, change, decisions, summary, sameShare, differs, unreplayable, profiles, workloads, reasons,
-    packing, packingOverTime, pods, builds, gaps. With --mode rerun: mode, change, decisions, summary, evictions,
-    evictionCount, stopped, overTime, pods, since, until, seconds, runs, revision, gaps.
+    Exit codes: 0 done, 1 a condition of --fail-on holds (or the command failed), 2 used wrongly, 3 with --fail-on:
+    no decision could be made again. -o json: cluster, since, until, seconds, runs, revision, mode, change,
+    decisions, summary, sameShare, differs, unreplayable, profiles, workloads, namespaces, reasons, packing,
+    packingOverTime, pods, builds, gaps, lost, undecided, unread. With --mode rerun: mode, change, decisions,
+    summary, profiles, workloads, namespaces, reasons, evictions, evictionCount, stopped, overTime, pods, cluster,
+    since, until, seconds, runs, revision, gaps, lost, undecided, unread.
     """
     from wharfinger.cli import connect
+    from wharfinger.cli.understand.replay_files import AskedReplay, folder_for, keep_report, write_html
+    from wharfinger.cli.understand.replay_runs import from_archive, replayed
     from wharfinger.cli.understand.replayed import tell, tell_rerun
     from wharfinger.replaying.conditions import FailCondition
+    from wharfinger.replaying.memory_limit import MemoryLimit
 
-    conditions = [FailCondition.parse(text) for text in fail_on or ()]
+    memory = MemoryLimit.parse(memory_limit)
+    conditions = [FailCondition.parse(text, mode.value) for text in fail_on or ()]
     now = datetime.now(UTC)
-    began, ended = moment(since, now), moment(until, now) if until else None
-    if ended is not None and ended <= began:
-        raise UsageError(f"--until {until} is not after --since {since}")
-    if mode is Mode.RERUN and html is not None:
-        raise UsageError("--html is for --mode shadow")
+    began, ended = moment(since or "24h", now), moment(until, now) if until else None
+    if ended is not None and ended <= began and (since or archive is None):
+        raise UsageError(f"--until {until} is not after --since {since or '24h'}")
+    if began > now:
+        raise UsageError(f"--since {since} is still to come")
+    if keep_in is not None:
+        folder_for(keep_in)
     change = _change(config, settings or (), plugins or ())
+    lives = mode is Mode.RERUN
     replaying = (
-        _replayed(connection, change, (began, ended), mode)
+        replayed(connection, change, (began, ended), memory, lives=lives)
         if archive is None
-        else _from_archive(archive, connection, change, mode)
+        else from_archive(archive, connection, change, (began if since else None, ended), memory=memory, lives=lives)
     )
     report, more = connect.run(replaying)
     plain = more | report.to_plain()
     if html is not None:
-        _write(html, plain)
+        write_html(html, plain)
+    if keep_in is not None:
+        span = (
+            written(began) if since or archive is None else "",
+            written(ended or now) if ended is not None or archive is None else "",
+        )
+        asked = AskedReplay(mode.value, *span, config, tuple(settings or ()), tuple(plugins or ()), archive)
+        typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
     if output is Output.TABLE:
         typer.echo(tell_rerun(plain) if mode is Mode.RERUN else tell(plain))
     else:
         show(plain, output)
-    failed = [condition.text for condition in conditions if condition.holds(report)]
+    if conditions and not report.made:
+        typer.echo("failed: nothing was replayed, so no condition can be judged", err=True)
+        raise typer.Exit(NOTHING)
+    failed = [why for condition in conditions if (why := condition.failure(report))]
     for text in failed:
         typer.echo(f"failed: {text}", err=True)
     if failed:
         raise typer.Exit(FAILED)
 
 
-def _write(file: Path, plain: dict[str, Any]) -> None:
-    from wharfinger.replaying.html_report import page
-
-    try:
-        file.write_text(page(plain), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
-
-
 def moment(text: str, now: datetime) -> datetime:
-    """A time, or so long ago. Raises `UsageError`."""
+    """A time, or so long ago; in UTC, as is a time without an offset. Raises `UsageError`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
-    if found is not None:
-        return now - timedelta(seconds=float(found[1]) * _UNITS[found[2]])
     try:
-        given = datetime.fromisoformat(text.strip())
-    except ValueError:
+        if found is not None:
+            return now - timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+        given = datetime.fromisoformat(text.strip() if _TIME.match(text.strip()) else "")
+        return (given if given.tzinfo is not None else given.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UsageError(
             f"{text!r} is no time: give a duration (30m, 24h, 7d), or such as 2026-03-01T12:00:00Z"
         ) from None
-    return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+
+
+def written(time: datetime) -> str:
+    """In UTC, as RFC 3339 with whole seconds."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _change(config: Path | None, settings: list[str] | tuple[()], plugins: list[str] | tuple[()]) -> ProfileChange:
@@ -169,113 +190,3 @@ def _change(config: Path | None, settings: list[str] | tuple[()], plugins: list[
     )
     change.check()
     return change
-
-
-async def _replayed(
-    connection: ConnectionOptions, change: ProfileChange, span: tuple[datetime, datetime | None], mode: Mode
-) -> tuple[AnyReport, dict[str, Any]]:
-    from wharfinger.cli.connect import open_store, open_temporal
-    from wharfinger.cli.understand.supposed import progress
-    from wharfinger.replaying.histories import read_runs, span_query
-    from wharfinger.replaying.recorded import units
-    from wharfinger.replaying.spool import Spool
-
-    began, (since, until) = time.perf_counter(), span
-    spool = Spool()
-    found: list[Unit] = []
-    try:
-        async with open_store(connection) as store:
-            client = await open_temporal(connection)
-            with progress("reading histories", 0) as advance:
-                query = span_query(connection.cluster, since, until)
-                async for run in read_runs(client, query, progress=advance):
-                    found += units(run, spool.add(run))
-            decide = _lived_again if mode is Mode.RERUN else _decided_again
-            report, more = await decide([(store, found)], spool, connection, change, connection.cluster)
-        told = {"since": since.isoformat(), "until": until.isoformat() if until is not None else None}
-        return report, told | {"seconds": round(time.perf_counter() - began, 1), "gaps": []} | more
-    finally:
-        spool.close()
-
-
-async def _from_archive(
-    file: Path, connection: ConnectionOptions, change: ProfileChange, mode: Mode
-) -> tuple[AnyReport, dict[str, Any]]:
-    from wharfinger.cli.understand.supposed import progress
-    from wharfinger.replaying.archived import Archive
-    from wharfinger.replaying.recorded import units
-    from wharfinger.replaying.spool import Spool
-
-    began = time.perf_counter()
-    spool = Spool()
-    found: list[Unit] = []
-    try:
-        try:
-            archive = Archive.open(file)
-            with progress("reading the archive", 0) as advance:
-                for number, run in enumerate(archive.runs(), start=1):
-                    found += units(run, spool.add(run))
-                    advance(number, 0)
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-        parts = list(archive.split(sorted(found)))
-        decide = _lived_again if mode is Mode.RERUN else _decided_again
-        report, more = await decide(parts, spool, connection, change, archive.cluster)
-        gaps = [{"after": after, "before": before} for after, before in archive.gaps]
-        span = {"since": None, "until": None, "gaps": gaps}
-        return report, span | {"seconds": round(time.perf_counter() - began, 1)} | more
-    finally:
-        spool.close()
-
-
-async def _lived_again(
-    parts: Sequence[tuple[KeptStates, list[Unit]]],
-    spool: Spool,
-    _connection: ConnectionOptions,
-    change: ProfileChange,
-    _cluster: str,
-) -> tuple[AnyReport, dict[str, Any]]:
-    """The last part: nothing can be lived across a gap."""
-    from wharfinger.cli.understand.supposed import progress
-    from wharfinger.replaying.rerun_report import RerunReport
-    from wharfinger.replaying.reruns import rerun
-    from wharfinger.replaying.unreplayable import Unreplayable
-
-    logging.getLogger("wharfinger").setLevel(logging.ERROR)
-    if not parts:
-        return RerunReport(change.told), {"runs": len(spool), "revision": 0}
-    store, found = parts[-1]
-    try:
-        with progress("living again", 0) as advance:
-            report = await rerun(store, spool, sorted(found), replace(change, format_=store.format), advance)
-    except Unreplayable as error:
-        raise ConfigurationError(error.detail) from error
-    first = report.moments[0].revision if report.moments else 0
-    return report, {"runs": len(spool), "revision": first}
-
-
-async def _decided_again(
-    parts: Sequence[tuple[KeptStates, list[Unit]]],
-    spool: Spool,
-    connection: ConnectionOptions,
-    change: ProfileChange,
-    cluster: str,
-) -> tuple[AnyReport, dict[str, Any]]:
-    """Each part with the states that it is decided on."""
-    from wharfinger.cli.understand.supposed import progress
-    from wharfinger.engine.transactions import Limits
-    from wharfinger.replaying.builds import read_builds
-    from wharfinger.replaying.report import Report
-    from wharfinger.replaying.shadow import Shadow
-
-    # What workers said of objects that cannot be read they have said then; it is no news, and would be said again.
-    logging.getLogger("wharfinger").setLevel(logging.ERROR)
-    report, first = Report(change.told), 0
-    limits = Limits(connection.etcd.max_txn_ops, connection.etcd.max_txn_bytes)
-    for store, found in parts:
-        shadow = Shadow(store, spool, sorted(found), replace(change, format_=store.format), cluster, limits)
-        with progress("deciding again", sum(unit.decisions for unit in found)) as advance:
-            await shadow.run(report.add, advance)
-        first = first or shadow.first_revision
-    builds = await read_builds(parts[-1][0], report.software) if parts else []
-    return report, {"runs": len(spool), "revision": first, "builds": builds}

@@ -31,6 +31,7 @@ _LACKS = {
     "clock": "the time that was read is not recorded",
     "extender": "an extender would have to be asked",
     "plugin": "a plugin failed",
+    "record": "what their run recorded cannot be read",
 }
 
 
@@ -49,28 +50,45 @@ def _rerun_parts(report: Mapping[str, Any]) -> Iterator[str]:
         "same": "on the same node",
         "elsewhere": "on another node",
         "refused": "bound in the record, and never in the rerun",
+        "evicted": "bound in the record, and evicted for another pod in the rerun",
         "placed": "bound in the rerun only",
         "otherwise": "bound in neither",
+        "unreplayable": "not decided in the rerun, because a plugin failed",
     }
     under = f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
     yield typer.style(plain(f"{report['decisions']:,} pods lived again, {under}"), bold=True) + (
         f" ({report['seconds']:.1f} s)"
     )
+    yield _undecided(report)
+    unread = report.get("unread", 0)
+    yield f"Note: what {unread:,} runs recorded cannot be read; their pods are not counted." if unread else ""
     summary = report["summary"]
     yield Columns("PODS", "").render([(f"{summary[name]:,}", title) for name, title in titles.items() if summary[name]])
     if report["evictionCount"]:
         yield f"Pods that were evicted for others: {report['evictionCount']:,}."
+    if report["change"]:
+        yield "Note: some difference comes from how a span is lived again. Compare this with a rerun without a change."
     if report["stopped"]:
         yield "Note: pods went on waking each other, and some were left undecided."
+    yield from _lacks_of_archive(report)
     if report["overTime"]:
         yield _ends(report["overTime"][-1])
     yield _table(
         ("POD", "", "RECORDED", "RERUN", "WHY"),
         [
-            (one["pod"], one["verdict"], one["recorded"] or "<none>", one["again"] or "<none>", one["message"])
+            (one["pod"], one["verdict"], one["recorded"] or "<none>", one["again"] or "<none>", _lived(one))
             for one in report["pods"][:LISTED]
         ],
     )
+
+
+def _undecided(report: Mapping[str, Any]) -> str:
+    undecided = report.get("undecided", 0)
+    return f"Note: {undecided:,} runs of the span have not decided yet." if undecided else ""
+
+
+def _lived(pod: Mapping[str, Any]) -> str:
+    return str(pod["message"]) or ("evicted for another pod" if pod["evicted"] else "")
 
 
 def _ends(last: Mapping[str, Any]) -> str:
@@ -92,12 +110,14 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
         typer.style(plain(f"{decisions:,} decisions of {report['runs']:,} runs, {under}: {share} the same"), bold=True)
         + f" ({report['seconds']:.1f} s)"
     )
+    yield _undecided(report)
     rows = [(f"{summary[name]:,}", title) for name, title in _TITLES.items() if summary[name] or name == "same"]
     yield Columns("DECISIONS", "").render(rows)
     yield _table(
         ("NOT MADE AGAIN", "BECAUSE", "FOR EXAMPLE"),
         [(f"{one['decisions']:,}", _LACKS[one["lack"]], _example(one["examples"])) for one in report["unreplayable"]],
     )
+    yield from _lacks_of_archive(report)
     if len(report["profiles"]) > 1:
         yield _table(_heads("PROFILE"), [(name, *_cells(counts)) for name, counts in report["profiles"].items()])
     changed = [one for one in report["workloads"] if _differing(one)][:LISTED]
@@ -114,6 +134,19 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
             for one in report["pods"][:LISTED]
         ],
     )
+
+
+def _lacks_of_archive(report: Mapping[str, Any]) -> Iterator[str]:
+    gaps, lost = report["gaps"], report.get("lost", 0)
+    if gaps:
+        told = ", ".join(
+            f"from {one['after']:,} to {one['before']:,}{' (etcd was restored)' if one.get('restored') else ''}"
+            for one in gaps[:LISTED]
+        )
+        more = f", and {len(gaps) - LISTED:,} more" if len(gaps) > LISTED else ""
+        yield f"Note: the archive has no changes of these revisions: {told}{more}."
+    if lost:
+        yield f"Note: {lost:,} runs were gone before they could be archived."
 
 
 def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -260,7 +260,9 @@ class Decider:
         assumed, approximate = overlay.assumed(cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
         begun, ended = overlay.changes(cache.overlay_changes)
+        lost = overlay.lost(cache.overlay_changes)
         self._number += 1
+        cache.overlay_changes.number = self._number
         return Computation(
             revision=snapshot.revision,
             profile=profile.digest,
@@ -274,6 +276,7 @@ class Decider:
             overlay=cache.overlay_digest(overlay.but) if approximate else "",
             begun=begun,
             ended=ended,
+            lost=lost,
             nodes=len(snapshot),
             feasible=feasible,
             worker=self._identity,

@@ -12,10 +12,11 @@ from functools import partial
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
-from wharfinger.cache.overlay_changes import OverlayChanges
+from wharfinger.cache.cache import Cache
+from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change
 from wharfinger.cache.overlay_digest import digest_of
 from wharfinger.contracts import eviction
-from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes, PluginRefusal, ScoredNode
+from wharfinger.contracts.computation import Assumed, Computation, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.snapshot import Nominations
@@ -131,6 +132,11 @@ class Overlay:
         room = self._room if self._room is not None else Room(CHANGES)
         return changes.take(lambda told: room.take(size(told) + 3))
 
+    def lost(self, changes: OverlayChanges) -> tuple[str, ...]:
+        """What decisions placed that are perhaps not recorded, as far as there is room."""
+        room = self._room if self._room is not None else Room(CHANGES)
+        return changes.take_lost(lambda told: room.take(size(told) + 3))
+
     def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
         """The nodes that went before slightly better ones; without the other workers where they are too many."""
         members = preferred_nodes.members if len(preferred_nodes.members) <= MEMBERS_LIMIT else ()
@@ -141,6 +147,18 @@ class Overlay:
 
     def _takes(self, named: tuple[Assumed | Nominated, ...]) -> bool:
         return self._room is None or self._room.take(sum(size(one.pod + one.node) + 60 for one in named))
+
+
+def untold(cache: Cache, computation: Computation) -> None:
+    """The decision is not recorded, because it failed: the next one tells what it told, where that is still so."""
+    if not (computation.begun or computation.ended or computation.lost):
+        return
+    assumed = {one.identity: one.node for one in cache.assumed()}
+    changes = {text: parsed_change(text) for text in (*computation.begun, *computation.ended)}
+    true = [text for text, (identity, node) in changes.items() if assumed.get(identity, "") == node]
+    begun = [text for text in true if text in computation.begun]
+    ended = [text for text in true if text in computation.ended]
+    cache.overlay_changes.untold(computation.number, begun, ended, computation.lost)
 
 
 # --- a lone decision ------------------------------------------------------------------------------

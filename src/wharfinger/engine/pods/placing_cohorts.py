@@ -30,7 +30,7 @@ from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.extending import left_to_an_own_attempt
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import COHORT, Chosen, Denied
-from wharfinger.engine.pods.payload import RANKED_LIMIT
+from wharfinger.engine.pods.payload import RANKED_LIMIT, untold
 from wharfinger.engine.pods.sequencer import CohortSequencer
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
@@ -158,9 +158,13 @@ class CohortDecision:
         )
 
     def forget(self) -> None:
-        """End the assumptions of all seats."""
+        """End the assumptions of all seats, and let the next decision tell what these told: they are not recorded."""
+        cache = self._core.pool.cache
         for identity in self._taken:
-            self._core.pool.cache.forget_unsent(identity)
+            cache.forget_unsent(identity)
+        made = [stretch.computation for stretch in self._stretches]
+        for computation in reversed(made if self._stretch is None else [*made, self._stretch.computation]):
+            untold(cache, computation)
 
     # --- one pod ------------------------------------------------------------------------------
 

@@ -63,7 +63,11 @@ class LonePlacements:
             preferring=evaluation.by_preference,
             feasible=evaluation.feasible_count,
         )
-        answer = decider.conclude(pod, profile, evaluation, LONE)
+        try:
+            answer = decider.conclude(pod, profile, evaluation, LONE)
+        except Exception:  # a plugin failed: nobody records this decision
+            payload.untold(core.pool.cache, computation)
+            raise
         if isinstance(answer, Denied):
             return self._refused(pod, answer, computation)
         return self._placed(answer, computation)

@@ -1,0 +1,101 @@
+"""A pod that is lived again: what it was in the record, what becomes of it in the rerun, and how the two ends compare.
+
+`rerun` lives the span; what reads and makes the objects of pods for it stands here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.model.pod import PodKey
+from wharfinger.replaying.ends import verdict_of
+
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION = "PreemptionByScheduler"
+"""Type and reason of the condition that a victim gets before it is deleted."""
+
+
+@dataclass(slots=True)
+class LivedPod:
+    """One pod of the span, in the record and in the rerun."""
+
+    key: PodKey
+    create_revision: int
+    obj: dict[str, Any]
+    """As it was seen last, without a node."""
+    recorded: str = ""
+    """Where it was bound in the record; empty = nowhere."""
+    node: str = ""
+    """Where it was bound in the rerun."""
+    total: int | None = None
+    """Score of that node when it was chosen; None where it was the only one, and for members of gangs."""
+    message: str = ""
+    """Why it was refused last, in the rerun."""
+    ours: bool = True
+    """Whether it is decided again; False for foreign binds, and for pods that were bound before the span."""
+    started: str = ""
+    """Since when it runs, RFC 3339: as the record says, or when the rerun bound it. Victims are chosen by it."""
+    evicted: bool = False
+    """Whether it was a victim in the rerun."""
+    evicted_then: bool = False
+    """Whether it was a victim in the record."""
+    failed: bool = False
+    """Whether a plugin failed when it was tried last."""
+    scheduler: str = ""
+    """Name of the profile that its manifest asks for."""
+    owner: str = ""
+    """Kind and name of its controller, `ReplicaSet/web`; empty for a pod of its own."""
+
+    @property
+    def end(self) -> str:
+        """Its node when the rerun ended, or when the pod did; empty for a victim."""
+        return "" if self.evicted else self.node
+
+    @property
+    def verdict(self) -> str:
+        """How its two ends compare. A victim of both is compared by its nodes."""
+        if self.failed and not self.node:
+            return "unreplayable"
+        return verdict_of(self.recorded, self.node, evicted=self.evicted and not self.evicted_then)
+
+
+def freed(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod without what schedulers and kubelets wrote, but for its end."""
+    spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "nodeName"}
+    metadata = dict(obj.get("metadata") or {})
+    annotations = metadata.get("annotations") or {}
+    metadata["annotations"] = {name: value for name, value in annotations.items() if name != ATTEMPT_ANNOTATION}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+
+def owner_of(references: Any) -> str:
+    """Kind and name of the controller among these; empty for none."""
+    found = references if isinstance(references, list) else []
+    owner = next((one for one in found if isinstance(one, dict) and one.get("controller") is True), None)
+    return f"{owner.get('kind', '')}/{owner.get('name', '')}" if owner is not None else ""
+
+
+def started_of(obj: Mapping[str, Any]) -> str:
+    """Since when the pod runs, RFC 3339; empty = it does not."""
+    found = (obj.get("status") or {}).get("startTime")
+    return found if isinstance(found, str) else ""
+
+
+def is_victim(obj: Mapping[str, Any]) -> bool:
+    """Whether the pod is being evicted for another one, in the record."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    wanted = DISRUPTION_TARGET, "True", PREEMPTION
+    return any(wanted == (one.get("type"), one.get("status"), one.get("reason")) for one in conditions)
+
+
+def placed_object(pod: LivedPod) -> dict[str, Any]:
+    """The pod where it is in the rerun."""
+    made = deepcopy(pod.obj)
+    if pod.node:
+        made["spec"]["nodeName"] = pod.node
+        made["status"] = {"startTime": pod.started} if pod.started else {}
+    return made

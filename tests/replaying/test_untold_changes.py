@@ -1,0 +1,80 @@
+"""What a decision had to tell of assumptions is told by the next one, where it failed itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from tests.engine.conftest import PROFILES, Hand
+from tests.replaying.replay_stage import Stage
+from wharfinger.contracts.cohort_scheduling import Seat
+from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.contracts.scheduling import Placed
+from wharfinger.engine.pods.placing_cohorts import CohortDecision
+from wharfinger.framework.interface import Permission
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+
+[USUAL] = PROFILES.values()
+
+
+class Breaks:
+    """Permit fails for pods that are called bad."""
+
+    name = "Breaks"
+
+    def permit(self, state: Any, pod: Pod, node_name: str) -> Permission:
+        if pod.name == "bad":
+            raise RuntimeError("boom")
+        return Permission()
+
+
+async def told(stage: Stage) -> tuple[Hand, str, str]:
+    """A worker that has to tell of a pod that it binds for another one, and of one that was given up."""
+    profile = Profile(DEFAULT_SCHEDULER, Enabled.everywhere([*USUAL.plugins, Breaks()], {}), digest=USUAL.digest)
+    await stage.world.put_node("a", cpu="8")
+    hand = await stage.world.hand(profiles={DEFAULT_SCHEDULER: profile})
+    for name in ("other", "gone", "bad", "good"):
+        await stage.world.put_pod(name)
+    await stage.world.seen()
+    other, gone = (hand.cache.pods[PodKey("default", name)] for name in ("other", "gone"))
+    hand.cache.assume(other, "a")
+    hand.cache.overlay_changes.note(gone.identity, None)
+    return hand, f"default/other {other.create_revision} a", f"default/gone {gone.create_revision}"
+
+
+async def test_the_next_decision_tells_what_a_failed_one_told(stage: Stage) -> None:
+    hand, begun, ended = await told(stage)
+
+    with pytest.raises(ApplicationError):
+        await hand.place("bad")
+    good = await hand.place("good")
+
+    assert isinstance(good, Placed)
+    assert (good.computation.begun, good.computation.ended) == ((begun,), (ended,))
+
+
+async def test_a_cohort_that_fails_has_what_still_holds_told_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the two assumptions has ended since: only its end is told."""
+    hand, _, ended = await told(stage)
+    other, good = (hand.cache.pods[PodKey("default", name)] for name in ("other", "good"))
+
+    async def failing(self: CohortDecision, pods: tuple[CohortPod, ...]) -> None:
+        seat = self.decide_one(pods[0], good)
+        assert isinstance(seat, Seat)
+        hand.cache.forget(other.identity)
+        raise ApplicationError("the worker stops")
+
+    monkeypatch.setattr(CohortDecision, "decide", failing)
+    with pytest.raises(ApplicationError):
+        await hand.place_many("good")
+    placed = await hand.place("good")
+
+    assert isinstance(placed, Placed)
+    assert placed.computation.begun == ()
+    assert {ended, f"default/other {other.create_revision}"} <= set(placed.computation.ended)
+    assert placed.computation.assumed == ()
