@@ -8,6 +8,7 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     WharfingerError                 one line for a user, says what to do
     ├── UsageError                  the caller asked for something that cannot be (exit code 2)
     ├── NotFound                    the object that is meant does not exist
+    ├── DoesNotApply                what is asked for means nothing as things are: nothing to promote, to undo
     ├── AlreadyExists               another object has the name of one that is to be created
     ├── ConfigurationError          a setting is wrong
     │   └── InvalidConfiguration    a KubeSchedulerConfiguration is wrong; has a line for each problem (exit code 2)
@@ -46,6 +47,10 @@ class UsageError(WharfingerError):
 
 class NotFound(WharfingerError):
     """The object that is meant does not exist."""
+
+
+class DoesNotApply(WharfingerError):
+    """What is asked for means nothing as things are; the text says why, and what would work."""
 
 
 class AlreadyExists(WharfingerError):

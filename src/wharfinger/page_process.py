@@ -70,7 +70,7 @@ async def run_page(
             return 0
         following = Following(store, Metrics(), rng=rng)
         namespace = configuration.get("namespace") or DEFAULT_NAMESPACE
-        parts = PageParts(following, options, connect, cluster=cluster, namespace=namespace)
+        parts = PageParts(following, options, connect, cluster=cluster, namespace=namespace, etcd=etcd)
         server.show(parts)
         await unless_stopped(stop, parts.run())
         return 0

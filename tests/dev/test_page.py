@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import threading
 import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from typing import Any
 
@@ -36,22 +39,80 @@ class Browser:
 
     def __init__(self, tree: DevTree) -> None:
         handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
-        self._open = urllib.request.build_opener(*handlers).open
+        self.open = urllib.request.build_opener(*handlers).open
         self.base = json.loads(tree.ready_file.read_text())["page"]
         link = tree.folder / "data" / "page.link"
         assert link.stat().st_mode & 0o777 == 0o600
-        with self._open(link.read_text().strip(), timeout=10) as answer:
+        with self.open(link.read_text().strip(), timeout=10) as answer:
             assert answer.status == 200
 
     def get(self, path: str) -> Any:
         """The answer; empty while there is none."""
         try:
-            with self._open(f"{self.base}/api/v1/{path}", timeout=20) as answer:
+            with self.open(f"{self.base}/api/v1/{path}", timeout=20) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code not in (404, 503):
                 raise
             return defaultdict(list)
+
+
+class Follower:
+    """Follows the stream of a browser that stays open: it connects again whenever it was cut off."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self.up = False
+        self.refused = 0
+        """The status with which it was refused last."""
+        self.last: dict[str, Any] = defaultdict(dict)
+        """By topic, what was told last."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    @contextmanager
+    def open(self) -> Iterator[Follower]:
+        self._thread.start()
+        try:
+            wait_until(lambda: self.last["overview"], 30, "the stream tells the overview")
+            yield self
+        finally:
+            self._over.set()
+            self._thread.join(30)
+
+    def _follow(self) -> None:
+        while not self._over.wait(0.2):
+            try:
+                self._read()
+            except urllib.error.HTTPError as error:
+                self.refused = error.code
+            except (OSError, http.client.HTTPException):  # it was cut off, or nobody is there
+                pass
+            self.up = False
+
+    def _read(self) -> None:
+        address = f"{self._browser.base}/api/v1/stream?topics=status,overview"
+        with self._browser.open(address, timeout=30) as answer:
+            self.up, topic = True, ""
+            for line in answer:
+                if self._over.is_set():
+                    return
+                if line.startswith(b"event: "):
+                    topic = line[7:].decode().strip()
+                elif line.startswith(b"data: "):
+                    self.last[topic] = json.loads(line[6:]).get("now")
+
+
+@contextmanager
+def nothing_is_started_again(tree: DevTree) -> Iterator[dict[str, Any]]:
+    """The supervisor stands still: what is killed stays away. Answers the processes' ids."""
+    assert tree.process is not None
+    pids: dict[str, Any] = tree.ready["pids"]
+    os.kill(tree.process.pid, signal.SIGSTOP)
+    try:
+        yield pids
+    finally:
+        os.kill(tree.process.pid, signal.SIGCONT)
 
 
 def test_dev_prints_a_link_and_the_page_shows_the_cluster(tree: DevTree) -> None:
@@ -72,6 +133,21 @@ def test_dev_prints_a_link_and_the_page_shows_the_cluster(tree: DevTree) -> None
     assert attempt["link"].endswith("/history")
     assert decision["same"]
     assert decision["names"] == ["n"]
+
+
+def test_a_replay_that_is_kept_is_shown_by_the_page(tree: DevTree) -> None:
+    said = (tree.folder / "dev.log").read_text()
+    assert "wharfinger replay --since 1h --keep-in " in said
+    browser = Browser(tree)
+    assert browser.get("status")["replays"] is True
+    assert browser.get("replays")["replays"] == []
+
+    tree.cli("replay", "--since", "1h", "--keep-in", str(tree.folder / "data" / "replays"))
+
+    wait_until(lambda: browser.get("replays")["replays"], 20, "the report is listed")
+    [row] = browser.get("replays")["replays"]
+    assert (row["mode"], row["problem"], row["sameShare"]) == ("shadow", None, 1)
+    assert browser.get(f"replays/{row['name']}")["report"]["decisions"] == row["decisions"] > 0
 
 
 def test_the_page_goes_on_after_its_servers_were_killed(tree: DevTree) -> None:
@@ -97,9 +173,49 @@ def applied(tree: DevTree, obj: dict[str, Any]) -> bool:
     return tree.cli("apply", "-f", "-", stdin=json.dumps(obj), check=False).returncode == 0
 
 
-def test_a_page_that_died_comes_back_with_another_link(tree: DevTree) -> None:
-    before = (tree.folder / "data" / "page.link").read_text()
-    os.kill(json.loads(tree.ready_file.read_text())["pids"]["page"], signal.SIGKILL)
+@pytest.mark.timeout(240)
+def test_an_open_page_says_who_is_away_and_recovers(tree: DevTree) -> None:
+    browser = Browser(tree)
+    with Follower(browser).open() as viewer:
+        for what in ("etcd", "temporal"):
+            with nothing_is_started_again(tree) as pids:
+                os.kill(pids[what], signal.SIGKILL)
+                wait_until(lambda what=what: viewer.last["status"][what]["answers"] is False, 10, f"{what}: it says so")
+                assert viewer.up, "the stream itself goes on"
+            wait_until(lambda what=what: viewer.last["status"][what]["answers"], 60, f"{what}: it recovers")
+            pod = pod_manifest(f"seen-after-{what}", "1", schedulingGates=[{"name": "g"}])
+            held = viewer.last["overview"]["pods"]["gated"]
+            wait_until(lambda pod=pod: applied(tree, pod), 60, f"{what}: etcd takes pods")
+            wait_until(
+                lambda held=held: viewer.last["overview"]["pods"]["gated"] == held + 1, 30, f"{what}: the pod is seen"
+            )
 
-    wait_until(lambda: (tree.folder / "data" / "page.link").read_text() != before, 60, "there is another link")
+        [worker] = tree.ready["pids"]["workers"]
+        [before] = viewer.last["overview"]["workers"]
+        assert before["state"] == "ready"
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: viewer.last["overview"]["workers"] != [before], 15, "the worker's end is seen")
+
+        def successor() -> bool:
+            return [(one["state"], one["pid"] != worker) for one in viewer.last["overview"]["workers"]] == [
+                ("ready", True)
+            ]
+
+        wait_until(successor, 90, "its successor is ready, and it is gone")
+
+
+def test_a_page_that_died_lets_in_by_another_link_alone(tree: DevTree) -> None:
+    """Whoever was let in before has to come in again, and is told how."""
+    browser, link = Browser(tree), tree.folder / "data" / "page.link"
+    before = link.read_text()
+    with Follower(browser).open() as viewer:
+        os.kill(json.loads(tree.ready_file.read_text())["pids"]["page"], signal.SIGKILL)
+
+        wait_until(lambda: not viewer.up, 10, "the stream was cut off")
+        wait_until(lambda: link.exists() and link.read_text() != before, 60, "there is another link")
+        wait_until(lambda: viewer.refused == 401, 30, "the old cookie is worth nothing")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        browser.open(urllib.request.Request(f"{browser.base}/map", headers={"Accept": "text/html"}), timeout=20)
+    assert refused.value.code == 401
+    assert "Open the one-time link" in refused.value.read().decode()
     wait_until(lambda: Browser(tree).get("status")["inStep"], 60, "it is in step again")

@@ -762,6 +762,16 @@ async def test_values_in_force_leave_and_return_with_the_registration() -> None:
         assert (await registration(stage)).key != key
 
 
+async def test_a_worker_says_by_which_profile_it_decides() -> None:
+    async with Stage() as stage:
+        async with asyncio.timeout(patient(20)):
+            while not (said := await told(stage)).profiles:
+                await asyncio.sleep(0.002)
+
+        assert said.profiles == {name: one.digest for name, one in stage.loops._profiles.items()}
+        assert said.profiles
+
+
 async def test_a_key_that_names_no_target_is_reported_and_stops_nothing() -> None:
     async with Stage() as stage:
         await put(stage.store, "cohort", "nobody", {"cohorts": "off"})

@@ -304,6 +304,7 @@ async def with_history(cluster: MemoryCluster, parts: PageParts) -> None:
             )
         )
     attempts.record(SUBJECT, pod, found)
+    await cluster.refusal(*SUBJECT, evaluation.rejectors, evaluation.message, attempt=4)
 
 
 async def in_step(parts: PageParts, revision: int) -> None:
@@ -331,6 +332,8 @@ class Page:
     server: PageServer
     parts: PageParts
     cluster: MemoryCluster
+    store: MemoryStore
+    """The page's own client of the cluster's store."""
     links: list[str]
     """One-time links, in the order in which they were announced."""
 
@@ -347,7 +350,8 @@ async def served(cluster: MemoryCluster, options: PageOptions | None = None) -> 
     links: list[str] = []
     server = PageServer(options, links.append)
     await server.start()
-    following = Following(cluster.store.client(), Metrics(), rng=random.Random(1))
+    store = cluster.store.client()
+    following = Following(store, Metrics(), rng=random.Random(1))
     parts = PageParts(following, options, no_temporal, cluster="wharfinger", namespace="default")
     parts.attempts = RecordedAttempts(
         following.store, no_temporal, cluster="wharfinger", ui=options.temporal_ui, namespace="default"
@@ -360,7 +364,7 @@ async def served(cluster: MemoryCluster, options: PageOptions | None = None) -> 
         await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield Page(server, parts, cluster, links)
+        yield Page(server, parts, cluster, store, links)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.page.browser import launched
-from tests.page.cluster import SUBJECT, filled, served, stir, with_history
+from tests.page.cluster import SUBJECT, MemoryCluster, filled, served, stir, with_history
+from tests.page.replay_reports import replayed
+from wharfinger.page.options import PageOptions, page_options
 
 POD = f"/pods/{SUBJECT.namespace}/{SUBJECT.name}"
 VIEWS = {
@@ -32,7 +35,11 @@ VIEWS = {
     "placements": "/placements",
     "kubernetes": "/kubernetes",
     "alerts": "/alerts",
+    "replays": "/replays",
+    "replay": "/replays/shadow-most",
+    "replay-beside": "/replays/rerun-most?beside=rerun-plain",
 }
+TEMPORAL_UI = "http://127.0.0.1:8233"
 SETTLING = 180.0
 """Seconds in which pods come and go before the first picture, so that charts have something to show."""
 SIZES = {"": (1440, 900), "-phone": (390, 844)}
@@ -40,6 +47,7 @@ DOCUMENTS = {
     ("overview", "", "light"): "ui-overview.png",
     ("map", "", "dark"): "ui-map.png",
     ("explorer", "", "light"): "ui-explorer.png",
+    ("replay-beside", "", "dark"): "ui-replay.png",
 }
 """The pictures of the documents, by view, size and colours."""
 
@@ -47,7 +55,15 @@ DOCUMENTS = {
 async def take(folder: Path, nodes: int, pods: int, *, settle: float, everything: bool, only: set[str]) -> None:
     """Take the pictures."""
     cluster = await filled(nodes, pods)
-    async with served(cluster) as page, launched() as browser:
+    with tempfile.TemporaryDirectory() as replays:
+        options = page_options("127.0.0.1", 0, temporal_ui=TEMPORAL_UI, replays_dir=await replayed(Path(replays)))
+        await _taken(folder, cluster, options, settle=settle, everything=everything, only=only)
+
+
+async def _taken(
+    folder: Path, cluster: MemoryCluster, options: PageOptions, *, settle: float, everything: bool, only: set[str]
+) -> None:
+    async with served(cluster, options) as page, launched() as browser:
         await with_history(cluster, page.parts)
         stirring = asyncio.create_task(stir(cluster))
         await asyncio.sleep(settle)
@@ -79,7 +95,9 @@ async def take(folder: Path, nodes: int, pods: int, *, settle: float, everything
 async def _settle(tab: Any, name: str) -> None:
     """Wait for what comes later."""
     if name == "explorer":
-        await tab.wait_for_selector(".vbody .mark", timeout=60_000)
+        await tab.wait_for_selector(".vbody .pill", timeout=60_000)
+    elif name.startswith("replay"):
+        await tab.wait_for_selector(".card", timeout=20_000)
     elif name == "difference":
         await tab.wait_for_selector(".compare", timeout=90_000)
     elif name == "what-if":

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import ssl
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
+from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.page.access import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.guard import MARK_HEADER
@@ -187,6 +193,91 @@ async def test_signing_out_ends_the_session(page: Page, stranger: aiohttp.Client
         assert answer.status == 204
     async with stranger.get("/api/v1/session", cookies=cookies) as answer:
         assert answer.status == 401
+
+
+async def test_a_token_that_is_taken_away_ends_its_sessions(
+    page: Page, stranger: aiohttp.ClientSession, token_file: Path
+) -> None:
+    """Cookie and stream end as the token does; who came by a link stays."""
+    origin = {"Origin": page.server.url}
+    async with stranger.post("/session", data={"token": TOKEN}, headers=origin) as answer:
+        assert answer.status == 200
+    async with stranger.get("/api/v1/session") as answer:
+        told = await answer.json()
+        assert (told["viewer"], told["signOut"]) == ("alice", True)
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        stranger.get("/api/v1/stream", params={"topics": "status"}) as stream,
+        aiohttp.ClientSession(page.server.url, cookie_jar=jar) as by_link,
+    ):
+        await (await by_link.get(page.link)).read()
+        token_file.write_text("another,bob,2\n")
+        static: Any = page.server._guard._authenticator._static
+        static._changes._looked = float("-inf")
+        async with stranger.get("/api/v1/session") as answer:
+            assert answer.status == 401
+        async with stranger.post(WHAT_IF, json={}, headers=origin | {MARK_HEADER: told["mark"]}) as answer:
+            assert answer.status == 401
+        await page.server._streams.check()
+        await asyncio.wait_for(stream.content.read(), 5)
+        async with by_link.get("/api/v1/session") as answer:
+            assert answer.status == 200
+        token_file.write_text(f"{TOKEN},alice,1\n")
+        static._changes._looked = float("-inf")
+        async with stranger.get("/api/v1/session") as answer:
+            assert answer.status == 401, "the session has ended, whatever the file has now"
+
+
+async def test_signing_out_ends_the_streams(page: Page, stranger: aiohttp.ClientSession) -> None:
+    await (await stranger.get(page.link)).read()
+    async with stranger.get("/api/v1/session") as answer:
+        mark = (await answer.json())["mark"]
+    async with stranger.get("/api/v1/stream", params={"topics": "status"}) as stream:
+        assert (await stream.content.readline()).startswith(b"retry")
+        headers = {"Origin": page.server.url, MARK_HEADER: mark}
+        async with stranger.post("/sign-out", headers=headers) as answer:
+            assert answer.status == 204
+        await asyncio.wait_for(stream.content.read(), 1)
+
+
+async def test_a_token_has_nothing_to_sign_out_of(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/session") as answer:
+        assert (await answer.json())["signOut"] is False
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+async def test_the_announced_link_works_on_every_address(tmp_path: Path, address: str) -> None:
+    authority = Authority(tmp_path, "page-ca")
+    pair = authority.sign("server", host=socket.gethostname())
+    options = page_options(address, 0, cert_file=pair.cert, key_file=pair.key)
+    context = ssl.create_default_context(cafile=str(authority.pem))
+    context.check_hostname = False  # certificates of this authority are for addresses
+    async with served(MemoryCluster(), options) as page:
+        link = urlsplit(page.link)
+        assert link.hostname == socket.gethostname().lower()
+        loopback = "127.0.0.1" if address == "0.0.0.0" else "[::1]"
+        connector = aiohttp.TCPConnector(ssl=context)
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(
+            f"https://{loopback}:{link.port}", connector=connector, cookie_jar=jar
+        ) as client:
+            for host in ("localhost", "127.0.0.1", "[::1]", link.netloc):
+                async with client.get("/api/v1/status", headers={"Host": host}) as answer:
+                    assert answer.status == 401, host
+            for host in ("evil.example", "0.0.0.0", "10.1.2.3"):
+                async with client.get("/api/v1/status", headers={"Host": host}) as answer:
+                    assert answer.status == 421, host
+            path = f"{link.path}?{link.query}"
+            async with client.get(path, headers={"Host": link.netloc}, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, "/")
+
+
+def test_the_first_host_that_was_given_is_announced() -> None:
+    files = {"cert_file": Path("c"), "key_file": Path("k")}
+    assert page_options("0.0.0.0", 0, hosts=("Page.example", "other.example"), **files).announced == "page.example"
+    assert page_options("0.0.0.0", 0, hosts=("[fd00::1]",), **files).announced == "fd00::1"
+    assert page_options("10.0.0.1", 0, hosts=("page.example",), **files).announced == "10.0.0.1"
+    assert "localhost" not in page_options("10.0.0.1", 0, **files).allowed_hosts()
 
 
 async def test_other_methods_and_bodies_are_refused(client: aiohttp.ClientSession) -> None:

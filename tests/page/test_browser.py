@@ -7,13 +7,18 @@ import os
 import statistics
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.page import browser
 from tests.page.cluster import SUBJECT, Page, filled, in_step, served, with_history
-from tests.page.pictures import POD, VIEWS
+from tests.page.pictures import POD, TEMPORAL_UI, VIEWS
+from tests.page.replay_reports import filled_folder
+from wharfinger.errors import ServerError
+from wharfinger.model.pod import PodKey
+from wharfinger.page.options import page_options
 from wharfinger.registry import keys
 from wharfinger.testing import node_manifest, pod_manifest
 
@@ -25,7 +30,14 @@ pytestmark = [
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 EVIL = "/pods/default/evil"
 HOSTILE = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\u202etxt\u0007"
-DONE = {"explorer": ".vbody .mark", "difference": ".compare", "what-if": "summary", "pod": ".attempts"}
+DONE = {
+    "explorer": ".vbody .pill",
+    "difference": ".compare",
+    "what-if": "summary",
+    "pod": ".attempts",
+    "replay": ".differing",
+    "replay-beside": ".compare",
+}
 BUSY = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 """How many processes want each core: what is promised of a machine of its own takes so much longer here."""
 FRAMES = """async (steps) => {
@@ -40,6 +52,11 @@ FRAMES = """async (steps) => {
   }
   return took;
 }"""
+
+
+TURNED = """[...document.querySelectorAll("*")].flatMap((one) => [...one.attributes]).filter(
+  (one) => !["href", "value"].includes(one.name) && /[\u202e\u0007]/.test(one.value)).map((one) => one.name)"""
+"""Attributes in which others' marks are obeyed."""
 
 
 class Tab:
@@ -89,10 +106,11 @@ async def chromium() -> AsyncIterator[Any]:
         yield found
 
 
-async def test_every_view_is_quiet_and_accessible(chromium: Any) -> None:
+async def test_every_view_is_quiet_and_accessible(chromium: Any, tmp_path: Path) -> None:
     """No error, no request to another host, nothing serious for axe-core, nothing wider than a phone."""
     cluster = await filled(240, 1500)
-    async with served(cluster) as page:
+    replays = filled_folder(tmp_path / "replays")
+    async with served(cluster, page_options("127.0.0.1", 0, temporal_ui=TEMPORAL_UI, replays_dir=replays)) as page:
         await with_history(cluster, page.parts)
         found: list[str] = []
         for size, scheme in ((WIDE, "light"), (PHONE, "dark")):
@@ -113,6 +131,8 @@ async def test_hostile_names_and_labels_are_text(chromium: Any) -> None:
     await cluster.put(keys.pod("default", "evil"), pod_manifest("evil", labels={"app": HOSTILE}))
     await cluster.refusal("default", "evil", ("NodeResourcesFit", HOSTILE), HOSTILE * 5000)
     async with served(cluster) as page, let_in(page, chromium) as tab:
+        known = PodKey("default", "evil")
+        page.parts.attempts.record(known, page.parts.following.cache.pods[known], [])  # type: ignore[attr-defined]
         for address in (
             "/",
             "/map?group=zone",
@@ -125,11 +145,14 @@ async def test_hostile_names_and_labels_are_text(chromium: Any) -> None:
             await tab.open(address)
             await tab.tab.wait_for_timeout(400)
             assert await tab.tab.evaluate("window.hit") is None
+            assert await tab.tab.evaluate(TURNED) == []
         shown = await tab.text()
         assert "<script>window.hit=1</script>" in shown
         assert "\\u202e" in shown, "marks that turn writing around are spelt out"
         assert "\u202e" not in shown
         assert tab.wrong == []
+        await tab.open("/pods/default/%E2%80%AEgnp")
+        assert (await tab.tab.title()).startswith("default/\\u202egnp")
 
 
 async def test_what_happens_is_seen_within_a_second(chromium: Any) -> None:
@@ -143,11 +166,28 @@ async def test_what_happens_is_seen_within_a_second(chromium: Any) -> None:
         await tab.tab.wait_for_selector(".legend a:has-text('12held back')")
         assert loop.time() - began < 1.0 * BUSY
 
-        page.parts.following.store.fail_reads(6)  # type: ignore[attr-defined]
+        page.store.fail_reads(6)
         await tab.tab.wait_for_selector(".banner >> text=etcd has not answered", timeout=15_000)
         await tab.tab.wait_for_selector(".state.good", timeout=15_000)
         assert await tab.tab.query_selector(".banner") is None
         assert tab.wrong == []
+
+
+async def test_an_open_page_whose_process_died_leads_to_the_door(chromium: Any) -> None:
+    """It says that it is away; the one that comes after it knows no cookie, and the door says how to come in."""
+    cluster = await filled(12, 20)
+    async with served(cluster) as page, let_in(page, chromium) as tab:
+        await tab.open("/pending", ".reason")
+        port = int(page.server.url.rpartition(":")[2])
+        await page.server.stop()
+        await tab.tab.wait_for_selector(".banner >> text=process does not answer", timeout=15_000)
+        assert await tab.tab.query_selector(".reason"), "what was seen last stays"
+
+        async with served(cluster, page_options("127.0.0.1", port)) as another:
+            await tab.tab.wait_for_selector("text=Open the one-time link", timeout=30_000)
+            await tab.tab.goto(another.link)
+            await tab.tab.wait_for_selector(".state.good", timeout=15_000)
+            await tab.open("/pending", ".reason")
 
 
 async def test_addresses_keys_and_history_work(chromium: Any) -> None:
@@ -181,6 +221,101 @@ async def test_addresses_keys_and_history_work(chromium: Any) -> None:
             await tab.tab.click("text=Decide again")
             await tab.tab.wait_for_selector("text=It would fit")
             assert tab.wrong == []
+
+
+async def test_what_is_away_is_said_and_comes_back_by_itself(chromium: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that is opened meanwhile says what it lacks; nobody has to load it again."""
+
+    async def silent(*_: Any) -> Any:
+        raise ServerError("it does not answer")
+
+    cluster = await filled(12, 20)
+    async with served(cluster) as page, let_in(page, chromium) as tab:
+        await with_history(cluster, page.parts)
+        for address, part, name, until in (
+            ("/fleets", page.parts.fleets, "all", "text=4 ready"),
+            (POD, page.parts.attempts, "explained", ".attempts"),
+        ):
+            with monkeypatch.context() as away:
+                away.setattr(part, name, silent)
+                await tab.open(address, ".trouble >> text=it does not answer")
+                assert await tab.tab.query_selector(until) is None
+            await tab.tab.wait_for_selector(until, timeout=10_000)
+            await tab.tab.wait_for_selector(".trouble", state="detached")
+
+        with monkeypatch.context() as away:
+            away.setattr(page.parts.attempts, "explained", silent)
+            await cluster.refusal(SUBJECT.namespace, SUBJECT.name, ("NodeResourcesFit",), "no", attempt=5)
+            await tab.tab.wait_for_selector(".trouble")
+            assert await tab.tab.query_selector(".attempts"), "what was read is kept"
+        await tab.tab.wait_for_selector(".trouble", state="detached")
+        assert [one for one in tab.wrong if "503" not in one] == []
+
+
+async def test_an_address_has_filters_order_and_the_form_in_it(chromium: Any) -> None:
+    cluster = await filled(120, 600)
+    async with served(cluster) as page:
+        await with_history(cluster, page.parts)
+        async with let_in(page, chromium) as tab:
+            numbers = []
+            for more in ("", "&namespace=batch", "&selector=pool in (gpu)", "&extra=example.com/none=1"):
+                await tab.open(f"/map?by=fits&cpu=4&memory=16Gi{more}", ".scale b")
+                await tab.tab.wait_for_timeout(200)
+                numbers.append(int((await tab.text(".scale b")).split()[0].replace(",", "")))
+            assert numbers[0] == numbers[1] > numbers[2] > numbers[3] == 0, "room is what all pods leave on these nodes"
+            assert "no node offers example.com/none" in await tab.text(".scale")
+
+            await tab.open(f"{POD}?tab=explorer&attempt=1", ".vbody .mark")
+            await tab.tab.click("button:text-is('refused')")
+            await tab.tab.fill("input[type=search]", "gpu-a")
+            await tab.tab.click("role=columnheader >> text=node")
+            shown = await tab.text(".toolbar [role=status]")
+            await tab.tab.goto(tab.tab.url)
+            await tab.tab.wait_for_selector(f".toolbar [role=status] >> text={shown}")
+            assert "show=refused&sort=node" in tab.tab.url.replace("name=gpu-a&", "")
+            assert await tab.tab.get_attribute("[aria-sort=ascending]", "role") == "columnheader"
+
+            await tab.open(f"{POD}?tab=what-if", "summary")
+            await tab.tab.click("fieldset:first-of-type .pairs:nth-of-type(3) button")
+            async with tab.tab.expect_request("**/what-if") as asked:
+                await tab.tab.click("text=Decide again")
+            assert (await asked.value).post_data_json == {"requests": {"nvidia.com/gpu": "0"}}
+            await tab.tab.wait_for_selector(".compare")
+            await tab.tab.goto(tab.tab.url)
+            await tab.tab.wait_for_selector("summary")
+            line = "fieldset:first-of-type .pairs:nth-of-type(3) input"
+            assert [await one.input_value() for one in await tab.tab.query_selector_all(line)] == [
+                "nvidia.com/gpu",
+                "0",
+            ]
+
+            await tab.tab.evaluate(
+                "history.pushState(null, '', '/pods/a/%zz'); dispatchEvent(new PopStateEvent('popstate'))"
+            )
+            await tab.tab.wait_for_selector("text=There is no such page")
+            assert tab.wrong == []
+
+
+async def test_a_phone_reaches_everything_and_signing_out_ends_it(chromium: Any) -> None:
+    cluster = await filled(12, 20)
+    async with served(cluster) as page, let_in(page, chromium, PHONE) as tab:
+        await with_history(cluster, page.parts)
+        await tab.open(f"{POD}?tab=what-if", "summary")
+        button = tab.tab.get_by_role("button", name="Decide again")
+        assert await button.evaluate(
+            "(one) => { const box = one.getBoundingClientRect();"
+            " return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === one; }"
+        ), "nothing is over the button"
+        pending = page.parts.pending.number()
+        for address in ("/", "/pending", "/map", "/fleets"):
+            await tab.open(address, f".tally >> text={pending}")
+        narrowest = await tab.tab.evaluate(
+            "Math.min(...[...document.querySelectorAll('td.waits')].map((one) => one.offsetWidth))"
+        )
+        assert narrowest > 120
+        await tab.tab.click("header button[aria-label^='Sign out']")
+        await tab.tab.wait_for_selector("input[type=password]")
+        assert [one for one in tab.wrong if "401" not in one] == []
 
 
 async def test_five_thousand_nodes_are_smooth(chromium: Any) -> None:

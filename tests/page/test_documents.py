@@ -1,4 +1,4 @@
-"""docs/ui.md has every address, every option, and the alerts are those of the operations guide."""
+"""docs/ui.md has every address, and every alert of the operations guide is evaluated, or named with why it is not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ import re
 from pathlib import Path
 
 from tests.page.cluster import Page
-from wharfinger.page.alerts import RULES
+from wharfinger.page.alert_rules import NOT_EVALUATED, RULES, SEEN_EXPRESSIONS
+from wharfinger.page.alerts import SKIPPED
 from wharfinger.page.api import Api
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def watched() -> set[str]:
+    """The first cells of the tables of the section that lists the alerts, and the SDK's metrics that it names."""
+    section = (DOCS / "operations.md").read_text().split("\n## Watch\n")[1].split("\n## ")[0]
+    cells = {
+        re.split(r"(?<!\\)\|", line)[1].replace("\\|", "|").replace("`", "").strip()
+        for line in section.splitlines()
+        if line.startswith("| ") and not line.startswith(("| ---", "| expression"))
+    }
+    last = section.split("The Temporal SDK's own metrics")[1]
+    return cells | set(re.findall(r"`(temporal_\w+)`", last))
 
 
 async def test_every_address_is_documented(page: Page) -> None:
@@ -19,9 +32,33 @@ async def test_every_address_is_documented(page: Page) -> None:
     assert {route.path for route in [*api.routes(), *api.acting()]} == documented
 
 
+def test_every_alert_of_the_guide_is_evaluated_or_named() -> None:
+    evaluated = {rule.expression for rule in RULES} | SEEN_EXPRESSIONS
+
+    assert len(watched()) > 35, "the tables are read"
+    assert evaluated | NOT_EVALUATED.keys() == watched()
+    assert not evaluated & NOT_EVALUATED.keys()
+
+
+async def test_what_is_not_evaluated_is_shown_with_why(page: Page) -> None:
+    shown = {one.expression: one for one in page.parts.alerts.all()}
+
+    assert watched() <= shown.keys()
+    for expression in NOT_EVALUATED:
+        assert shown[expression].state == SKIPPED
+        assert shown[expression].value.startswith("not evaluated, because ")
+    assert sum(one.state == SKIPPED for one in shown.values()) == len(NOT_EVALUATED)
+
+
 def test_alerts_say_what_the_guide_says() -> None:
     guide = " ".join((DOCS / "operations.md").read_text().split())
 
-    for rule in RULES:
-        first = rule.means.split(":")[0].split(";")[0].split(",")[0]
-        assert first in guide, rule.name
+    for name, means in [(rule.name, rule.means) for rule in RULES] + [one[:2] for one in NOT_EVALUATED.values()]:
+        first = means.split(":")[0].split(";")[0].split(",")[0]
+        assert first in guide, name
+
+
+def test_names_of_alerts_are_unique() -> None:
+    names = [rule.name for rule in RULES] + [one[0] for one in NOT_EVALUATED.values()]
+
+    assert len(set(names)) == len(names)

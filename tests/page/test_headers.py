@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from yarl import URL
 
 import wharfinger.page
 from wharfinger.page.shell import Shell
@@ -63,7 +64,12 @@ def test_every_view_of_the_router_is_an_address_of_the_shell() -> None:
     text = (ASSETS / "app.js").read_text()
     views = set(re.findall(r'module: "([a-z]+)"', text))
 
-    assert views == {path.stem for path in (ASSETS / "views").glob("*.js")} - {"explorer", "difference", "whatif"}
+    assert views == {path.stem for path in (ASSETS / "views").glob("*.js")} - {
+        "explorer",
+        "difference",
+        "whatif",
+        "replay_parts",
+    }
     for path in (
         "/",
         "/map",
@@ -80,3 +86,52 @@ def test_every_view_of_the_router_is_an_address_of_the_shell() -> None:
     ):
         assert Shell.is_view(path)
     assert not Shell.is_view("/api/v1/x")
+
+
+LOST = (
+    "/pods/a/%zz",
+    "/pods/a/%ff",
+    "/pods/a/b/c",
+    "/pods/a",
+    "/pending/a/b",
+    "/pods/../../x",
+    "/pods/a/..",
+    "/pods//b",
+    "/nodes/",
+    "/nothing",
+)
+
+
+@pytest.mark.parametrize("path", LOST)
+async def test_addresses_that_are_none_are_404(client: aiohttp.ClientSession, path: str) -> None:
+    place = URL(f"{client._base_url}".rstrip("/") + path, encoded=True)
+    async with aiohttp.ClientSession(headers=client.headers) as bare:
+        async with bare.get(place, headers={"Accept": "text/html"}) as answer:
+            text = await answer.text()
+            assert (answer.status, answer.content_type) == (404, "text/html")
+            assert '<a href="/">' in text
+            assert "<script" not in text
+        async with bare.get(place) as answer:
+            assert answer.status == 404
+            assert (await answer.json())["error"] == "NotFound"
+
+
+@pytest.mark.parametrize(
+    "path", ["/pods/a/b%2Fc", "/pods/%E2%80%AEa/b", "/runs/r", "/runs/ns/r", "/placements/ns%2Fa%2Fb"]
+)
+def test_addresses_of_views_are_found_as_they_are_sent(path: str) -> None:
+    assert Shell.is_view(path)
+
+
+def test_characters_that_nobody_sees_are_spelt_out() -> None:
+    """Wherever text of others stands: titles and attributes go through the same expression."""
+    dom, app = (ASSETS / "dom.js").read_text(), (ASSETS / "app.js").read_text()
+    [written] = re.findall(r"const HIDDEN = /\[(.+)\]/gu;", dom)
+    hidden = re.compile("[" + re.sub(r"\\u\{([0-9a-f]+)\}", lambda one: chr(int(one[1], 16)), written) + "]")
+    marks = "\u00ad\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202e\u2060\u2064\u2066\u2069\ufeff"
+    for char in [*marks, "\x00", "\x1b", "\x7f", "\x9f", "\U000e0000", "\U000e0041", "\U000e007f"]:
+        assert hidden.fullmatch(char), f"U+{ord(char):04X}"
+    assert not hidden.search("a name, with ümläuts, 日本語, and 😀\n")
+    assert len(re.findall(r"setAttribute\(name, .*said\(name, value\)", dom)) == 2
+    assert "document.title = `${words" in app
+    assert re.search(r"const words = .*readable\(", app)

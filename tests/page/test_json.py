@@ -19,6 +19,7 @@ from wharfinger.contracts import upstream_records
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Promise
 from wharfinger.page.attempts import PodAttempts
+from wharfinger.page.model import Nomination
 from wharfinger.page.options import page_options
 from wharfinger.page.server import PageServer
 from wharfinger.profiles import load_profiles
@@ -57,6 +58,38 @@ async def test_a_namespace_is_a_filter(client: aiohttp.ClientSession) -> None:
     whole = await get(client, "/api/v1/nodes?namespace=other")
     assert dict(zip(whole["names"], whole["requested"]["cpu"], strict=True)) == {"n1": 0, "n2": 2000, "n3": 0}
     assert (await get(client, "/api/v1/namespaces"))["namespaces"] == ["default", "other"]
+
+
+async def test_what_waits_is_one_number_everywhere(page: Page, client: aiohttp.ClientSession) -> None:
+    """Refused, held back, or served by nobody; not what was not tried yet."""
+    await page.cluster.pod("fresh", "1")
+    await in_step(page.parts, page.cluster.store.revision)
+    for namespace, number in (("", 3), ("?namespace=default", 3), ("?namespace=other", 0)):
+        reasons = (await get(client, f"/api/v1/pending{namespace}"))["reasons"]
+        assert sum(one["count"] for one in reasons if one["reason"] != "NotTried") == number
+        assert (await get(client, f"/api/v1/status{namespace}"))["pending"] == number
+        assert (await get(client, f"/api/v1/overview{namespace}"))["pending"] == number
+
+
+async def test_a_namespace_loses_nothing_to_the_others(
+    page: Page, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime(2026, 3, 2, tzinfo=UTC)
+    page.parts.following.model.nominations.extend(
+        [Nomination(at, PodKey("default", "first"), "n1")]
+        + [Nomination(at, PodKey("other", f"later-{number}"), "n1") for number in range(9)]
+    )
+    seen = (await get(client, "/api/v1/overview?namespace=default"))["preemptions"]
+    assert [one["pod"] for one in seen] == ["default/first"]
+
+    async def placements() -> dict[str, Any]:
+        named = [{"placement": one} for one in ("cluster/all", "ns/default/web", "ns/other/web")]
+        return {"members": [], "count": 3, "placements": named, "runs": named}
+
+    monkeypatch.setattr(page.parts.placements, "all", placements)
+    found = await get(client, "/api/v1/placements?namespace=other")
+    assert [one["placement"] for one in found["placements"]] == ["cluster/all", "ns/other/web"]
+    assert found["count"] == len(found["runs"]) == 2
 
 
 async def test_reasons_open_their_pods_and_what_would_help(client: aiohttp.ClientSession) -> None:
@@ -106,6 +139,12 @@ async def test_events_of_a_node_are_kept_while_the_page_looks(page: Page, client
 
     events = (await get(client, "/api/v1/nodes/n3"))["events"]
     assert [(one["what"], one["about"]) for one in events] == [("cordoned", ""), ("bound", "default/late")]
+
+
+async def test_a_pod_that_is_absent_is_null_where_that_is_asked_for(client: aiohttp.ClientSession) -> None:
+    assert await get(client, "/api/v1/pods/default/nothing?optional=1") is None
+    assert (await get(client, "/api/v1/pods/default/big?optional=1"))["name"] == "big"
+    await get(client, "/api/v1/pods/default/nothing", 404)
 
 
 async def test_raw_objects_never_leave(page: Page, client: aiohttp.ClientSession) -> None:
@@ -271,6 +310,7 @@ async def test_promises_are_shown_with_what_the_api_answered(page: Page, client:
     await page.cluster.put(keys.IMPORTED, upstream_records.stored(Imported({"pods": 12}, time="2026-03-02T00:00:00Z")))
     await in_step(page.parts, page.cluster.store.revision)
 
+    assert (await get(client, "/api/v1/kubernetes?namespace=nowhere"))["count"] == 0
     found = await get(client, "/api/v1/kubernetes")
     assert (found["copied"], found["mayBind"], found["kinds"]) == (True, False, [{"plural": "pods", "revision": 12}])
     [promise] = found["promises"]

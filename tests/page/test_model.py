@@ -9,14 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.page.cluster import MemoryCluster
-from wharfinger.page.exposition import read
 from wharfinger.page.following import Following
 from wharfinger.page.inputs import BadInput, selector_of
 from wharfinger.page.node_map import NodeMap
 from wharfinger.page.pending import PendingPods
 from wharfinger.page.plain import as_json
 from wharfinger.page.rings import CountRing, DurationRing, LevelRing
-from wharfinger.page.scraping import ScrapedWorker
 from wharfinger.page.stream import MOST_PENDING, RESYNC, ViewerStream
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
@@ -116,7 +114,7 @@ async def test_a_record_of_an_earlier_pod_is_no_reason() -> None:
     await looking.cluster.pod("a")
     await looking.step()
 
-    assert [key.reason for key in looking.model.reasons] == ["NotTried"]
+    assert [key.reason for key, _ in looking.model.waiting()] == ["NotTried"]
 
 
 async def test_reasons_are_ordered_and_remembered() -> None:
@@ -156,7 +154,8 @@ async def test_the_map_tells_rows_that_changed_and_new_layouts() -> None:
     assert nodes.whole()["requested"]["cpu"] == [0, 2000], "asking in between takes nothing away from the others"
     nodes.tick()
     assert nodes.changed() == {"layout": whole["layout"], "rows": [[1, 2000, 0, 1]]}
-    assert nodes.changed("other") == {"layout": whole["layout"], "rows": [[1, 0, 0, 0]]}
+    assert nodes.changed("default") == nodes.changed()
+    assert nodes.changed("other") is None, "nobody is told of other namespaces' pods"
     await looking.cluster.node("b", labels={"zone": "z"})
     await looking.step()
     assert nodes.whole()["layout"] == whole["layout"] + 1
@@ -234,7 +233,7 @@ async def test_a_viewer_that_does_not_read_is_told_to_ask_again() -> None:
     assert await anext(messages) == b"retry: 1000\n\n"
     for _ in range(MOST_PENDING + 5):
         stream.tick()
-    got = [await anext(messages) for _ in range(1 + MOST_PENDING)]  # what it missed before it came, and its queue
+    got = [await anext(messages) for _ in range(MOST_PENDING)]
     stream.tick()
     assert RESYNC not in got
     assert await anext(messages) == RESYNC
@@ -256,22 +255,6 @@ async def test_topics_are_made_once_for_all_viewers() -> None:
     assert asked == ["overview"]
     for viewer in viewers:
         await viewer.aclose()
-
-
-def test_counters_of_workers_survive_restarts() -> None:
-    text = 'wharfinger_contended_total {} 5\n# HELP x\nscheduler_pending_pods{queue="active"} 7\nbroken{ 1\nother 3\n'
-    wanted = ("wharfinger_contended_total", "scheduler_pending_pods")
-    scrape = read(text.replace(" {}", ""), 10.0, wanted)
-    assert scrape.total("scheduler_pending_pods", queue="active") == 7
-    assert scrape.total("scheduler_pending_pods", queue="other") is None
-    assert scrape.total("other") is None
-    worker = ScrapedWorker(problem="")
-    for at, value in ((0, 5), (5, 9), (10, 2), (15, 4)):
-        worker.scrapes.append(read(f"wharfinger_contended_total {value}", at, wanted))
-
-    assert worker.increase("wharfinger_contended_total", 300) == 4 + 2 + 2
-    assert worker.increase("wharfinger_contended_total", 5) == 2
-    assert worker.increase("nothing", 300) is None
 
 
 def test_half_characters_are_escaped() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.client.delivered import GOOD, DeliveredScene
 from tests.engine.placements.scene import P
+from tests.page.cluster import no_temporal
 from wharfinger.errors import NotFound
 from wharfinger.page.placements import PlacementLooks
+from wharfinger.page.update_runs import UpdateRunLooks
 
 
 async def test_clusters_by_placements_with_the_state_of_each() -> None:
@@ -15,7 +19,10 @@ async def test_clusters_by_placements_with_the_state_of_each() -> None:
     await scene.snapshot(1)
     await scene.deliver("a", result=GOOD)
     await scene.deliver("b", result={"failed": True, "reason": "no"})
-    looks = PlacementLooks(scene.store, lambda: 1.0)
+    runs = UpdateRunLooks(
+        scene.store, clock=lambda: 1.0, utc_now=lambda: datetime.now(UTC), cluster="c", ui="", namespace="default"
+    )
+    looks = PlacementLooks(scene.store, lambda: 1.0, runs, no_temporal, "c")
 
     found = await looks.all()
     [row] = found["placements"]

@@ -11,8 +11,9 @@ import pytest
 from aiohttp import web
 
 from tests.page.cluster import Page
+from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
-from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, Alerts
+from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
 from wharfinger.page.options import ScrapeOptions
 from wharfinger.page.scraping import Scraper
 
@@ -67,7 +68,8 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
     now = [100.0]
     async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
         scraper = Scraper(ScrapeOptions(), lambda: [worker.url, ""], lambda: now[0])
-        alerts = Alerts(page.parts.following, page.parts.pending, scraper)
+        parts = page.parts
+        alerts = Alerts(parts.following, parts.pending, scraper, parts.hubs, parts.etcd, hub_scraper=parts.hub_scraper)
         assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN
         await scraper.read_all(session)
         now[0], worker.body = 105.0, SECOND
@@ -80,7 +82,8 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
         states = {one.name: one.state for one in alerts.all()}
         assert states["StartFailures"] == states["Contention"] == FIRING
         assert states["ConfigurationNotInForce"] == QUIET
-        assert states["GangsTorn"] == UNKNOWN
+        assert states["EvictionsOverdue"] == UNKNOWN
+        assert states["GangsTorn"] == UNUSED
         assert alerts.all()[0].severity == "critical", "what is worst comes first"
 
         worker.status = 500
@@ -104,7 +107,11 @@ async def test_the_token_of_the_page_is_sent(tmp_path: Path) -> None:
         await with_it.read_all(session)
         assert with_it.figures(worker.url)["problem"] is None
         assert with_it._credential("http://10.0.0.1:1") == {}, "never in the clear over a network"
-        assert with_it._credential("https://10.0.0.1:1") == {"Authorization": "Bearer t0ken"}
+        assert with_it._credential("https://10.0.0.1:1") == {}, "any name's certificate is had by anybody"
+        named = ScrapeOptions(token_file=file, ca_file=Authority(tmp_path, "metrics-ca").pem)
+        vouched = Scraper(named, list, lambda: 1.0)
+        assert vouched._credential("https://10.0.0.1:1") == {"Authorization": "Bearer t0ken"}
+        assert vouched._credential("http://10.0.0.1:1") == {}
 
 
 async def test_workers_that_are_gone_are_forgotten() -> None:

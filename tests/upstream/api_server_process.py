@@ -31,8 +31,9 @@ from wharfinger.dev.supervisor import clean_environment
 UP_WITHIN = 60.0
 """Seconds on a machine of its own; two or three are usual."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-GO = {"GOMAXPROCS": "2", "GOGC": "100"}
-"""Garbage is collected: without that (tests/conftest.py) a server grows from 260 to 450 MiB as it starts."""
+GO = {"GOMAXPROCS": "2", "GOGC": "300"}
+"""Garbage is collected: without that (tests/conftest.py) a server grows from 260 to 450 MiB as it starts. But seldom:
+with the usual 100, that is a quarter of what a start costs."""
 
 Rule = Mapping[str, Sequence[str]]
 """As in a Role: `{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}`."""

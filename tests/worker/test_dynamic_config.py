@@ -60,8 +60,8 @@ class Case:
         """The decision for a bound pod; the same again, by what its hash says."""
         key = PodKey(self.site.namespace, name)
         found = await explain_pod(self.site.client, self.site.store, cluster="wharfinger", key=key)
-        _, outcome = decision_of(found.attempts, key, None)
-        again = await decide_again(self.site.store, key, outcome, load_profiles)
+        attempt, outcome = decision_of(found.attempts, key, None)
+        again = await decide_again(self.site.store, key, outcome, load_profiles, many=attempt.many)
         assert isinstance(outcome, Placed)
         assert again.same, (name, again.recorded, again.recomputed)
         return outcome
@@ -114,6 +114,7 @@ async def test_values_in_force_and_refused_are_reported_beside_the_registration(
             await asyncio.sleep(0.02)
 
     assert said.in_force == {"profile": digest(ROOM)}
+    assert said.profiles == {DEFAULT: (await case.placed("now")).computation.profile}, "what decides is named"
     assert said.problems["queue"].startswith(f"{TENANT}: podMaxBackoffSeconds: must be at least")
     assert await case.registration() == before
 

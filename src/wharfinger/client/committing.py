@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from wharfinger.errors import InvalidObject, Unavailable, WharfingerError
+from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
 from wharfinger.manifests import documents
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
 
@@ -18,7 +18,7 @@ async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes
     """Write what `over` makes of the stored value; repeat until no other client wrote in between.
 
     Answers the mod revision of what is stored then: the present one's when `over` returns None, 0 when there is none.
-    Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
+    Raises `Unavailable`, `RequestTooLarge`, and `DoesNotApply` when others write the object all the time.
     """
     stored = (await store.get(key)).kv
     for _ in range(TRIES):
@@ -36,7 +36,7 @@ async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes
         if answer.succeeded:
             return answer.revision
         stored = answer.reads[0]
-    raise WharfingerError(f"{title} is changed by others all the time; gave up after {TRIES} tries")
+    raise DoesNotApply(f"{title} is changed by others all the time; gave up after {TRIES} tries")
 
 
 def readable(value: bytes) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.client.fleet_changes import Edit, StatusAndObject
-from wharfinger.errors import NotFound, WharfingerError
+from wharfinger.errors import DoesNotApply, NotFound
 from wharfinger.model.fleet import RolloutAction
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def promote(tenant: str) -> Edit:
         if not standing.rollout:
             raise _nothing_open(tenant, "promote", standing)
         if not _canary(spec):
-            raise WharfingerError(f"the strategy of fleet {tenant} has no canary: there is nothing to promote")
+            raise DoesNotApply(f"the strategy of fleet {tenant} has no canary: there is nothing to promote")
         return _ask(spec, standing, "promote")
 
     return edit
@@ -103,24 +103,24 @@ def undo(picture: Picture, number: int, name: Namer, chose: Callable[[int], None
 
 
 def last_other(picture: Picture, template: Mapping[str, Any], name: Namer) -> int:
-    """What was completed last, else the newest completed revision that differs. Raises `WharfingerError`: none does."""
+    """What was completed last, else the newest completed revision that differs. Raises `DoesNotApply`: none does."""
     present = name(template)
     completed = sorted(number for number, ended in picture.outcomes.items() if ended.outcome == "completed")
     for number in (picture.last_completed, *reversed(completed)):
         record = picture.revisions.get(number)
         if record is not None and name(record.template) != present:
             return number
-    raise WharfingerError(f"fleet {picture.tenant} has no completed revision that differs from its template")
+    raise DoesNotApply(f"fleet {picture.tenant} has no completed revision that differs from its template")
 
 
 def _ask(spec: dict[str, Any], standing: StatusAndObject, action: RolloutAction) -> bool:
     """Put the request; whether it is one that was followed already, and is made again.
 
-    Raises `WharfingerError` when it would be lost: the rollout takes up a newer template first, and ignores a request
+    Raises `DoesNotApply` when it would be lost: the rollout takes up a newer template first, and ignores a request
     that was written before it had seen that template.
     """
     if not standing.template_seen:
-        raise WharfingerError(
+        raise DoesNotApply(
             f"the fleet's latest template was not looked at yet, and to {action} would mean the one before: try again "
             "in a moment; `fleet pause` and `fleet undo` work at once"
         )
@@ -128,14 +128,14 @@ def _ask(spec: dict[str, Any], standing: StatusAndObject, action: RolloutAction)
     earlier = spec.get("rollout")
     waits = isinstance(earlier, Mapping) and earlier.get("generation") == standing.rollout and not standing.seen
     if waits and earlier != wanted and action != "abort":
-        raise WharfingerError("another request to this rollout was not looked at yet: try again in a moment")
+        raise DoesNotApply("another request to this rollout was not looked at yet: try again in a moment")
     spec["rollout"] = wanted
     return earlier == wanted and standing.seen
 
 
-def _nothing_open(tenant: str, action: str, standing: StatusAndObject) -> WharfingerError:
+def _nothing_open(tenant: str, action: str, standing: StatusAndObject) -> DoesNotApply:
     hint = "" if standing.seen else " (its latest change was not looked at yet: try again in a moment)"
-    return WharfingerError(f"fleet {tenant} has no open rollout: there is nothing to {action}{hint}")
+    return DoesNotApply(f"fleet {tenant} has no open rollout: there is nothing to {action}{hint}")
 
 
 def _canary(spec: Mapping[str, Any]) -> bool:

@@ -54,7 +54,8 @@ class Fleets:
 
     Every method raises the store's errors, and `UsageError` for a name that no fleet can have. Those that change a
     fleet raise `NotFound` when it does not exist, `InvalidConfiguration` (with `problems`, a line each) when the result
-    would be invalid, `InvalidObject` while it is being deleted, and `WharfingerError` for a request that cannot be met.
+    would be invalid, `InvalidObject` while it is being deleted, and `DoesNotApply` for a request that means nothing
+    now.
     """
 
     def __init__(self, store: Store, *, catalog: Catalog | None = None, who: str = "") -> None:

@@ -208,3 +208,6 @@ class ConfigStatusRecord(Record):
     """Values that were refused or undone: kind -> one line."""
     own: tuple[str, ...] = ()
     """Kinds that the worker's own options set: the target `default` counts for the others only."""
+    profiles: dict[str, str] = Field(default_factory=dict)
+    """Scheduler name -> digest of the configuration that it decides by, as `profiles/<digest>` has it; empty = an
+    earlier release wrote it: unknown."""

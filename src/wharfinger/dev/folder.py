@@ -57,6 +57,11 @@ class DataFolder:
         """The one-time link of the page that is good now, for this user only."""
         return self.root / "page.link"
 
+    @property
+    def replays(self) -> Path:
+        """Reports of replay, which the page shows."""
+        return self.root / "replays"
+
     def log(self, name: str) -> Path:
         """Where a process's output goes."""
         return self.root / "logs" / f"{name}.log"

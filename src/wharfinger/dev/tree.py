@@ -309,6 +309,7 @@ class DevTree:
                 f"--port={self.page_port}",
                 *self.connection(),
                 f"--link-file={self.folder.page_link}",
+                f"--replays-dir={self.folder.replays}",
                 f"--temporal-ui={self.temporal.ui}",
                 f"--end-with={os.getpid()}",
             )

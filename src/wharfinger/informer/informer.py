@@ -51,7 +51,10 @@ class Informer:
         rng: random.Random,
         page_size: int = 500,
         clock: Callable[[], float] = time.monotonic,
+        passed_over: Callable[[str], None] | None = None,
     ) -> None:
+        """`passed_over` is called with each key that changed and is of no kind that is followed."""
+        self._passed_over = passed_over
         self._clock = clock
         self._store = store
         self._view = view
@@ -166,7 +169,10 @@ class Informer:
 
     def _observe(self, event: Event) -> ObservedKey | None:
         view = self._view
-        return observe(event, view.own_grant, view.cache.surroundings.priority_classes, view.format)
+        observed = observe(event, view.own_grant, view.cache.surroundings.priority_classes, view.format)
+        if observed is None and self._passed_over is not None:
+            self._passed_over(event.kv.key)
+        return observed
 
     def _append(self, found: list[ObservedKey], event: Event) -> None:
         observed = self._observe(event)

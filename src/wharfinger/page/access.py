@@ -29,6 +29,8 @@ class Session:
     """Of whom it was opened for: as a token file or a certificate names them."""
     began: float
     """Monotonic seconds."""
+    token: bytes = b""
+    """Hash of the token that opened it: it ends when that is taken out of the file. Empty = a link opened it."""
 
 
 class Sessions:
@@ -43,13 +45,13 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, name: str) -> str:
-        """Let a browser in; answers the value of its cookie."""
+    def open(self, name: str, token: bytes = b"") -> str:
+        """Let a browser in; answers the value of its cookie. `token`: hash of the token by which it comes in."""
         self._expire()
         while len(self._sessions) >= MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         value = secrets.token_urlsafe(_SECRET_BYTES)
-        self._sessions[self._hash(value)] = Session(name, self._clock())
+        self._sessions[self._hash(value)] = Session(name, self._clock(), token)
         return value
 
     def find(self, value: str) -> Session | None:

@@ -54,7 +54,9 @@ class Actions:
         """Change a rollout."""
         form = _confirmed(body, tenant)
         done = await VERBS[verb](Fleets(self._store, who=who), tenant, form.reason)
-        log.info("action_done action=%s fleet=%s who=%r written=%s", verb, tenant, who, done.written)
+        log.info(
+            "action_done action=%s fleet=%s who=%r why=%r written=%s", verb, tenant, who, form.reason, done.written
+        )
         return {"written": done.written, "sentence": text(done.sentence)}
 
     async def approve(self, name: str, namespace: str, body: bytes, who: str) -> dict[str, Any]:
@@ -64,7 +66,9 @@ class Actions:
             raise BadInput("stage: which one is to be approved")
         runs = UpdateRuns(self._store)
         await runs.approve(name, form.stage, form.when, namespace=namespace, who=who, why=form.reason)
-        log.info("action_done action=approve run=%s stage=%s.%s who=%r", name, form.stage, form.when, who)
+        log.info(
+            "action_done action=approve run=%s stage=%s.%s who=%r why=%r", name, form.stage, form.when, who, form.reason
+        )
         return {"written": True, "sentence": f"stage {text(form.stage)} of {text(name)} is approved ({form.when})"}
 
 

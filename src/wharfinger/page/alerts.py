@@ -1,26 +1,52 @@
 """What needs attention: the alerts of the operations guide, evaluated on what the page sees and what it scraped.
 
-Each alert has the words of docs/operations.md. One whose metrics are not there is told as unknown, never as quiet.
+Each alert has the words of docs/operations.md. One whose metrics are not there is told as unknown, never as quiet; one
+of what is not used here as unused; and one that nothing here can answer as not evaluated, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from wharfinger.page.alert_rules import (
+    CRITICAL,
+    ETCD,
+    HUBS,
+    INVALID,
+    KUBERNETES,
+    LOST,
+    NOT_EVALUATED,
+    READY,
+    RULES,
+    SLOW,
+    UNSERVED,
+    WARNING,
+    WORKERS,
+    AlertRule,
+)
+from wharfinger.page.etcd_health import ALARM, EtcdHealth
+from wharfinger.page.expressions import quantile
 from wharfinger.page.following import Following
+from wharfinger.page.hub_presence import HubPresence
 from wharfinger.page.pending import PendingPods
+from wharfinger.page.plain import text
 from wharfinger.page.reasons import NOT_SERVED
-from wharfinger.page.scraping import ScrapedWorker, Scraper
+from wharfinger.page.scraping import ScrapedProcess, Scraper
+from wharfinger.page.upstream import is_copied
 
-FIRING, QUIET, UNKNOWN = "firing", "quiet", "unknown"
-CRITICAL, WARNING = "critical", "warning"
+FIRING, QUIET, UNKNOWN, UNUSED, SKIPPED = "firing", "quiet", "unknown", "unused", "notEvaluated"
+ORDER = {FIRING: 0, UNKNOWN: 1, QUIET: 2, UNUSED: 3, SKIPPED: 4}
 GUIDE = "operations.html#watch"
 SLOW_P99 = 5.0
 """Seconds."""
 HOLD = 600.0
 """Seconds for which some alerts have to be true."""
+MEMBERS_AWAY = "MembersAway"
+AGENTS = (
+    "agents of members and of hosts register no address of their metrics: what is known of them is whether they are "
+    "there, by their leases in etcd"
+)
 
 
 class Alert(NamedTuple):
@@ -31,88 +57,39 @@ class Alert(NamedTuple):
     severity: str
     means: str
     value: str
-    """What was found, in a few words."""
+    """What was found, in a few words; why nothing is known, or why it is not evaluated."""
     link: str
     """The view that shows it; empty for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    name: str
-    means: str
-    value: Callable[[list[ScrapedWorker]], float | None]
-    above: float = 0.0
-    hold: float = 0.0
-    """Seconds for which the value has to be above."""
-    severity: str = WARNING
-    link: str = ""
-    unit: str = ""
-
-
-def _increase(metric: str, seconds: float, **labels: str) -> Callable[[list[ScrapedWorker]], float | None]:
-    return lambda workers: _sum(worker.increase(metric, seconds, **labels) for worker in workers)
-
-
-def _total(metric: str, **labels: str) -> Callable[[list[ScrapedWorker]], float | None]:
-    return lambda workers: _sum(one.last.total(metric, **labels) if one.last is not None else None for one in workers)
-
-
-def _largest(metric: str) -> Callable[[list[ScrapedWorker]], float | None]:
-    def found(workers: list[ScrapedWorker]) -> float | None:
-        values = (worker.last.largest(metric) for worker in workers if worker.last is not None)
-        return max((value for value in values if value is not None), default=None)
-
-    return found
-
-
-def _contended(workers: list[ScrapedWorker]) -> float | None:
-    attempts = _sum(worker.increase("scheduler_schedule_attempts_total", 300) for worker in workers)
-    contended = _sum(worker.increase("wharfinger_contended_total", 300) for worker in workers)
-    return contended / attempts if attempts and contended is not None else (0.0 if attempts == 0 else None)
-
-
-RULES = (
-    _Rule("StartFailures", "Temporal refuses starts, or is away; pods wait in the queue, none is lost",
-          _increase("wharfinger_start_failures_total", 300), severity=CRITICAL),
-    _Rule("Backlog", "more comes in than is placed: another worker, or a larger Temporal",
-          _total("scheduler_pending_pods", queue="active"), above=1000, hold=300, link="/pending", unit=" pods"),
-    _Rule("Contention", "workers take the same nodes: foreign binds, or nearly full", _contended, above=0.1),
-    _Rule("ForeignOvercommit", "another program binds pods to nodes that are full",
-          _increase("wharfinger_foreign_overcommit_total", 300), link="/map"),
-    _Rule("EvictionsOverdue", "victims of a preemption do not go: the node's agent is down",
-          _increase("wharfinger_evictions_overdue_total", 900)),
-    _Rule("ConfigurationNotInForce", "a value of the dynamic configuration is not in force",
-          _total("wharfinger_config_problems")),
-    _Rule("NodeEvictionsHeld", "more than 10 % of the nodes are lost or tainted: look at the network first",
-          _increase("wharfinger_node_evictions_held_total", 900), link="/map", severity=CRITICAL),
-    _Rule("Relists", "watches are cut off or compacted away: etcd or the network is slow",
-          lambda workers: _less(_increase("wharfinger_relists_total", 3600)(workers),
-                                _increase("wharfinger_relists_total", 3600, cause="start")(workers)), above=3),
-    _Rule("CopiesOld", "the copies are old: nothing is placed",
-          _largest("wharfinger_upstream_import_lag_seconds"), above=10, severity=CRITICAL, unit=" s"),
-    _Rule("PromisesOld", "a bind is committed, and the API does not show it; its room is held",
-          _largest("wharfinger_upstream_oldest_promise_seconds"), above=60, hold=300, unit=" s"),
-    _Rule("GangsTorn", "the API bound only some members of a gang",
-          _increase("wharfinger_gangs_torn_total", 3600)),
-)  # fmt: skip
-"""Those that only workers' metrics answer."""
+    expression: str = ""
+    """As the guide has it; empty for an alert of the page's own."""
 
 
 class Alerts:
     """Evaluates the alerts; remembers since when each one holds."""
 
-    def __init__(self, following: Following, pending: PendingPods, scraper: Scraper) -> None:
+    def __init__(
+        self, following: Following, pending: PendingPods, scraper: Scraper, hubs: HubPresence, etcd: EtcdHealth,
+        *, hub_scraper: Scraper,
+    ) -> None:  # fmt: skip
         self._following = following
         self._pending = pending
-        self._scraper = scraper
+        self._hubs = hubs
+        self._etcd = etcd
+        self._scrapers = {WORKERS: scraper, KUBERNETES: scraper, HUBS: hub_scraper, ETCD: etcd.scraper}
         self._since: dict[str, float] = {}
         """Since when the value of an alert is above its bound, monotonic seconds."""
+        self._values: dict[str, float | None] = {}
+        """What the rules found in the newest scrapes."""
+        self._slow: float | None = None
+        self._rounds: tuple[int, ...] = ()
 
     def all(self) -> list[Alert]:
         """Every alert; those that fire come first."""
-        found = [*self._seen(), *(self._judged(rule) for rule in RULES)]
-        order = {FIRING: 0, UNKNOWN: 1, QUIET: 2}
-        return sorted(found, key=lambda one: (order[one.state], one.severity != CRITICAL, one.name))
+        self._compute()
+        found = [*self._seen(), *self._of_hubs(), *self._of_etcd(), *(self._judged(rule) for rule in RULES)]
+        for expression, (name, means, why) in NOT_EVALUATED.items():
+            found.append(Alert(name, SKIPPED, WARNING, means, f"not evaluated, because {why}", "", expression))
+        return sorted(found, key=lambda one: (ORDER[one.state], one.severity != CRITICAL, one.name))
 
     def told(self) -> dict[str, Any]:
         """For the overview: what fires, and what is not known."""
@@ -121,18 +98,74 @@ class Alerts:
             "firing": [one._asdict() for one in found if one.state == FIRING],
             "unknown": [one.name for one in found if one.state == UNKNOWN],
             "quiet": sum(one.state == QUIET for one in found),
+            "notEvaluated": [one.name for one in found if one.state == SKIPPED],
             "guide": GUIDE,
         }
 
-    def _judged(self, rule: _Rule) -> Alert:
-        value = rule.value(list(self._scraper.workers.values()))
+    def sources(self) -> dict[str, Any]:
+        """What the alerts are evaluated on: how many processes of each kind are known, and how many are read."""
+        return {
+            WORKERS: self._scrapers[WORKERS].told(),
+            HUBS: self._scrapers[HUBS].told(),
+            ETCD: self._etcd.told(),
+            "agents": AGENTS,
+        }
+
+    # --- by metrics -------------------------------------------------------------------------------
+
+    def _compute(self) -> None:
+        """Ask the scrapes, once for each time that they were read."""
+        rounds = tuple(scraper.rounds for scraper in self._scrapers.values())
+        if rounds == self._rounds:
+            return
+        self._rounds = rounds
+        processes = {source: list(scraper.workers.values()) for source, scraper in self._scrapers.items()}
+        self._values = {rule.name: rule.value(processes[rule.source]) for rule in RULES}
+        self._slow = quantile(0.99, "scheduler_pod_scheduling_sli_duration_seconds", 300)(processes[WORKERS])
+
+    def _judged(self, rule: AlertRule) -> Alert:
+        value, unused = self._values.get(rule.name), self._unused(rule.source)
+        if unused:
+            self._since.pop(rule.name, None)
+            return self._alert(rule, UNUSED, unused)
+        if value is None and rule.name == MEMBERS_AWAY and self._hubs.now is not None:
+            away = self._hubs.now.away
+            fires = self._holds(rule.name, bool(away), rule.hold)
+            return self._alert(rule, FIRING if fires else QUIET, f"{len(away)} members, by their leases in etcd")
         if value is None:
             self._since.pop(rule.name, None)
-            return Alert(rule.name, UNKNOWN, rule.severity, rule.means, "no worker's metrics say it", rule.link)
+            return self._alert(rule, UNKNOWN, self._why_unknown(rule.source))
         fires = self._holds(rule.name, value > rule.above, rule.hold)
-        return Alert(
-            rule.name, FIRING if fires else QUIET, rule.severity, rule.means, f"{value:.3g}{rule.unit}", rule.link
-        )
+        scraper = self._scrapers[rule.source]
+        missing = [one for one in scraper.workers.values() if one.problem]
+        part = f" (of {len(scraper.workers) - len(missing)} of {len(scraper.workers)} processes)" if missing else ""
+        return self._alert(rule, FIRING if fires else QUIET, f"{value:.3g}{rule.unit}{part}")
+
+    def _alert(self, rule: AlertRule, state: str, value: str) -> Alert:
+        return Alert(rule.name, state, rule.severity, rule.means, value, rule.link, rule.expression)
+
+    def _unused(self, source: str) -> str:
+        """Why alerts of this kind mean nothing here; empty when they do."""
+        if source == KUBERNETES and not is_copied(self._following):
+            return "no Kubernetes API is the store here"
+        if source == HUBS and self._hubs.now is not None and not self._hubs.now.used:
+            return "there are no placements here, and no hub"
+        return ""
+
+    def _why_unknown(self, source: str) -> str:
+        scraper = self._scrapers[source]
+        if source == HUBS and self._hubs.now is None:
+            return "etcd has not said which hubs there are"
+        if not scraper.workers:
+            return {
+                HUBS: "no hub is registered with an address of its metrics",
+                ETCD: "no address of etcd's metrics is known: give --etcd-metrics-url",
+            }.get(source, "no worker is registered with an address of its metrics")
+        said: Sequence[ScrapedProcess] = list(scraper.workers.values())
+        first = next((f"{url} {one.problem}" for url, one in scraper.workers.items() if one.problem), "")
+        if first and all(one.problem for one in said):
+            return text(first)
+        return text(f"what was read does not say it{f'; {first}' if first else ', or not for long enough'}")
 
     def _holds(self, name: str, above: bool, hold: float) -> bool:
         if not above:
@@ -141,51 +174,74 @@ class Alerts:
         since = self._since.setdefault(name, self._following.clock())
         return self._following.clock() - since >= hold
 
+    # --- by what etcd itself says -----------------------------------------------------------------
+
+    def _of_hubs(self) -> Iterable[Alert]:
+        now = self._hubs.now
+        if now is None or not now.used:
+            return
+        yield self._plain(
+            "NoHub", now.placements and not now.hubs, "no hub is registered: no placement is decided or delivered",
+            f"{len(now.hubs)} hubs", severity=CRITICAL, link="/placements", hold=15,
+        )  # fmt: skip
+
+    def _of_etcd(self) -> Iterable[Alert]:
+        """Alarms, and what else makes a member call itself unhealthy."""
+        said = {address: why for address, why in self._etcd.alarms.items() if why is not None}
+        means = "a member of etcd says that it is not healthy"
+        if not said:
+            why = self._why_unknown(ETCD)
+            yield Alert("EtcdUnhealthy", UNKNOWN, CRITICAL, means, why, "")
+            return
+        wrong = {address: why for address, why in said.items() if why}
+        if any(ALARM in why for why in wrong.values()):
+            means = "etcd has raised an alarm: at its quota it refuses every write but deletes"
+        shown = "; ".join(f"{address}: {why}" for address, why in wrong.items())
+        yield self._plain("EtcdUnhealthy", bool(wrong), means, shown or f"{len(said)} members", severity=CRITICAL)
+
     def _seen(self) -> Iterable[Alert]:
-        """Those that etcd itself answers."""
+        """Those that the page sees by itself."""
         model, cache = self._following.model, self._following.cache
         instances = model.instances
         waiting = [f"{tenant}/{slot}" for (tenant, slot, _), one in instances.items() if one.state != "ready"]
         ready = sum(one.state == "ready" for one in instances.values())
         yield self._plain(
-            "NoWorkers",
-            ready == 0,
-            "no worker is ready: nothing is placed",
-            f"{ready} ready",
-            severity=CRITICAL,
-            link="/fleets",
-        )
+            "NoWorkers", ready == 0, "no worker is ready: nothing is placed", f"{ready} ready",
+            severity=CRITICAL, link="/fleets", expression=READY,
+        )  # fmt: skip
         yield self._plain(
             "WorkersNotReady", bool(waiting), "fewer workers serve than are there; the list of workers says why",
-            ", ".join(waiting[:3]) + (" ..." if len(waiting) > 3 else ""), link="/fleets", hold=15,
+            ", ".join(waiting[:3]) + (" ..." if len(waiting) > 3 else ""), link="/fleets", hold=15, expression=READY,
         )  # fmt: skip
-        p99 = model.rates.latency.quantiles(self._following.clock(), (0.99,))[0]
+        own = model.rates.latency.quantiles(self._following.clock(), (0.99,))[0]
+        p99 = self._slow if self._slow else own
+        by = "by the workers' metrics" if self._slow else "as the page has seen it"
         yield self._plain(
             "SlowPlacement", p99 is not None and p99 > SLOW_P99, "pods wait for long that do fit",
-            f"p99 {p99:.1f} s" if p99 is not None else "", link="/pending",
+            f"p99 {p99:.1f} s, {by}" if p99 is not None else "no pod was bound lately", link="/pending",
+            expression=SLOW,
         )  # fmt: skip
         lost = sum(len(info.pods) for info in cache.absent_nodes.values())
         yield self._plain(
-            "LostPods", lost > 0, "pods are bound to nodes that do not exist", f"{lost} pods", link="/map", hold=HOLD
-        )
+            "LostPods", lost > 0, "pods are bound to nodes that do not exist", f"{lost} pod{'s' * (lost != 1)}",
+            link="/map", hold=HOLD,
+            expression=LOST,
+        )  # fmt: skip
         unserved = sum(len(pods) for key, pods in self._pending.groups() if key.reason == NOT_SERVED)
         yield self._plain(
             "UnservedPods", unserved > 0, "pods name a scheduler that no live worker of their pool serves",
-            f"{unserved} pods", link="/pending", hold=HOLD,
+            f"{unserved} pod{'s' * (unserved != 1)}", link="/pending", hold=HOLD, expression=UNSERVED,
         )  # fmt: skip
         invalid = len(self._following.view.invalid.reasons)
         yield self._plain(
-            "InvalidObjects", invalid > 0, "stored objects cannot be read: `wharfinger get pods --invalid` names them",
-            f"{invalid} objects",
+            "InvalidObjects", invalid > 0, "stored objects cannot be read: `wharfinger get KIND --invalid` names them",
+            f"{invalid} object{'s' * (invalid != 1)}", expression=INVALID,
         )  # fmt: skip
         silent = self._following.silent_seconds
         yield self._plain(
-            "EtcdSilent",
-            silent > 0,
-            "etcd does not answer: what is shown is as it was",
-            f"{silent:.0f} s",
+            "EtcdSilent", silent > 0, "etcd does not answer: what is shown is as it was", f"{silent:.0f} s",
             severity=CRITICAL,
-        )
+        )  # fmt: skip
 
     def _plain(
         self,
@@ -197,15 +253,7 @@ class Alerts:
         severity: str = WARNING,
         link: str = "",
         hold: float = 0.0,
+        expression: str = "",
     ) -> Alert:
         firing = self._holds(name, fires, hold)
-        return Alert(name, FIRING if firing else QUIET, severity, means, value, link)
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _less(whole: float | None, part: float | None) -> float | None:
-    return None if whole is None else whole - (part or 0.0)
+        return Alert(name, FIRING if firing else QUIET, severity, means, text(value), link, expression)

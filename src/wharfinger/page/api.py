@@ -16,6 +16,7 @@ from aiohttp import web
 
 from wharfinger.errors import (
     ConfigurationError,
+    DoesNotApply,
     InvalidObject,
     NotFound,
     PluginError,
@@ -32,6 +33,7 @@ from wharfinger.page import what_if as supposing
 from wharfinger.page.actions import VERBS
 from wharfinger.page.deciding import PresentState, TooLong
 from wharfinger.page.guard import Viewer
+from wharfinger.page.holding import held_help
 from wharfinger.page.inputs import BadInput
 from wharfinger.page.model import STATES
 from wharfinger.page.parts import PageParts
@@ -117,17 +119,23 @@ class Api:
             Route("GET", "/api/v1/pods", self.pods),
             Route("GET", pod, self.pod),
             Route("GET", f"{pod}/attempts", self.attempts),
+            Route("GET", f"{pod}/preemption", self.preemption),
             Route("GET", f"{pod}/decision", self.decision),
             Route("GET", f"{pod}/difference", self.difference),
             Route("GET", f"{pod}/weights", self.weights),
             Route("POST", f"{pod}/what-if", self.what_if),
             Route("GET", "/api/v1/gangs", self.gangs),
             Route("GET", gang, self.gang),
+            Route("GET", f"{gang}/domains", self.gang_domains),
             Route("GET", "/api/v1/fleets", self.fleets),
             Route("GET", "/api/v1/kubernetes", self.kubernetes),
             Route("GET", "/api/v1/placements", self.placements),
             Route("GET", "/api/v1/placements/{placement}", self.placement),
+            Route("GET", "/api/v1/placements/{placement}/history", self.placement_history),
+            Route("GET", "/api/v1/update-runs/{name}", self.update_run),
             Route("GET", "/api/v1/fleets/{tenant}/plan", self.fleet_plan),
+            Route("GET", "/api/v1/replays", self.replays),
+            Route("GET", "/api/v1/replays/{name}", self.replay),
             *(self.acting() if self._parts.options.allow_actions else ()),
         ]
 
@@ -150,11 +158,12 @@ class Api:
             "cluster": self._parts.cluster,
             "temporalUi": options.temporal_ui or None,
             "actions": options.allow_actions,
+            "signOut": asked.viewer.of_session,
         }
 
-    async def status(self, _asked: PageRequest) -> Answer:
+    async def status(self, asked: PageRequest) -> Answer:
         """Whether what is shown is current."""
-        return self._parts.status()
+        return self._parts.status(read.optional_name(asked.query, "namespace"))
 
     async def namespaces(self, _asked: PageRequest) -> Answer:
         """Namespaces with pods."""
@@ -171,7 +180,8 @@ class Api:
 
     async def alerts(self, _asked: PageRequest) -> Answer:
         """Every alert, quiet ones too."""
-        return {"alerts": [alert._asdict() for alert in self._parts.alerts.all()]}
+        alerts = self._parts.alerts
+        return {"alerts": [alert._asdict() for alert in alerts.all()], "sources": alerts.sources()}
 
     # --- waiting pods -------------------------------------------------------------------------
 
@@ -194,7 +204,12 @@ class Api:
         pods = self._parts.following.cache.pods
         for key, waiting in self._parts.pending.groups(namespace):
             if key.slug == asked.names["slug"]:
-                chosen = [pod for one in waiting[:HELPED] if (pod := pods.get(one)) is not None]
+                chosen = [pod for one in waiting if (pod := pods.get(one)) is not None and pod.pending][:HELPED]
+                held = held_help(self._parts.following, key, chosen)
+                if held is not None:
+                    return held
+                if not chosen:
+                    break
                 return await self._parts.questions.ask(partial(_helps, chosen))
         raise NotFound("no pod waits for that now")
 
@@ -229,7 +244,7 @@ class Api:
         if len(words) > read.LONGEST_NAME:
             raise BadInput("name: too long")
         selector = query.get("selector", "")
-        return self._parts.looking.pods(
+        return await self._parts.looking.pods(
             namespace=read.optional_name(query, "namespace"),
             state=state,
             selector=read.selector_of(selector) if selector else None,
@@ -238,13 +253,20 @@ class Api:
         )
 
     async def pod(self, asked: PageRequest) -> Answer:
-        """One pod."""
-        return self._parts.looking.pod(read.pod_key(asked.names))
+        """One pod; with `optional`, null for one that is not there."""
+        key = read.pod_key(asked.names)
+        if "optional" in asked.query and key not in self._parts.following.cache.pods:
+            return None
+        return self._parts.looking.pod(key)
 
     async def attempts(self, asked: PageRequest) -> Answer:
         """What is recorded of it."""
         most = read.number(asked.query, "limit", 50, least=1, most=200)
-        return await self._parts.attempts.explained(read.pod_key(asked.names), most)
+        return await self._parts.temporal.soon(self._parts.attempts.explained(read.pod_key(asked.names), most))
+
+    async def preemption(self, asked: PageRequest) -> Answer:
+        """For whom it left, and who left for it."""
+        return await self._parts.departures.of(read.pod_key(asked.names))
 
     async def decision(self, asked: PageRequest) -> Answer:
         """One decision, made again."""
@@ -264,10 +286,12 @@ class Api:
         pod = self._parts.looking.found(read.pod_key(asked.names))
 
         def weighed(stage: PresentState) -> Answer:
-            configured, digest = stage.slot.configured(stage.stored, pod.scheduler_name)
+            configured, served = stage.configured(pod), stage.served(pod)
             profile = configured.profiles[pod.scheduler_name]
             weights = supposing.weights_of(profile, configured.configuration.document())
-            return {"profile": profile.name, "digest": digest or None, "weights": weights}
+            return {"profile": profile.name, "digest": served.digest or None, "weights": weights} | {
+                "profileServed": served.told()
+            }
 
         return await self._parts.questions.ask(weighed)
 
@@ -287,31 +311,52 @@ class Api:
         """One."""
         return self._parts.looking.gang(*read.pod_key(asked.names))
 
+    async def gang_domains(self, asked: PageRequest) -> Answer:
+        """What would be decided for one now, domain by domain."""
+        return await self._parts.looking.gang_verdicts(*read.pod_key(asked.names))
+
     # --- fleets -------------------------------------------------------------------------------
 
     async def fleets(self, _asked: PageRequest) -> Answer:
         """All of them."""
         return await self._parts.fleets.all()
 
-    async def placements(self, _asked: PageRequest) -> Answer:
-        """All of them, on all members."""
-        return await self._parts.placements.all()
+    async def placements(self, asked: PageRequest) -> Answer:
+        """All of them, on all members; `namespace`: without those of other namespaces."""
+        namespace = read.optional_name(asked.query, "namespace")
+        return _without_others(await self._parts.placements.all(), namespace)
 
     async def placement(self, asked: PageRequest) -> Answer:
         """One, by its reference (`cluster/<name>` or `ns/<namespace>/<name>`) as one part of the address."""
-        try:
-            reference = reference_of(asked.names["placement"])
-        except UsageError as error:
-            raise BadInput(str(error)) from error
-        return await self._parts.placements.one(reference)
+        return await self._parts.placements.one(_reference(asked))
 
-    async def kubernetes(self, _asked: PageRequest) -> Answer:
+    async def placement_history(self, asked: PageRequest) -> Answer:
+        """What happened to one."""
+        return await self._parts.placements.history(_reference(asked))
+
+    async def update_run(self, asked: PageRequest) -> Answer:
+        """One staged update run; `namespace`: of a run that has one."""
+        name, namespace = read.name_of(asked.names["name"], "run"), read.optional_name(asked.query, "namespace")
+        return await self._parts.update_runs.one(name, namespace)
+
+    async def kubernetes(self, asked: PageRequest) -> Answer:
         """Copies and promises."""
-        return upstream(self._parts.following)
+        return upstream(self._parts.following, read.optional_name(asked.query, "namespace"))
 
     async def fleet_plan(self, asked: PageRequest) -> Answer:
         """What would happen to one from here on."""
         return await self._parts.fleets.planned(read.name_of(asked.names["tenant"], "fleet"))
+
+    # --- replays ------------------------------------------------------------------------------
+
+    async def replays(self, asked: PageRequest) -> Answer:
+        """The reports of the folder."""
+        return await self._parts.replays.all(read.optional_name(asked.query, "namespace"))
+
+    async def replay(self, asked: PageRequest) -> Answer:
+        """One report; `beside`: with another one."""
+        namespace, beside = (read.optional_name(asked.query, name) for name in ("namespace", "beside"))
+        return await self._parts.replays.one(read.name_of(asked.names["name"], "replay"), namespace, beside)
 
     # --- actions ------------------------------------------------------------------------------
 
@@ -328,6 +373,24 @@ class Api:
         return await self._parts.actions.approve(
             name, namespace, await body_of(asked.request, MOST_FORM), asked.viewer.name
         )
+
+
+def _reference(asked: PageRequest) -> str:
+    """The placement that an address names. Raises `BadInput`."""
+    try:
+        return reference_of(asked.names["placement"])
+    except UsageError as error:
+        raise BadInput(str(error)) from error
+
+
+def _without_others(told: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Placements and their runs that are cluster-wide or of the namespace."""
+    if not namespace:
+        return told
+    own = ("cluster/", f"ns/{namespace}/")
+    chosen = [one for one in told["placements"] if one["placement"].startswith(own)]
+    runs = [run for run in told["runs"] if run["placement"].startswith(own)]
+    return told | {"count": len(chosen), "placements": chosen, "runs": runs}
 
 
 def _helps(pods: Sequence[Pod], stage: PresentState) -> Answer:
@@ -351,6 +414,8 @@ def barred(error: WharfingerError) -> Barred | None:
             return Barred(400, "BadRequest", str(error))
         case NotFound():
             return Barred(404, "NotFound", str(error))
+        case DoesNotApply():
+            return Barred(409, "Conflict", str(error))
         case TooLong():
             return Barred(503, "Timeout", str(error))
         case ServerError():

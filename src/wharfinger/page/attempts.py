@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.page.deciding import TooLong
-from wharfinger.page.plain import text
+from wharfinger.page.plain import bounded, text
 from wharfinger.profiles import load_profiles
 from wharfinger.registry.store import Store
 
@@ -35,6 +36,8 @@ AGAIN_WITHIN = 60.0
 """Seconds for a decision made again: it reads the whole cluster at an old revision."""
 AT_ONCE = 2
 KEPT_DECISIONS = 32
+MOST_MAKING = 16
+"""Decisions that are made, or wait for their turn."""
 MOST_NODES_TOLD = 200
 
 Connect = Callable[[], Awaitable[Client]]
@@ -55,16 +58,21 @@ class PodAttempts:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._kept: OrderedDict[tuple[PodKey, str], bytes] = OrderedDict()
         """Decisions made again, as compressed JSON, by pod and run."""
+        self._making: dict[tuple[PodKey, str], asyncio.Task[bytes]] = {}
+        """Those that are being made: whoever asks meanwhile waits for the same."""
 
     async def explained(self, key: PodKey, limit: int = LAST) -> dict[str, Any]:
         """Everything recorded of a pod, as `wharfinger explain -o json` has it, with links into Temporal's UI.
 
         Raises `ServerError` while Temporal is away, `StoreError`, `NotFound`, `TooLong`.
         """
-        plain = explanation.to_plain(await self._explanation(key, limit))
+        found = await self._explanation(key, limit)
+        if found.state == "deleted" and not found.attempts:
+            raise NotFound(f"there is no pod {text(str(key))}, and Temporal keeps no attempt of one")
+        plain = explanation.to_plain(found)
         plain["attempts"] = [self._attempt(one) for one in plain["attempts"]]
         plain["link"] = self._search_link(str(plain.get("query") or ""))
-        told: dict[str, Any] = _bounded(plain)
+        told: dict[str, Any] = bounded(plain)
         return told
 
     async def decision(self, key: PodKey, number: int | None) -> dict[str, Any]:
@@ -72,17 +80,7 @@ class PodAttempts:
 
         Raises as `explained`, and `NotFound` once etcd has compacted the revision.
         """
-        attempt, outcome = deciding_again.decision_of((await self._explanation(key, LAST)).attempts, key, number)
-        known = self._kept.get((key, attempt.run_id))
-        if known is None:
-            found = await self._again(key, attempt, outcome)
-            known = zlib.compress(orjson.dumps(columns(attempt, found)), 1)
-            self._kept[key, attempt.run_id] = known
-            while len(self._kept) > KEPT_DECISIONS:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end((key, attempt.run_id))
-        told: dict[str, Any] = orjson.loads(zlib.decompress(known))
-        return told
+        return await self._decided((await self._explanation(key, LAST)).attempts, key, number)
 
     async def difference(self, key: PodKey, first: int, second: int) -> dict[str, Any]:
         """What is another between two attempts: as recorded, and node by node where both can be decided again."""
@@ -95,10 +93,21 @@ class PodAttempts:
             attempts[number] = chosen[-1]
         told = recorded_difference(attempts[first], attempts[second])
         try:
-            before, after = await self.decision(key, first), await self.decision(key, second)
+            before, after = await asyncio.gather(self._decided(found, key, first), self._decided(found, key, second))
         except NotFound as error:
             return told | {"nodes": None, "note": text(str(error))}
         return told | {"nodes": node_differences(before, after), "note": None}
+
+    async def recorded(self, key: PodKey) -> Explanation:
+        """What is recorded of a pod, whether it is there or not. Raises as `explained`."""
+        return await self._explanation(key, LAST)
+
+    def link(self, workflow_id: str, run_id: str) -> str | None:
+        """Where Temporal's own UI shows a run; None without one."""
+        if not self._ui or not workflow_id:
+            return None
+        run = f"{quote(workflow_id, safe='')}/{quote(run_id, safe='')}"
+        return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows/{run}/history"
 
     async def _explanation(self, key: PodKey, limit: int) -> Explanation:
         try:
@@ -108,26 +117,57 @@ class PodAttempts:
         except TimeoutError as error:
             raise TooLong(f"Temporal did not answer within {WITHIN:.0f} s") from error
 
+    async def _decided(self, attempts: Sequence[Attempt], key: PodKey, number: int | None) -> dict[str, Any]:
+        """One of these attempts decided again, once for all who ask for it."""
+        attempt, outcome = deciding_again.decision_of(attempts, key, number)
+        place = key, attempt.run_id
+        known = self._kept.get(place)
+        if known is None:
+            making = self._making.get(place)
+            if making is None:
+                if len(self._making) >= MOST_MAKING:
+                    raise TooLong(f"{MOST_MAKING} other decisions are made again just now: try again in a moment")
+                making = self._making[place] = asyncio.create_task(self._made(place, attempt, outcome))
+                making.add_done_callback(partial(self._forget, place))
+            known = await asyncio.shield(making)
+        else:
+            self._kept.move_to_end(place)
+        told: dict[str, Any] = orjson.loads(zlib.decompress(known))
+        return told
+
+    async def _made(self, place: tuple[PodKey, str], attempt: Attempt, outcome: Any) -> bytes:
+        found = await self._again(place[0], attempt, outcome)
+        made = self._kept[place] = await asyncio.to_thread(_packed, attempt, found)
+        while len(self._kept) > KEPT_DECISIONS:
+            self._kept.popitem(last=False)
+        return made
+
+    def _forget(self, place: tuple[PodKey, str], made: asyncio.Task[bytes]) -> None:
+        """It was made, or it failed: whoever waited was told, if anybody still did."""
+        self._making.pop(place, None)
+        if not made.cancelled():
+            made.exception()
+
     async def _again(self, key: PodKey, attempt: Attempt, outcome: Any) -> Recomputation:
         try:
             async with asyncio.timeout(AGAIN_WITHIN), self._turn:
                 return await deciding_again.decide_again(
-                    self._store, key, outcome, load_profiles, attempt.answers, apart=True
+                    self._store, key, outcome, load_profiles, attempt.answers, many=attempt.many, apart=True
                 )
         except TimeoutError as error:
             raise TooLong(f"deciding again took longer than {AGAIN_WITHIN:.0f} s and was given up") from error
 
     def _attempt(self, plain: Mapping[str, Any]) -> dict[str, Any]:
-        link = None
-        if self._ui:
-            run = f"{quote(str(plain['workflowId']), safe='')}/{quote(str(plain['runId']), safe='')}"
-            link = f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows/{run}/history"
-        return {**plain, "link": link}
+        return {**plain, "link": self.link(str(plain["workflowId"]), str(plain["runId"]))}
 
     def _search_link(self, query: str) -> str | None:
         if not self._ui or not query:
             return None
         return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows?query={quote(query, safe='')}"
+
+
+def _packed(attempt: Attempt, found: Recomputation) -> bytes:
+    return zlib.compress(orjson.dumps(columns(attempt, found)), 1)
 
 
 def columns(attempt: Attempt, found: Recomputation) -> dict[str, Any]:
@@ -238,14 +278,3 @@ def _flat(attempt: Attempt) -> dict[tuple[str, str], int]:
     return {
         (plugin, reason): count for plugin, reasons in attempt.refusals.items() for reason, count in reasons.items()
     }
-
-
-def _bounded(value: Any) -> Any:
-    """The same with texts of bounded length."""
-    if isinstance(value, str):
-        return text(value)
-    if isinstance(value, Mapping):
-        return {text(str(key)): _bounded(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_bounded(one) for one in value]
-    return value

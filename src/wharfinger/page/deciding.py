@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from wharfinger.errors import ConfigurationError, InvalidObject, StoreError, WharfingerError
+from wharfinger.errors import ConfigurationError, StoreError, WharfingerError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests import documents
-from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.pod import Pod
 from wharfinger.page.following import Following
+from wharfinger.page.serving_profiles import ServedProfile, StoredProfiles, read_profiles
 from wharfinger.profiles import Configured, load_configuration
-from wharfinger.registry import keys
 
 log = logging.getLogger(__name__)
 
@@ -31,27 +30,12 @@ T = TypeVar("T")
 
 LIMIT = 10.0
 """Seconds that a question may take, with its wait for a slot."""
-LOOK_AFTER = 10.0
-"""Seconds after which the stored configurations are looked at anew."""
-MOST_STORED = 200
-_BUILT_IN = ""
-"""Digest of the configuration that is used where none is stored."""
+LOOK_AFTER = 5.0
+"""Seconds after which it is looked anew at the stored configurations, and at which of them are served."""
 
 
 class TooLong(WharfingerError):
     """A question was given up, or never got its turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredProfiles:
-    """The configurations in etcd: which one each scheduler name has, and their contents."""
-
-    digest_of: Mapping[str, str]
-    """Scheduler name -> digest of the newest configuration that has it."""
-    contents: Mapping[str, bytes]
-    """By digest."""
-    format: ClusterFormat = ClusterFormat.KUBERNETES
-    """Of the cluster: it decides about the built-in configuration."""
 
 
 class DecidingSlot:
@@ -60,12 +44,11 @@ class DecidingSlot:
     def __init__(self) -> None:
         self._configured: dict[str, Configured] = {}
 
-    def configured(self, stored: StoredProfiles, scheduler: str) -> tuple[Configured, str]:
-        """The configuration for a scheduler name, and its digest (empty: the built-in one).
+    def configured(self, stored: StoredProfiles, scheduler: str, digest: str) -> Configured:
+        """The configuration of that digest (empty: the built-in one), which has the scheduler name.
 
-        Raises `ConfigurationError` where it cannot be made here, and for a name that no configuration has.
+        Raises `ConfigurationError` where it cannot be made here, and for a name that it does not have.
         """
-        digest = stored.digest_of.get(scheduler, _BUILT_IN)
         known = self._configured.get(digest)
         if known is None:
             if len(self._configured) > 8:
@@ -74,7 +57,7 @@ class DecidingSlot:
             known = self._configured[digest] = load_configuration(source, format_=stored.format)
         if scheduler not in known.profiles:
             raise ConfigurationError(f"no profile serves the scheduler name {scheduler}")
-        return known, digest
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +68,17 @@ class PresentState:
     stored: StoredProfiles
     snapshot: Snapshot
 
+    def served(self, pod: Pod) -> ServedProfile:
+        """By which configuration the pod is decided, and why by that one."""
+        return self.stored.of(pod)
+
+    def configured(self, pod: Pod) -> Configured:
+        """That configuration. Raises `ConfigurationError`."""
+        return self.slot.configured(self.stored, pod.scheduler_name, self.served(pod).digest)
+
     def profile(self, pod: Pod) -> Profile:
         """The profile that the pod names. Raises `ConfigurationError`."""
-        return self.slot.configured(self.stored, pod.scheduler_name)[0].profiles[pod.scheduler_name]
+        return self.configured(pod).profiles[pod.scheduler_name]
 
 
 class Deciders:
@@ -103,7 +94,7 @@ class Deciders:
         self._stored: tuple[float, StoredProfiles] | None = None
 
     async def ask(self, work: Callable[[PresentState], T]) -> T:
-        """Run the work on the present state. Raises `TooLong`, and what the work raises."""
+        """Run the work on the present state. Raises `TooLong`, `StoreError`, and what the work raises."""
         try:
             async with asyncio.timeout(self._limit):
                 stored = await self._profiles()
@@ -125,9 +116,15 @@ class Deciders:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _profiles(self) -> StoredProfiles:
+        """Those that are stored; while etcd does not answer, those that were. Raises `StoreError`."""
         now = time.monotonic()
         if self._stored is None or now - self._stored[0] > LOOK_AFTER:
-            self._stored = now, await _stored_profiles(self._following)
+            try:
+                self._stored = now, await read_profiles(self._following)
+            except StoreError as error:
+                if self._stored is None:
+                    raise
+                log.debug("profiles_kept error=%r", str(error))
         return self._stored[1]
 
 
@@ -136,26 +133,3 @@ def _on_stage(work: Callable[[PresentState], T], slot: DecidingSlot, stored: Sto
         snapshot.rows, snapshot.revision, surroundings=snapshot.surroundings, nominated=snapshot.nominated
     )
     return work(PresentState(slot, stored, own))
-
-
-async def _stored_profiles(following: Following) -> StoredProfiles:
-    """Workers write the configuration that they decide by under its digest; the newest one of a name is taken."""
-    digest_of: dict[str, str] = {}
-    contents: dict[str, bytes] = {}
-    try:
-        found = [kv async for page in following.store.list(keys.PROFILES) for kv in page.items]
-    except StoreError as error:
-        log.warning("profiles_unread effect=built_in_ones error=%r", str(error))
-        found = []
-    for kv in sorted(found, key=lambda one: one.create_revision)[-MOST_STORED:]:
-        digest = kv.key.removeprefix(keys.PROFILES)
-        try:
-            profiles = documents.parse(kv.value).get("profiles")
-        except InvalidObject:
-            continue
-        contents[digest] = kv.value
-        for profile in profiles if isinstance(profiles, list) else ():
-            name = profile.get("schedulerName") if isinstance(profile, Mapping) else None
-            if isinstance(name, str):
-                digest_of[name] = digest
-    return StoredProfiles(digest_of, contents, following.store.format)

@@ -14,11 +14,12 @@ from wharfinger.client.fleet_plans import plan
 from wharfinger.client.fleet_status import FleetInstance, FleetStatus, status_of
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.contracts.names import COMMON
-from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.errors import ConfigurationError, StoreError, UsageError
 from wharfinger.framework.catalog import Catalog
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import read
-from wharfinger.page.plain import text
+from wharfinger.page.fleet_requests import FleetChangeLog, applicable, last_change
+from wharfinger.page.plain import moment, text
 from wharfinger.page.scraping import Scraper
 from wharfinger.registry.store import Store
 
@@ -42,16 +43,34 @@ class FleetLooks:
         self._utc_now = utc_now
         self._catalog: Catalog | None = None
         self._known: tuple[float, dict[str, Any]] | None = None
+        self._expired = False
+        self._changes = FleetChangeLog(store)
 
     async def all(self) -> dict[str, Any]:
-        """Every fleet, the common one first. Raises `StoreError`."""
-        if self._known is None or self._clock() - self._known[0] >= FRESH:
-            estate = await read(self._store)
-            there = [name for name, picture in estate.fleets.items() if picture.exists]
-            tenants = sorted(there, key=lambda name: (name != COMMON, name))
-            fleets = [self._one(estate, tenant) for tenant in tenants[:MOST_FLEETS]]
-            self._known = self._clock(), {"count": len(tenants), "revision": estate.read_at, "fleets": fleets}
+        """Every fleet, the common one first; while etcd does not answer, as they were seen last, and when that was.
+
+        Raises `StoreError` where they never were.
+        """
+        if self._known is None or self._expired or self._clock() - self._known[0] >= FRESH:
+            try:
+                estate = await read(self._store)
+                there = [name for name, picture in estate.fleets.items() if picture.exists]
+                tenants = sorted(there, key=lambda name: (name != COMMON, name))
+                fleets = [
+                    self._one(estate, tenant) | {"changes": await self._changes.of(estate.fleet(tenant))}
+                    for tenant in tenants[:MOST_FLEETS]
+                ]
+            except StoreError:
+                if self._known is None:
+                    raise
+                return self._known[1] | {"current": False}
+            told = {"count": len(tenants), "revision": estate.read_at, "asOf": moment(self._utc_now())}
+            self._known, self._expired = (self._clock(), told | {"current": True, "fleets": fleets}), False
         return self._known[1]
+
+    def expire(self) -> None:
+        """Something changed: read anew when somebody asks."""
+        self._expired = True
 
     async def planned(self, tenant: str) -> dict[str, Any]:
         """What would happen from here on, if every step succeeded. Raises `NotFound`, `StoreError`."""
@@ -80,6 +99,9 @@ class FleetLooks:
             "phase": text(found.phase) or None,
             "observed": found.observed,
             "deleting": picture.deleting,
+            "paused": picture.spec.get("paused") is True,
+            "lastChange": last_change(picture),
+            "verbs": applicable(picture),
             "conditions": [
                 {"type": one.type, "status": one.status, "reason": text(one.reason), "message": text(one.message)}
                 for one in found.conditions

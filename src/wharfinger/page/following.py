@@ -19,6 +19,7 @@ from wharfinger.informer.view import View
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.page.model import ClusterModel
+from wharfinger.page.prompt_store import PromptStore
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
@@ -44,7 +45,10 @@ class Following:
         utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`clock`: monotonic seconds."""
-        self.store = store
+        self.patient = store
+        """For what goes on by itself."""
+        self.store: Store = PromptStore(store, lambda: self.clock() - self._answered)
+        """For those who wait for an answer: it fails at once while etcd is silent."""
         self.metrics = metrics
         self.clock = clock
         self.utc_now = utc_now
@@ -63,7 +67,15 @@ class Following:
         self.view = View(cache, self.metrics, format_=format_of(self.store.format), as_stored=self.store.as_stored)
         self.model = ClusterModel(cache, self.view, clock=self.clock, utc_now=self.utc_now)
         self.model.watched = self._watched
-        self._informer = Informer(self.store, self.view, (self.model,), self.metrics, rng=self._rng, clock=self.clock)
+        self._informer = Informer(
+            self.patient,
+            self.view,
+            (self.model,),
+            self.metrics,
+            rng=self._rng,
+            clock=self.clock,
+            passed_over=self.model.passed_over,
+        )
 
     @property
     def cache(self) -> Cache:
@@ -113,7 +125,7 @@ class Following:
         while True:
             try:
                 async with asyncio.timeout(SILENT_AFTER):
-                    await self.store.get(keys.OURS + "page")
+                    await self.patient.get(keys.OURS + "page")
                 self._answered = self.clock()
             except (StoreError, TimeoutError) as error:
                 log.debug("etcd_silent error=%r", str(error))

@@ -10,22 +10,29 @@ our own origin and carry the mark that only our own page can read. A bearer toke
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
 from wharfinger.page.access import ForgeryMarks, Sessions
+from wharfinger.page.admitting import TOO_MANY_WRONG, WrongTokens
 from wharfinger.page.options import PageOptions
-from wharfinger.serving.authentication import ANONYMOUS, Authenticator, Barred, Caller
+from wharfinger.serving.authentication import ANONYMOUS, Authenticator, Barred, Caller, bearer_token
+
+log = logging.getLogger(__name__)
 
 MARK_HEADER = "X-Wharfinger-Mark"
 HEALTH = ("/healthz", "/livez", "/readyz")
 _LONGEST_COOKIE = 200
+_BY_CERTIFICATE = "certificate:"
 
 MISDIRECTED = Barred(421, "MisdirectedRequest", "the Host header names no host of this page: start it with --host NAME")
 FOREIGN = Barred(403, "Forbidden", "the request comes from another origin")
 UNMARKED = Barred(403, "Forbidden", f"the request lacks the mark of this page's own requests ({MARK_HEADER})")
+BY_LINK = "one-time link"
+"""What those are called who came by one."""
 UNKNOWN = Barred(401, "Unauthorized", "a token, a client certificate or a one-time link is needed")
 
 
@@ -36,14 +43,32 @@ class Viewer:
     name: str
     mark_of: str = ""
     """Whose mark its POSTs have to carry; empty = of nobody, for it sent a bearer token."""
+    token: bytes = b""
+    """Hash of the token that it came with, or its session was opened with; empty = none."""
+
+    @property
+    def of_session(self) -> bool:
+        """Whether it came by a session, which it may end."""
+        return bool(self.mark_of) and not self.mark_of.startswith(_BY_CERTIFICATE)
+
+    @property
+    def key(self) -> str:
+        """By which its share of the page is counted: all sessions of one token have one share."""
+        return f"token:{self.name}" if self.token or not self.mark_of else self.mark_of
 
 
 class Guard:
     """The checks of one server."""
 
     def __init__(
-        self, options: PageOptions, sessions: Sessions, marks: ForgeryMarks, authenticator: Authenticator
+        self,
+        options: PageOptions,
+        sessions: Sessions,
+        marks: ForgeryMarks,
+        authenticator: Authenticator,
+        wrong: WrongTokens,
     ) -> None:
+        self._wrong = wrong
         self._hosts = options.allowed_hosts()
         self._scheme = "https" if options.tls is not None else "http"
         self._sessions = sessions
@@ -80,29 +105,47 @@ class Guard:
         """Who sends the request: by its header, its cookie, or its certificate, in this order."""
         authorization = request.headers.get("Authorization", "")
         if authorization:
-            caller = await self._authenticator.caller(None, authorization)
-            return Viewer(caller.name) if isinstance(caller, Caller) and caller != ANONYMOUS else UNKNOWN
+            return await self._by_header(authorization, request.remote) or UNKNOWN
         value = self.session_value(request)
         session = self._sessions.find(value)
+        if session is not None and session.token and self._authenticator.holder(session.token) is None:
+            log.info("session_ended name=%r why=token_taken_away", session.name)
+            self._sessions.close(value)
+            session = None
         if session is not None:
-            return Viewer(session.name, value)
+            return Viewer(session.name, value, session.token)
         certificate: dict[str, Any] | None = None
         if request.transport is not None:
             certificate = request.transport.get_extra_info("peercert")
         caller = await self._authenticator.caller(certificate, "")
         if isinstance(caller, Caller) and caller != ANONYMOUS:
-            return Viewer(caller.name, f"certificate:{caller.name}")
+            return Viewer(_named(caller), f"{_BY_CERTIFICATE}{caller.name}")
         return UNKNOWN
 
-    async def by_token(self, token: str) -> Viewer | None:
-        """Whose token it is; None when it is nobody's."""
-        caller = await self._authenticator.caller(None, f"Bearer {token}")
-        return Viewer(caller.name) if isinstance(caller, Caller) and caller != ANONYMOUS else None
+    async def by_token(self, token: str, address: str | None) -> Viewer | Barred | None:
+        """Whose token it is; None when it is nobody's. `address`: where it comes from."""
+        return await self._by_header(f"Bearer {token}", address)
+
+    async def _by_header(self, authorization: str, address: str | None) -> Viewer | Barred | None:
+        if self._wrong.too_many(address):
+            return TOO_MANY_WRONG
+        caller = await self._authenticator.caller(None, authorization)
+        if not isinstance(caller, Caller) or caller == ANONYMOUS:
+            self._wrong.note(address)
+            return None
+        return Viewer(_named(caller), token=self._authenticator.hashed(bearer_token(authorization)))
 
     def session_value(self, request: web.Request) -> str:
         """The value of our cookie; empty without one."""
         value = request.cookies.get(self.cookie, "")
         return value if len(value) <= _LONGEST_COOKIE else ""
+
+
+def _named(caller: Caller) -> str:
+    """As it is noted; nobody is taken for one who came by a link."""
+    if caller.name != BY_LINK:
+        return caller.name
+    return f"{'certificate' if caller.by_certificate else 'token'}:{caller.name}"
 
 
 def _host_of(header: str) -> str:

@@ -59,6 +59,7 @@ def helps(stage: PresentState, pods: Sequence[Pod]) -> dict[str, Any]:
     return {
         "pod": text(str(first.key)),
         "revision": stage.snapshot.revision,
+        "held": None,
         "fitsNow": evaluation.node,
         "message": text(evaluation.message),
         "refusals": {plugin: dict(reasons) for plugin, reasons in evaluation.refusals.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from wharfinger.errors import WharfingerError
 from wharfinger.model.pod import PodKey
@@ -13,6 +13,11 @@ LONGEST_NAME = 253
 LONGEST_SELECTOR = 1000
 MOST_REQUIREMENTS = 30
 LONGEST_TOPIC = 600
+_MADE = ("status", "overview", "trends", "pending", "nodes")
+_TOPIC = re.compile(
+    rf"(?:{'|'.join(_MADE)}|pods|gangs|fleets|placements|kubernetes|replays)(?:\?namespace=[^/?]{{0,{LONGEST_NAME}}})?"
+    rf"|(?:pod|gang):[^/]{{1,{LONGEST_NAME}}}/[^/]{{1,{LONGEST_NAME}}}|node:[^/]{{1,{LONGEST_NAME}}}"
+)
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _SET = re.compile(r"\s*(!?)\s*([^\s!=,()]+)\s*(?:(in|notin)\s*\(([^()]*)\))?\s*", re.ASCII)
@@ -50,7 +55,15 @@ def topics_of(text: str, most: int) -> list[str]:
     found = list(dict.fromkeys(filter(None, text.split(","))))
     if len(found) > most or any(len(one) > LONGEST_TOPIC or not one.isprintable() for one in found):
         raise BadInput(f"topics: at most {most}, each a short word")
+    unknown = next((one for one in found if not _TOPIC.fullmatch(one)), None)
+    if unknown is not None:
+        raise BadInput(f"topics: there is no topic {unknown[:80]!r}")
     return found
+
+
+def made_topics(topics: Iterable[str]) -> set[str]:
+    """Those of these topics that are made anew at every tick; the others say only that something changed."""
+    return {one for one in topics if one.partition("?")[0] in _MADE}
 
 
 def selector_of(text: str) -> LabelSelector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,12 +13,16 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.selectors import LabelSelector
 from wharfinger.page.deciding import Deciders, PresentState
 from wharfinger.page.following import Following
+from wharfinger.page.gang_verdicts import GangQuestion, verdicts
+from wharfinger.page.holding import held_by
 from wharfinger.page.model import STATES
 from wharfinger.page.pending import PendingPods
-from wharfinger.page.plain import node_in_full, pod_in_full, pod_in_short, text
+from wharfinger.page.plain import moment, node_in_full, pod_in_full, pod_in_short, text
 
 MOST_PODS = 5000
 """Pods of one list."""
+STRETCH = 250
+"""Rows that are made without a pause."""
 MOST_REASONS = 12
 """Reasons of which a pod is tried on a node."""
 TRIED = 4
@@ -61,10 +66,13 @@ class Looking:
             raise NotFound(f"there is no pod {text(str(key))}")
         return pod
 
-    def pods(
+    async def pods(
         self, *, namespace: str, state: str, selector: LabelSelector | None, words: str, most: int
     ) -> dict[str, Any]:
-        """The pods that all of this holds for, by namespace and name; empty texts hold for all."""
+        """The pods that all of this holds for, by namespace and name; empty texts hold for all.
+
+        Others have their turn while a long list is made.
+        """
         model = self._following.model
         chosen = []
         for pod in self._following.cache.pods.values():
@@ -78,7 +86,11 @@ class Looking:
                 continue
             chosen.append(pod)
         chosen.sort(key=lambda pod: pod.key)
-        shown = [pod_in_short(model, pod) for pod in chosen[:most]]
+        shown = []
+        for place, pod in enumerate(chosen[:most], start=1):
+            shown.append(pod_in_short(model, pod))
+            if place % STRETCH == 0:
+                await asyncio.sleep(0)
         return {"count": len(chosen), "omitted": max(0, len(chosen) - most), "pods": shown, "states": list(STATES)}
 
     def node(self, name: str) -> dict[str, Any]:
@@ -93,7 +105,10 @@ class Looking:
             "requested": dict(info.requested),
             "pods": [pod_in_short(model, pod) for pod in pods],
             "nominated": [text(str(pod.key)) for pod in cache.nominated_on(name)],
-            "events": [one._asdict() | {"about": text(one.about)} for one in model.events_of(name)],
+            "events": [
+                {"time": moment(one.time), "node": one.node, "what": one.what, "about": text(str(one.about))}
+                for one in model.events_of(name)
+            ],
         }
 
     async def refused_on(self, name: str, namespace: str = "") -> dict[str, Any]:
@@ -101,10 +116,10 @@ class Looking:
         cache = self._following.cache
         if cache.nodes.get(name) is None:
             raise NotFound(f"there is no node {text(name)}")
-        asked: list[tuple[str, list[Pod]]] = []
+        asked: list[tuple[str, list[tuple[Pod, str | None]]]] = []
         for key, pods in self._pending.groups(namespace)[:MOST_REASONS]:
-            some = [pod for one in pods[:TRIED] if (pod := cache.pods.get(one)) is not None]
-            asked.append((text(key.title()), some))
+            there = [pod for one in pods[:TRIED] if (pod := cache.pods.get(one)) is not None and pod.pending]
+            asked.append((text(key.title()), [(pod, held_by(self._following, key, pod)) for pod in there]))
         reasons = await self._deciders.ask(lambda stage: _refused_on(stage, name, asked))
         return {"node": text(name), "reasons": reasons}
 
@@ -133,12 +148,40 @@ class Looking:
                 domains[place] = domains.get(place, 0) + 1
         offered = self._domains(keys) if keys else []
         return told | {
+            "refusal": self._refusal(members),
             "pods": [pod_in_short(model, pod) for pod in members[:MOST_PODS]],
             "domains": [{"domain": text(place), "members": count} for place, count in sorted(domains.items())],
             "offered": offered,
         }
 
+    async def gang_verdicts(self, namespace: str, name: str) -> dict[str, Any]:
+        """How many of its members fit in each domain now, and what is missing there. Raises `TooLong`."""
+        cache, key = self._following.cache, GangKey(namespace, name)
+        members = list(cache.gangs.of(key))
+        if not members:
+            raise NotFound(f"there is no gang {text(str(key))}")
+        asked = GangQuestion(key, members, self._group(key))
+        return await self._deciders.ask(lambda stage: verdicts(stage, asked))
+
     # --- inside -------------------------------------------------------------------------------
+
+    def _refusal(self, members: list[Pod]) -> dict[str, Any] | None:
+        """The refusal that its members wait with: all of a gang have the same; the newest of several."""
+        model = self._following.model
+        found = [(record, pod) for pod in members if pod.pending and (record := model.record_of(pod)) is not None]
+        if not found:
+            return None
+        record, _ = max(found, key=lambda one: (one[0].revision, one[0].attempt))
+        return {
+            "attempt": record.attempt,
+            "reason": record.reason,
+            "plugins": list(record.rejectors),
+            "message": text(record.message),
+            "revision": record.revision,
+            "workflowId": text(record.workflow_id),
+            "nominated": sorted({text(one.nominated_node) for one, _ in found if one.nominated_node}),
+            "members": sum(one.revision == record.revision for one, _ in found),
+        }
 
     def _gang(self, key: GangKey, members: list[Pod]) -> dict[str, Any]:
         group = self._group(key)
@@ -186,16 +229,22 @@ class Looking:
         return text(standing(key, self._following.cache.gangs.of(key), self._group(key)).held) or None
 
 
-def _refused_on(stage: PresentState, name: str, asked: list[tuple[str, list[Pod]]]) -> list[dict[str, Any]]:
+def _refused_on(
+    stage: PresentState, name: str, asked: list[tuple[str, list[tuple[Pod, str | None]]]]
+) -> list[dict[str, Any]]:
     told = []
     if name not in stage.snapshot:
         return []
     for title, pods in asked:
-        for pod in pods:
+        for pod, held in pods:
+            about = {"waitsFor": title, "pod": text(str(pod.key)), "held": held}
+            if held is not None:
+                told.append(about | {"refusedBy": {}, "fits": False})
+                continue
             try:
                 evaluation = stage.profile(pod).evaluate(pod, stage.snapshot, preempt=False)
                 said = {plugin: list(status.reasons) for plugin, status in evaluation.verdicts_on(name).items()}
             except (ConfigurationError, PluginError) as error:
                 said = {"?": [text(str(error))]}
-            told.append({"waitsFor": title, "pod": text(str(pod.key)), "refusedBy": said, "fits": not said})
+            told.append(about | {"refusedBy": said, "fits": not said})
     return told

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
@@ -20,12 +21,27 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.page.reasons import GATED, NOT_TRIED, ReasonKey, reason_of
-from wharfinger.page.rings import CountRing, DurationRing
+from wharfinger.page.rings import SLOT_SECONDS, SLOTS, CountRing, DurationRing
+from wharfinger.registry import keys, placement_keys
 
 MOST_NAMESPACES = 200
 """Namespaces with rates of their own."""
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200
+_OF_FLEETS = (
+    keys.FLEETS,
+    keys.REVISIONS,
+    keys.OUTCOMES,
+    keys.ACTORS,
+    keys.FLEET_STATUS,
+    keys.SLOTS,
+    keys.GRANTS,
+    keys.EXITS,
+    keys.HOSTS,
+    keys.CORDONS,
+    keys.LOST_HOSTS,
+)
+_OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
 TENANT_LABEL = Ownership(frozenset()).tenant_label
 
 BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
@@ -43,21 +59,20 @@ STATES = (BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED)
 class NodeEvent(NamedTuple):
     """Something that happened to a node while the page looked."""
 
-    time: str
-    """RFC 3339, UTC."""
+    time: datetime
     node: str
     what: str
     """`bound`, `left`, `finished`, `added`, `removed`, `taints`, `cordoned`, `uncordoned`, `ready`, `not ready`,
     `labels`, `allocatable`, `nominated`.
     """
-    about: str
+    about: PodKey | str
     """A pod, or the new value."""
 
 
 class Nomination(NamedTuple):
     """Room that preemption makes."""
 
-    time: str
+    time: datetime
     pod: PodKey
     node: str
 
@@ -71,6 +86,8 @@ class Rates:
     refused: CountRing
     latency: DurationRing
     """From a pod's appearance in the watch to its bind in the watch."""
+    counted: float = float("-inf")
+    """When anything was counted last, monotonic seconds."""
 
     @classmethod
     def since(cls, began: float) -> Rates:
@@ -96,12 +113,17 @@ class ClusterModel:
         self._utc_now = utc_now
         self.states: dict[str, Counter[str]] = {}
         """By namespace, how many pods are in each state."""
-        self.reasons: dict[ReasonKey, dict[PodKey, int]] = {}
-        """The waiting pods by reason, each with its create revision."""
+        self.reasons: dict[str, dict[ReasonKey, dict[PodKey, int]]] = {}
+        """The waiting pods by namespace and reason, each with its create revision."""
+        self.not_ready: set[str] = set()
+        """Nodes that are there and not ready."""
         self.began = clock()
         self.rates = Rates.since(self.began)
         self.rates_of: dict[str, Rates] = {}
         """By namespace, as far as there is room."""
+        self._seats_from = self.began
+        """Since when the rates of a namespace that has none yet are known."""
+        self._look_for_seats = 0.0
         self.instances: dict[tuple[str, str, int], InstanceRecord] = {}
         """Registrations by tenant, slot and incarnation."""
         self.events: deque[NodeEvent] = deque(maxlen=MOST_EVENTS)
@@ -109,7 +131,9 @@ class ClusterModel:
         self.changes = 0
         """Grows with every revision that changed something."""
         self.touched: set[str] = set()
-        """What changed since it was last taken: `pod:<ns>/<name>`, `node:<name>`, `gang:<ns>/<name>`."""
+        """What changed since it was last taken: `pod:<ns>/<name>`, `node:<name>`, `gang:<ns>/<name>`, and what has a
+        part that did: `pods` and `gangs` (`?namespace=<ns>`: of one), `fleets`, `placements`, `kubernetes`.
+        """
         self._reason_of: dict[PodKey, ReasonKey] = {}
         self._state_of: dict[PodKey, str] = {}
         self._appeared: dict[PodKey, float] = {}
@@ -121,8 +145,7 @@ class ClusterModel:
 
     def apply(self, changes: Changes) -> None:
         """Take in one revision."""
-        now = self._clock()
-        stamp = self._utc_now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        now, stamp = self._clock(), self._utc_now()
         self.changes += 1
         for pod_change in changes.pods:
             self._pod(pod_change, now, stamp, listed=changes.listed)
@@ -132,10 +155,30 @@ class ClusterModel:
             self._node(node_change, stamp, listed=changes.listed)
         for instance_change in changes.instances:
             self._instance(instance_change)
+        if self.watched:
+            self._touch_whole(changes)
         for reclassified in changes.reclassified:
             self._pod(reclassified, now, stamp, listed=True)
 
-    def _pod(self, change: PodChange, now: float, stamp: str, *, listed: bool) -> None:
+    def passed_over(self, key: str) -> None:
+        """A key changed that only fleets or placements are made of."""
+        if key.startswith(_OF_PLACEMENTS):
+            self.touch("placements")
+        elif key.startswith(_OF_FLEETS):
+            self.touch("fleets")
+
+    def touch(self, mark: str) -> None:
+        """Note that something changed, if anybody wants to know."""
+        if mark in self.watched:
+            self.touched.add(mark)
+
+    def _touch_whole(self, changes: Changes) -> None:
+        if changes.instances:
+            self.touch("fleets")
+        if changes.promises or changes.upstream:
+            self.touch("kubernetes")
+
+    def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:
         key, old, new = change
         now_there = self.cache.pods.get(key)
         if now_there is not None:
@@ -153,20 +196,20 @@ class ClusterModel:
             if new.pending:
                 self._appeared[key] = now
         if node and (node != before or reborn) and not (new and new.finished):
-            self.events.append(NodeEvent(stamp, node, "bound", str(key)))
+            self.events.append(NodeEvent(stamp, node, "bound", key))
             self._count("bound", key.namespace, now)
             since = self._appeared.pop(key, None)
             if since is not None:
-                for rates in self._rates(key.namespace):
+                for rates in self._rates(key.namespace, now):
                     rates.latency.add(now, now - since)
         elif new is None or not new.pending:
             self._appeared.pop(key, None)
         if before and (not node or reborn):
-            self.events.append(NodeEvent(stamp, before, "left", str(key)))
+            self.events.append(NodeEvent(stamp, before, "left", key))
         elif old is not None and new is not None and node and new.finished and not old.finished:
-            self.events.append(NodeEvent(stamp, node, "finished", str(key)))
+            self.events.append(NodeEvent(stamp, node, "finished", key))
 
-    def _record(self, change: RecordChange, now: float, stamp: str, *, listed: bool) -> None:
+    def _record(self, change: RecordChange, now: float, stamp: datetime, *, listed: bool) -> None:
         pod = self.cache.pods.get(change.key)
         if pod is not None:
             self._file(pod.key, pod)
@@ -179,13 +222,16 @@ class ClusterModel:
         nominated = change.new.nominated_node
         if nominated and (change.old is None or change.old.nominated_node != nominated):
             self.nominations.append(Nomination(stamp, change.key, nominated))
-            self.events.append(NodeEvent(stamp, nominated, "nominated", str(change.key)))
+            self.events.append(NodeEvent(stamp, nominated, "nominated", change.key))
 
-    def _node(self, change: NodeChange, stamp: str, *, listed: bool) -> None:
+    def _node(self, change: NodeChange, stamp: datetime, *, listed: bool) -> None:
         name, old, new = change
-        mark = f"node:{name}"
-        if mark in self.watched:
-            self.touched.add(mark)
+        if new is None or new.ready:
+            self.not_ready.discard(name)
+        else:
+            self.not_ready.add(name)
+        if self.watched:
+            self.touch(f"node:{name}")
         if listed:
             return
         if old is None or new is None:
@@ -249,13 +295,19 @@ class ClusterModel:
         """Of one namespace, or of all; None where none are kept."""
         return self.rates if not namespace else self.rates_of.get(namespace)
 
+    def rates_note(self, namespace: str) -> str | None:
+        """Why no rates of a namespace are kept; None where they are, or will be when something happens."""
+        if not namespace or namespace in self.rates_of or len(self.rates_of) < MOST_NAMESPACES:
+            return None
+        return f"rates are kept of {MOST_NAMESPACES} namespaces, and there are more"
+
     def waiting(self, namespace: str = "") -> Iterator[tuple[ReasonKey, list[PodKey]]]:
         """The waiting pods by reason, the oldest first."""
-        for key, pods in self.reasons.items():
-            chosen = pods.items() if not namespace else [one for one in pods.items() if one[0].namespace == namespace]
-            ordered = sorted(chosen, key=lambda one: one[1])
-            if ordered:
-                yield key, [pod for pod, _ in ordered]
+        spaces = list(self.reasons.values()) if not namespace else [self.reasons.get(namespace, {})]
+        for key in dict.fromkeys(key for reasons in spaces for key in reasons):
+            pods = [one for reasons in spaces if key in reasons for one in reasons[key].items()]
+            pods.sort(key=itemgetter(1))
+            yield key, [pod for pod, _ in pods]
 
     def events_of(self, node: str, most: int = 100) -> list[NodeEvent]:
         """The last events of a node, the newest first."""
@@ -298,33 +350,54 @@ class ClusterModel:
                 self._state_of[key] = state
         known = self._reason_of.get(key)
         if known != reason and known is not None:
-            group = self.reasons[known]
-            del group[key]
-            if not group:
-                del self.reasons[known]
+            reasons = self.reasons[key.namespace]
+            del reasons[known][key]
+            if not reasons[known]:
+                del reasons[known]
+                if not reasons:
+                    del self.reasons[key.namespace]
             del self._reason_of[key]
         if reason is not None and pod is not None:
-            self.reasons.setdefault(reason, {})[key] = pod.create_revision
+            self.reasons.setdefault(key.namespace, {}).setdefault(reason, {})[key] = pod.create_revision
             self._reason_of[key] = reason
 
     def _touch(self, key: PodKey, old: Pod | None, new: Pod | None) -> None:
-        marks = {f"pod:{key}"}
+        marks = {f"pod:{key}", "pods", f"pods?namespace={key.namespace}"}
         for pod in (old, new):
             if pod is not None:
                 marks.update({f"node:{pod.node_name}"} if pod.node_name else ())
-                marks.update({f"gang:{pod.namespace}/{pod.group}"} if pod.group else ())
+                if pod.group:
+                    marks |= {f"gang:{pod.namespace}/{pod.group}", "gangs", f"gangs?namespace={pod.namespace}"}
         self.touched.update(marks & self.watched)
 
     def _count(self, what: str, namespace: str, now: float) -> None:
-        for rates in self._rates(namespace):
+        for rates in self._rates(namespace, now):
             ring: CountRing = getattr(rates, what)
             ring.add(now)
 
-    def _rates(self, namespace: str) -> Iterable[Rates]:
+    def _rates(self, namespace: str, now: float) -> Iterable[Rates]:
         own = self.rates_of.get(namespace)
-        if own is None and len(self.rates_of) < MOST_NAMESPACES:
-            own = self.rates_of[namespace] = Rates.since(self.began)
+        if own is None and (len(self.rates_of) < MOST_NAMESPACES or self._give_back(now)):
+            own = self.rates_of[namespace] = Rates.since(self._seats_from)
+        if own is not None:
+            own.counted = now
         return (self.rates, own) if own is not None else (self.rates,)
+
+    def _give_back(self, now: float) -> bool:
+        """Give up the rates of namespaces without pods, once all of them are of too long ago; whether any were."""
+        if now < self._look_for_seats:
+            return False
+        self._look_for_seats = now + SLOT_SECONDS
+        gone = [
+            name
+            for name, rates in self.rates_of.items()
+            if name not in self.states and now - rates.counted > SLOTS * SLOT_SECONDS
+        ]
+        for name in gone:
+            del self.rates_of[name]
+        if gone:  # what happened before in a namespace that takes such a seat was counted nowhere
+            self._seats_from = now
+        return bool(gone)
 
 
 def _run(record: Refusal) -> tuple[str, str, int]:

@@ -36,6 +36,8 @@ class NodeMap:
         """Another number whenever the nodes themselves changed."""
         self._nodes: list[Node] = []
         self._resources: tuple[str, ...] = ()
+        self._fixed: dict[str, Any] | None = None
+        """What is the same under one layout; made when somebody asks."""
         self._restarts = -1
         self._told_layout = 0
         """As of the last tick."""
@@ -44,6 +46,10 @@ class NodeMap:
         self._rows: Rows[NodeInfo] = Rows(())
         self._changed: Sequence[int] | None = None
         """Rows that changed between the last two ticks; None = nothing did."""
+        self._before: Rows[NodeInfo] = self._rows
+        """The rows of the tick before."""
+        self._changed_in: dict[str, list[int]] | None = None
+        """Of these rows, those where pods of a namespace changed; made when somebody asks."""
         self._deltas: dict[str, dict[str, Any]] = {}
 
     def whole(self, namespace: str = "") -> dict[str, Any]:
@@ -51,23 +57,15 @@ class NodeMap:
         cache = self._following.cache
         snapshot = cache.snapshot()
         self._look(snapshot)
-        rows = list(snapshot.rows)
-        nodes = [info.node for info in rows]
-        used = [_used(info, namespace, self._resources) for info in rows]
+        used = [_used(info, namespace, self._resources) for info in snapshot.rows]
+        if self._fixed is None:
+            self._fixed = _fixed(self._nodes, self._resources)
         return {
             "layout": self.layout,
             "revision": snapshot.revision,
             "namespace": namespace or None,
-            "resources": list(self._resources),
-            "names": [text(node.name) for node in nodes],
-            "allocatable": {
-                resource: [node.allocatable.get(resource, 0) for node in nodes] for resource in self._resources
-            },
             "requested": {resource: [row[place] for row in used] for place, resource in enumerate(self._resources)},
-            "ready": [int(node.ready) for node in nodes],
-            "unschedulable": [int(node.unschedulable) for node in nodes],
-            "taints": _interned([", ".join(map(taint, node.taints)) for node in nodes]),
-            "labels": _label_columns(nodes),
+            **self._fixed,
             "lost": [{"name": text(name), "pods": len(info.pods)} for name, info in cache.absent_nodes.items()][
                 :MOST_LOST
             ],
@@ -79,7 +77,8 @@ class NodeMap:
         before, stamps = self._stamps, snapshot.stamps
         self._look(snapshot)
         self._deltas = {}
-        self._rows = snapshot.rows
+        self._changed_in = None
+        self._before, self._rows = self._rows, snapshot.rows
         if self.layout != self._told_layout or before is None or len(before) != len(stamps):
             self._changed = ()
         elif before is stamps:
@@ -97,9 +96,24 @@ class NodeMap:
             return None
         known = self._deltas.get(namespace)
         if known is None:
-            rows = [[row, *_used(self._rows[row], namespace, self._resources)] for row in self._changed]
+            changed = self._changed if not namespace or not self._changed else self._by_namespace().get(namespace)
+            if changed is None:
+                return None
+            rows = [[row, *_used(self._rows[row], namespace, self._resources)] for row in changed]
             known = self._deltas[namespace] = {"layout": self.layout, "rows": rows}
         return known
+
+    def _by_namespace(self) -> dict[str, list[int]]:
+        """The rows that changed, by namespaces of the pods that came, left or changed there."""
+        if self._changed_in is None:
+            self._changed_in = {}
+            for row in self._changed or ():
+                new, old = self._rows[row].pods, self._before[row].pods
+                found = {pod.namespace for identity, pod in new.items() if old.get(identity) is not pod}
+                found.update([pod.namespace for identity, pod in old.items() if identity not in new])
+                for namespace in found:
+                    self._changed_in.setdefault(namespace, []).append(row)
+        return self._changed_in
 
     def matching(self, selector: LabelSelector) -> list[int]:
         """Rows of the nodes whose labels a selector matches."""
@@ -119,6 +133,19 @@ class NodeMap:
             self._restarts = self._following.restarts
             self._nodes = [info.node for info in rows]
             self._resources = _resources(self._nodes)
+            self._fixed = None
+
+
+def _fixed(nodes: Sequence[Node], resources: Sequence[str]) -> dict[str, Any]:
+    return {
+        "resources": list(resources),
+        "names": [text(node.name) for node in nodes],
+        "allocatable": {resource: [node.allocatable.get(resource, 0) for node in nodes] for resource in resources},
+        "ready": [int(node.ready) for node in nodes],
+        "unschedulable": [int(node.unschedulable) for node in nodes],
+        "taints": _interned([", ".join(map(taint, node.taints)) for node in nodes]),
+        "labels": _label_columns(nodes),
+    }
 
 
 def _differs(node: Node, before: Node) -> bool:

@@ -24,14 +24,19 @@ class ScrapeOptions:
     """The page's own credential for `/metrics` of workers; without one, only workers that ask for none are read."""
 
     token_file: Path | None = None
-    """Holds a bearer token (one line); it is sent over TLS only."""
+    """Holds a bearer token (one line); it is sent on loopback, and over TLS where `ca_file` is given."""
     ca_file: Path | None = None
-    """PEM of the authorities that signed the workers' certificates; None = the system's."""
+    """PEM of the authorities that signed the workers' certificates; None = the system's, to which no token is sent."""
     cert_file: Path | None = None
     """PEM of a client certificate."""
     key_file: Path | None = None
+    etcd_urls: tuple[str, ...] = ()
+    """Base URLs of the metrics of etcd's members, where they are others than the endpoints."""
 
     def __post_init__(self) -> None:
+        wrong = next((url for url in self.etcd_urls if not re.fullmatch(r"https?://[^\s\"'<>/@?#]{1,300}", url)), None)
+        if wrong is not None:
+            raise UsageError(f"--etcd-metrics-url: {wrong[:80]!r} is no http(s)://HOST:PORT")
         if (self.cert_file is None) is not (self.key_file is None):
             raise UsageError("--metrics-cert-file and --metrics-key-file belong together: give both, or neither")
 
@@ -55,13 +60,29 @@ class PageOptions:
     scrape: ScrapeOptions = field(default_factory=ScrapeOptions)
     allow_actions: bool = False
     """Whether rollouts and staged runs may be changed."""
+    replays_dir: Path | None = None
+    """Where reports are that `replay --keep-in` wrote; None = none are shown."""
 
     def allowed_hosts(self) -> frozenset[str]:
         """What the Host header may name, without the port."""
-        own = {"localhost", "127.0.0.1", "[::1]"} if is_loopback(self.address) else {socket.gethostname().lower()}
-        if self.address not in ("", "0.0.0.0", "::", "localhost"):  # noqa: S104 - these are no names of a machine
+        own = set() if is_loopback(self.address) else {socket.gethostname().lower()}
+        if is_loopback(self.address) or self.everywhere:
+            own |= {"localhost", "127.0.0.1", "[::1]"}  # a name that was made to point here is none of them
+        if not self.everywhere and self.address != "localhost":
             own.add(f"[{self.address}]" if ":" in self.address else self.address.lower())
         return frozenset(own | set(self.hosts))
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it listens on every address of the machine: such an address is no name of it."""
+        return self.address in ("", "0.0.0.0", "::")  # noqa: S104 - the user asks for it
+
+    @property
+    def announced(self) -> str:
+        """The host of the links that are announced; one that `allowed_hosts` has. IPv6 without brackets."""
+        if not self.everywhere:
+            return self.address
+        return self.hosts[0].strip("[]") if self.hosts else socket.gethostname().lower()
 
 
 def page_options(
@@ -77,6 +98,7 @@ def page_options(
     temporal_ui: str = "",
     scrape: ScrapeOptions | None = None,
     allow_actions: bool = False,
+    replays_dir: Path | None = None,
 ) -> PageOptions:
     """Put the options together. Raises `UsageError` where the page would be readable on the way."""
     loopback = is_loopback(address)
@@ -103,4 +125,5 @@ def page_options(
         temporal_ui=temporal_ui.rstrip("/"),
         scrape=scrape or ScrapeOptions(),
         allow_actions=allow_actions,
+        replays_dir=replays_dir,
     )

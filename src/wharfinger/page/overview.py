@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from wharfinger.contracts.names import COMMON
-from wharfinger.model.node import CPU, MEMORY, PODS
 from wharfinger.page.following import Following
 from wharfinger.page.model import STATES, ClusterModel
 from wharfinger.page.pending import PendingPods
-from wharfinger.page.plain import text
+from wharfinger.page.plain import moment, text
 from wharfinger.page.rings import SLOT_SECONDS
+from wharfinger.page.room import RoomSums
 from wharfinger.page.scraping import Scraper
 
 NOW_OVER = 2
@@ -18,7 +18,7 @@ NOW_OVER = 2
 LATENCY_OVER = 60
 """Slots over which the present latency is taken: five minutes."""
 TOP_REASONS = 6
-_AT_LEAST = (CPU, MEMORY, PODS)
+TOP_PREEMPTIONS = 8
 
 
 class Overview:
@@ -28,9 +28,10 @@ class Overview:
         self._following = following
         self._pending = pending
         self._scraper = scraper
+        self._room = RoomSums()
 
-    def now(self, namespace: str = "") -> dict[str, Any]:
-        """Everything but the trends."""
+    def now(self, namespace: str = "", everywhere: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Everything but the trends. `everywhere`: the answer of that method, where it was asked for already."""
         model = self._following.model
         counts = model.counts(namespace)
         reasons = self._pending.reasons(namespace)
@@ -38,17 +39,23 @@ class Overview:
             "namespace": namespace or None,
             "pods": {state: counts.get(state, 0) for state in STATES},
             "rates": self._rates(model, namespace),
+            "ratesNote": model.rates_note(namespace),
             "latency": self._latency(model, namespace),
+            "pending": self._pending.number(namespace),
             "reasons": reasons[:TOP_REASONS],
             "moreReasons": max(0, len(reasons) - TOP_REASONS),
-            "nodes": self._nodes(),
-            "workers": self._workers(model),
             "preemptions": [
-                {"time": one.time, "pod": text(str(one.pod)), "node": text(one.node)}
-                for one in list(model.nominations)[-1:-9:-1]
-                if not namespace or one.pod.namespace == namespace
+                {"time": moment(one.time), "pod": text(str(one.pod)), "node": text(one.node)}
+                for one in [
+                    one for one in reversed(model.nominations) if not namespace or one.pod.namespace == namespace
+                ][:TOP_PREEMPTIONS]
             ],
+            **(self.everywhere() if everywhere is None else everywhere),
         }
+
+    def everywhere(self) -> dict[str, Any]:
+        """What is the same whatever the namespace."""
+        return {"nodes": self._nodes(), "workers": self._workers(self._following.model)}
 
     def trends(self, namespace: str = "") -> dict[str, Any]:
         """The last quarter of an hour, by slots of `slotSeconds`; null where nothing is known."""
@@ -56,6 +63,7 @@ class Overview:
         rates = model.rates_in(namespace)
         if rates is None:
             return {"namespace": namespace or None, "slotSeconds": SLOT_SECONDS, "series": None}
+        p50, p99 = rates.latency.series(clock, (0.5, 0.99))
         return {
             "namespace": namespace or None,
             "slotSeconds": SLOT_SECONDS,
@@ -63,8 +71,8 @@ class Overview:
                 "created": rates.created.series(clock)[:-1],
                 "bound": rates.bound.series(clock)[:-1],
                 "refused": rates.refused.series(clock)[:-1],
-                "p50": rates.latency.series(clock, 0.5)[:-1],
-                "p99": rates.latency.series(clock, 0.99)[:-1],
+                "p50": p50[:-1],
+                "p99": p99[:-1],
                 "waiting": self._pending.trend(namespace),
             },
         }
@@ -86,20 +94,12 @@ class Overview:
 
     def _nodes(self) -> dict[str, Any]:
         snapshot = self._following.cache.snapshot()
-        resources = dict.fromkeys((*_AT_LEAST, *sorted(snapshot.node_columns.allocatable)))
-        room = []
-        for resource in resources:
-            offered = int(snapshot.allocatable(resource).sum()) if len(snapshot) else 0
-            if offered or resource in _AT_LEAST:
-                used = int(snapshot.requested(resource).sum()) if len(snapshot) else 0
-                room.append({"resource": resource, "allocatable": offered, "requested": used})
-        ready = sum(info.node.ready for info in snapshot.rows)
         return {
             "count": len(snapshot),
-            "notReady": len(snapshot) - ready,
+            "notReady": len(self._following.model.not_ready),
             "unschedulable": int(snapshot.unschedulable.sum()) if len(snapshot) else 0,
             "lost": len(self._following.cache.absent_nodes),
-            "resources": room[:8],
+            "resources": self._room.of(snapshot),
         }
 
     def _workers(self, model: ClusterModel) -> list[dict[str, Any]]:

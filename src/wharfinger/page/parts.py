@@ -10,11 +10,16 @@ from typing import Any
 from temporalio.client import Client
 
 from wharfinger.page.actions import Actions
+from wharfinger.page.alert_rules import HUB_METRICS
 from wharfinger.page.alerts import Alerts
 from wharfinger.page.attempts import PodAttempts
 from wharfinger.page.deciding import Deciders
+from wharfinger.page.etcd_health import EtcdHealth
 from wharfinger.page.fleets import FleetLooks
 from wharfinger.page.following import Following
+from wharfinger.page.hub_changes import HubChanges
+from wharfinger.page.hub_presence import HubPresence
+from wharfinger.page.leaving import PodDepartures
 from wharfinger.page.looking import Looking
 from wharfinger.page.node_map import NodeMap
 from wharfinger.page.options import PageOptions
@@ -22,11 +27,14 @@ from wharfinger.page.overview import Overview
 from wharfinger.page.pending import PendingPods
 from wharfinger.page.placements import PlacementLooks
 from wharfinger.page.reaching import TemporalReach
+from wharfinger.page.replays import ReplayLooks
 from wharfinger.page.rings import SLOT_SECONDS
 from wharfinger.page.scraping import Scraper
-from wharfinger.page.stream import TICK, ViewerStream
+from wharfinger.page.stream import MOMENTS, TICK, ViewerStream
+from wharfinger.page.update_runs import UpdateRunLooks
 from wharfinger.page.upstream import is_copied
 from wharfinger.process.side_by_side import first_to_end
+from wharfinger.settings import EtcdSettings
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +47,28 @@ class PageParts:
     """Everything behind the addresses."""
 
     def __init__(
-        self, following: Following, options: PageOptions, connect: Connect, *, cluster: str, namespace: str
+        self,
+        following: Following,
+        options: PageOptions,
+        connect: Connect,
+        *,
+        cluster: str,
+        namespace: str,
+        etcd: EtcdSettings | None = None,
     ) -> None:
-        """`connect`: the client of Temporal; `namespace`: of Temporal, for links. Raises `UsageError`."""
+        """`connect`: the client of Temporal; `namespace`: of Temporal, for links; `etcd`: how it is reached, None for
+        a store without a server. Raises `UsageError`.
+        """
         self.following = following
         self.cluster = cluster
         self.options = options
         self.scraper = Scraper(options.scrape, self._health_urls, following.clock)
         self.pending = PendingPods(following)
         self.overview = Overview(following, self.pending, self.scraper)
-        self.alerts = Alerts(following, self.pending, self.scraper)
+        self.hubs = HubPresence(following.patient)
+        self.hub_scraper = Scraper(options.scrape, self.hubs.addresses, following.clock, names=HUB_METRICS)
+        self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
+        self.alerts = Alerts(following, self.pending, self.scraper, self.hubs, self.etcd, hub_scraper=self.hub_scraper)
         self.map = NodeMap(following)
         self.what_if = Deciders(following, slots=WHAT_IF_SLOTS)
         looking = Deciders(following, slots=LOOK_SLOTS)
@@ -56,15 +76,32 @@ class PageParts:
         self.looking = Looking(following, self.pending, looking)
         self.fleets = FleetLooks(following.store, self.scraper, clock=following.clock, utc_now=following.utc_now)
         self.actions = Actions(following.store)
-        self.placements = PlacementLooks(following.store, following.clock)
+        self.replays = ReplayLooks(options.replays_dir, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
+        self.update_runs = UpdateRunLooks(
+            following.store,
+            clock=following.clock,
+            utc_now=following.utc_now,
+            cluster=cluster,
+            ui=options.temporal_ui,
+            namespace=namespace,
+        )
+        self.placements = PlacementLooks(following.store, following.clock, self.update_runs, self._client, cluster)
         self.attempts = PodAttempts(
             following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
         )
+        self.departures = PodDepartures(following, lambda: self.attempts, self._client, cluster=cluster)
         self.stream = ViewerStream(self._payload, following=self._followed)
+        self._hub = HubChanges(
+            following.store,
+            lambda: "placements" in following.model.watched,
+            lambda: following.model.touch("placements"),
+        )
         self._touched: set[str] = set()
         self._noted = 0.0
         self._trends: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._everywhere: dict[str, Any] | None = None
+        """What overviews of all namespaces have in common, made once a tick."""
 
     async def run(self) -> None:
         """Follow, scrape and tell, until cancelled."""
@@ -72,7 +109,11 @@ class PageParts:
             await first_to_end(
                 self.following.run(),
                 self.scraper.run(),
+                self.hubs.run(),
+                self.hub_scraper.run(),
+                self.etcd.run(),
                 self.placements.run(),
+                self._hub.run(),
                 self.temporal.run(lambda: len(self.stream) > 0),
                 self._tell(),
             )
@@ -81,32 +122,35 @@ class PageParts:
             self.what_if.close()
             self.questions.close()
 
-    def status(self) -> dict[str, Any]:
-        """Whether what is shown is current, and who answers."""
+    def status(self, namespace: str = "") -> dict[str, Any]:
+        """Whether what is shown is current, who answers, and how many pods wait; `namespace`: of one."""
         following = self.following
         return {
             "inStep": following.in_step.is_set(),
             "revision": following.cache.progress.revision,
             "etcd": {"answers": not following.silent_seconds, "silentSeconds": round(following.silent_seconds)},
             "temporal": self.temporal.told(),
+            "pending": self.pending.number(namespace) if following.in_step.is_set() else None,
             "restarts": following.restarts,
             "cluster": self.cluster,
             "kubernetes": is_copied(following),
             "placements": self.placements.there,
+            "replays": self.replays.there,
         }
 
     # --- the stream ---------------------------------------------------------------------------
 
     async def _tell(self) -> None:
         while True:
-            self.tick()
+            await self.tick()
             await asyncio.sleep(TICK)
 
-    def tick(self) -> None:
+    async def tick(self) -> None:
         """Look at what changed, and tell it."""
+        self._everywhere = None
         clock = self.following.clock()
         if not self.following.in_step.is_set():
-            self.stream.tick()
+            await self.stream.tick_in_turns()
             return
         if clock - self._noted >= SLOT_SECONDS / 2:
             self._noted = clock
@@ -114,20 +158,26 @@ class PageParts:
         if any(topic.startswith("nodes") for topic in self.stream.topics):
             self.map.tick()
         self._touched = self.following.model.take_touched()
-        self.stream.tick()
+        if "fleets" in self._touched:
+            self.fleets.expire()
+        if "placements" in self._touched:
+            self.placements.expire()
+        await self.stream.tick_in_turns()
 
     def _followed(self, topics: Collection[str]) -> None:
-        self.following.watch_for({topic for topic in topics if topic.startswith(("pod:", "node:", "gang:"))})
+        self.following.watch_for({topic for topic in topics if topic.partition("?")[0].partition(":")[0] in MOMENTS})
 
     def _payload(self, topic: str) -> object | None:
         name, namespace = topic.partition("?")[0], _namespace(topic)
         if name == "status":
-            return self.status()
+            return self.status(namespace)
         if not self.following.in_step.is_set():
             return None
         match name:
             case "overview":
-                return self.overview.now(namespace) | {"alerts": self.alerts.told()}
+                if self._everywhere is None:
+                    self._everywhere = self.overview.everywhere() | {"alerts": self.alerts.told()}
+                return self.overview.now(namespace, self._everywhere)
             case "trends":
                 return self._trends_of(namespace)
             case "pending":
@@ -147,6 +197,10 @@ class PageParts:
                 self._trends.clear()
             known = self._trends[namespace] = slot, self.overview.trends(namespace)
         return known[1]
+
+    async def _client(self) -> Client:
+        """Of Temporal."""
+        return await self.temporal.client()
 
     def _health_urls(self) -> list[str]:
         return [record.health for record in self.following.model.instances.values()]

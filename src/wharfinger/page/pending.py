@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.contracts.names import COMMON
@@ -13,15 +14,29 @@ from wharfinger.observe.serving import WITHOUT_INSTANCES
 from wharfinger.page.following import Following
 from wharfinger.page.plain import pod_in_short, text
 from wharfinger.page.reasons import GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
-from wharfinger.page.rings import LevelRing
+from wharfinger.page.rings import SLOT_SECONDS, LevelRing
 
-MOST_TRENDS = 200
-"""Reasons whose numbers are kept over time."""
+MOST_TRENDS = 100
+"""Reasons whose numbers are kept over time, in each namespace that somebody looks at."""
+MOST_NAMESPACES = 100
+"""Namespaces of which they are kept."""
 MOST_PODS = 5000
 """Pods of one answer."""
+UNSEEN = 2 * SLOT_SECONDS
+"""Seconds without a look at a namespace after which its numbers begin anew: in between nobody counted."""
 EXAMPLES = 3
-HOLD, HOLD_BY_POD = 0.4, 2e-5
+HOLD, HOLD_BY_POD = 0.1, 2e-5
 """Seconds for which the groups hold, and for each pod in them."""
+
+
+@dataclass(slots=True)
+class _Trends:
+    """How many pods waited in a namespace, by reason."""
+
+    since: float
+    """Since when that is known, monotonic seconds."""
+    noted: float
+    rings: dict[ReasonKey, LevelRing] = field(default_factory=dict)
 
 
 class PendingPods:
@@ -29,9 +44,8 @@ class PendingPods:
 
     def __init__(self, following: Following) -> None:
         self._following = following
-        self._trends: dict[tuple[str, ReasonKey], LevelRing] = {}
-        self._noted: float | None = None
-        """Since when the numbers are remembered."""
+        self._trends: dict[str, _Trends] = {}
+        """By namespace; the one that was looked at last comes last."""
         self._restarts = 0
         self._kept: dict[str, tuple[int, float, list[tuple[ReasonKey, list[PodKey]]]]] = {}
 
@@ -43,9 +57,7 @@ class PendingPods:
         """
         model, clock = self._following.model, self._following.clock()
         kept = self._kept.get(namespace)
-        if kept is not None and (
-            kept[0] == model.changes or clock - kept[1] < HOLD + HOLD_BY_POD * sum(len(pods) for _, pods in kept[2])
-        ):
+        if kept is not None and (kept[0] == model.changes or clock < kept[1]):
             return kept[2]
         groups: dict[ReasonKey, list[PodKey]] = {}
         for key, pods in model.waiting(namespace):
@@ -54,7 +66,7 @@ class PendingPods:
             if key.reason in (NOT_TRIED, NOT_SERVED, GANG_INCOMPLETE):  # of several schedulers, tenants or gangs
                 pods.sort(key=lambda one: model.cache.pods[one].create_revision)
         found = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))
-        if len(self._kept) > 100:
+        if len(self._kept) > 2 * MOST_NAMESPACES:
             self._kept.clear()
         hold = HOLD + HOLD_BY_POD * sum(map(len, groups.values()))
         self._kept[namespace] = model.changes, clock + hold, found
@@ -73,43 +85,46 @@ class PendingPods:
                 return self._reason(namespace, key, pods) | {"pods": rows, "omitted": max(0, len(pods) - most)}
         return None
 
+    def number(self, namespace: str = "") -> int:
+        """How many pods wait for more than their turn: refused, held back, or taken by nobody."""
+        return sum(len(pods) for key, pods in self.groups(namespace) if key.reason != NOT_TRIED)
+
     def trend(self, namespace: str = "") -> list[int | None] | None:
         """How many waited, over time; None where that is not kept."""
-        ring = self._trends.get((namespace, _ALL))
+        ring = self._ring(namespace, _ALL)
         return ring.series() if ring is not None else None
 
     def note(self, namespaces: set[str]) -> None:
         """Remember the present numbers, of all namespaces together and of those that somebody looks at."""
         clock = self._following.clock()
         if self._restarts != self._following.restarts:
-            self._restarts, self._noted = self._following.restarts, None
+            self._restarts = self._following.restarts
             self._trends.clear()
         for namespace in ("", *sorted(namespaces)):
             groups = self.groups(namespace)
-            self._ring(namespace, _ALL).note(clock, sum(len(pods) for _, pods in groups))
             present = {key: len(pods) for key, pods in groups[:50]}
-            for key, ring in [(key, ring) for (space, key), ring in self._trends.items() if space == namespace]:
-                if key != _ALL and key not in present:
+            present[_ALL] = sum(len(pods) for _, pods in groups)
+            trends = self._trends.pop(namespace, None)
+            if trends is None or clock - trends.noted > UNSEEN:
+                trends = _Trends(clock, clock)
+            self._trends[namespace] = trends
+            trends.noted = clock
+            for key, ring in trends.rings.items():
+                if key not in present:
                     ring.note(clock, 0)
             for key, count in present.items():
-                self._ring(namespace, key).note(clock, count)
-        if self._noted is None:
-            self._noted = clock
+                _ring(trends, key).note(clock, count)
+        for unseen in [one for one in self._trends if one][: max(0, len(self._trends) - 1 - MOST_NAMESPACES)]:
+            del self._trends[unseen]
 
-    def _ring(self, namespace: str, key: ReasonKey) -> LevelRing:
-        ring = self._trends.get((namespace, key))
-        if ring is None:
-            if len(self._trends) >= MOST_TRENDS:
-                faded = next((one for one, kept in self._trends.items() if kept.faded), None)
-                self._trends.pop(faded or next(iter(self._trends)))
-            began = self._noted if self._noted is not None else self._following.clock()
-            ring = self._trends[namespace, key] = LevelRing(began)
-        return ring
+    def _ring(self, namespace: str, key: ReasonKey) -> LevelRing | None:
+        trends = self._trends.get(namespace)
+        return trends.rings.get(key) if trends is not None else None
 
     def _reason(self, namespace: str, key: ReasonKey, pods: list[PodKey]) -> dict[str, Any]:
         model = self._following.model
         oldest = model.cache.pods.get(pods[0])
-        ring = self._trends.get((namespace, key))
+        ring = self._ring(namespace, key)
         record = model.record_of(oldest) if oldest is not None else None
         return {
             "slug": text(key.slug),
@@ -145,6 +160,16 @@ class PendingPods:
     def _held(self, key: GangKey) -> str:
         cache = self._following.cache
         return standing(key, cache.gangs.of(key), cache.surroundings.pod_group(*key)).held
+
+
+def _ring(trends: _Trends, key: ReasonKey) -> LevelRing:
+    ring = trends.rings.get(key)
+    if ring is None:
+        if len(trends.rings) >= MOST_TRENDS:
+            faded = next((one for one, kept in trends.rings.items() if kept.faded), None)
+            trends.rings.pop(faded or next(one for one in trends.rings if one != _ALL))
+        ring = trends.rings[key] = LevelRing(trends.since)
+    return ring
 
 
 _ALL = ReasonKey("")

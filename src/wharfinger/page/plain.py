@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -30,6 +31,20 @@ def text(value: str) -> str:
     if not value.isascii():
         value = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return shortened(value, LONGEST)
+
+
+def moment(time: datetime) -> str:
+    """RFC 3339 with milliseconds, of a time in UTC."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def bounded(value: Any) -> Any:
+    """Plain values with texts of bounded length, at any depth."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, Mapping):
+        return {text(str(key)): bounded(one) for key, one in value.items()}
+    return [bounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def as_json(payload: object) -> bytes:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wharfinger.errors import WharfingerError
+from wharfinger.errors import ServerError, WharfingerError
 
 log = logging.getLogger(__name__)
 
-ASK_EVERY = 3.0
-"""Seconds."""
-WITHIN = 2.0
+T = TypeVar("T")
+
+ASK_EVERY, ASK_AGAIN = 3.0, 1.0
+"""Seconds between two questions while it answers, and while it does not."""
+WITHIN, FIRST_WITHIN = 2.0, 5.0
+"""Seconds for an answer, and for the first one, which needs a connection."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks whether a call that is under way has to be given up."""
 
 
 class TemporalReach:
@@ -29,12 +34,46 @@ class TemporalReach:
         self._client: Client | None = None
         self._silent_since: float | None = None
         self._asked = False
+        self._looked = float("-inf")
+        """When it was asked last."""
 
     async def client(self) -> Client:
-        """The client; made at the first call."""
+        """The client; made at the first call. Raises `ServerError` at once while Temporal is known not to answer."""
+        if self._silent and self._clock() - self._looked <= ASK_AGAIN + 2 * WITHIN:
+            raise ServerError(self._said())
+        return await self._made()
+
+    async def soon(self, call: Coroutine[Any, Any, T]) -> T:
+        """What the call answers; given up as soon as Temporal turns out not to answer. Raises `ServerError`."""
+        asking = asyncio.ensure_future(call)
+        began = self._clock()
+        try:
+            while not (await asyncio.wait({asking}, timeout=LOOK_EVERY))[0]:
+                if self._silent and self._looked > began:
+                    raise ServerError(self._said())
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    async def _made(self) -> Client:
         if self._client is None:
-            self._client = await self._connect()
+            client = await self._connect()
+            try:
+                async with asyncio.timeout(FIRST_WITHIN):
+                    await client.service_client.check_health()
+            except (RPCError, RuntimeError, TimeoutError, OSError) as error:  # a lazy client says so at its first call
+                log.debug("temporal_unreached error=%r", str(error))
+                raise ServerError("Temporal cannot be reached") from error
+            self._client = client
         return self._client
+
+    @property
+    def _silent(self) -> bool:
+        """Whether it has not answered more than once: a busy server may be late."""
+        return self._silent_since is not None and self._looked > self._silent_since
+
+    def _said(self) -> str:
+        return f"Temporal has not answered for {self._clock() - (self._silent_since or 0.0):.0f} s"
 
     def told(self) -> dict[str, Any]:
         """Whether it answers (null = nobody asked yet), and how long it has not."""
@@ -46,14 +85,15 @@ class TemporalReach:
         while True:
             if wanted():
                 await self._ask()
-            await asyncio.sleep(ASK_EVERY)
+            await asyncio.sleep(ASK_EVERY if self._silent_since is None else ASK_AGAIN)
 
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(WITHIN):
-                await (await self.client()).service_client.check_health()
+                await (await self._made()).service_client.check_health()
             self._silent_since = None
         except (RPCError, RuntimeError, TimeoutError, OSError, WharfingerError) as error:
             log.debug("temporal_silent error=%r", str(error))
             self._silent_since = self._silent_since if self._silent_since is not None else self._clock()
         self._asked = True
+        self._looked = self._clock()

@@ -6,7 +6,9 @@ number of events.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,7 @@ _FIRST = 0.001
 _FACTOR = 1.2
 _BUCKETS = 84
 """Up to 0.001 * 1.2 ** 83 s, an hour."""
-_BOUNDS = _FIRST * _FACTOR ** np.arange(_BUCKETS)
+_BOUNDS: list[float] = (_FIRST * _FACTOR ** np.arange(_BUCKETS)).tolist()
 
 
 class _Ring:
@@ -36,9 +38,10 @@ class _Ring:
     def _advance(self, now: float, fill: int) -> int:
         """The newest slot at `now`; those that begin by then have the number `fill`."""
         slot = int(now / self._width)
-        for passed in range(max(self._newest + 1, slot - self._slots + 1), slot + 1):
-            self._numbers[passed % self._slots] = fill
-        self._newest = max(self._newest, slot)
+        if slot > self._newest:
+            for passed in range(max(self._newest + 1, slot - self._slots + 1), slot + 1):
+                self._numbers[passed % self._slots] = fill
+            self._newest = slot
         return self._newest
 
     def _series(self) -> list[int | None]:
@@ -98,25 +101,24 @@ class DurationRing:
     def __init__(self, *, slots: int = SLOTS, width: float = SLOT_SECONDS) -> None:
         self._slots = slots
         self._width = width
-        self._counts = np.zeros((slots, _BUCKETS), dtype=np.int64)
+        self._counts = np.zeros((slots, _BUCKETS), dtype=np.int32)
         self._newest = -1
 
     def add(self, now: float, seconds: float) -> None:
         """It took so long, and ended at `now`."""
-        bucket = min(int(np.searchsorted(_BOUNDS, seconds)), _BUCKETS - 1)
+        bucket = bisect_left(_BOUNDS, seconds, hi=_BUCKETS - 1)
         self._counts[self._turn(now) % self._slots, bucket] += 1
 
     def quantiles(self, now: float, wanted: Sequence[float], over: int = 60) -> list[float | None]:
         """Over the last `over` slots, seconds; None where nothing happened."""
         newest = self._turn(now)
-        rows = [slot % self._slots for slot in range(newest - over + 1, newest + 1)]
-        return _quantiles(self._counts[rows].sum(axis=0), wanted)
+        rows = np.arange(newest - over + 1, newest + 1) % self._slots
+        return [quantile for [quantile] in _quantiles(self._counts[rows].sum(axis=0, keepdims=True), wanted)]
 
-    def series(self, now: float, wanted: float) -> list[float | None]:
-        """One quantile by slot, the oldest first."""
+    def series(self, now: float, wanted: Sequence[float]) -> list[list[float | None]]:
+        """Each of the quantiles by slot, the oldest first."""
         newest = self._turn(now)
-        rows = [slot % self._slots for slot in range(newest + 1, newest + 1 + self._slots)]
-        return [_quantiles(self._counts[row], (wanted,))[0] for row in rows]
+        return _quantiles(self._counts[np.arange(newest + 1, newest + 1 + self._slots) % self._slots], wanted)
 
     def _turn(self, now: float) -> int:
         slot = int(now / self._width)
@@ -127,9 +129,16 @@ class DurationRing:
         return self._newest
 
 
-def _quantiles(counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]], wanted: Sequence[float]) -> list[float | None]:
-    total = int(counts.sum())
-    if not total:
-        return [None] * len(wanted)
-    up_to = np.cumsum(counts)
-    return [float(_BOUNDS[int(np.searchsorted(up_to, max(1.0, quantile * total)))]) for quantile in wanted]
+def _quantiles(
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.signedinteger[Any]]], wanted: Sequence[float]
+) -> list[list[float | None]]:
+    """Each of the quantiles, of each row; all rows at once, for a chart has 180 and each namespace its own."""
+    up_to = counts.cumsum(axis=1)
+    totals = up_to[:, -1]
+    found: list[list[float | None]] = []
+    for quantile in wanted:
+        buckets = (up_to >= np.maximum(1.0, quantile * totals)[:, None]).argmax(axis=1).tolist()
+        found.append(
+            [_BOUNDS[bucket] if total else None for bucket, total in zip(buckets, totals.tolist(), strict=True)]
+        )
+    return found

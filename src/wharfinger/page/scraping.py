@@ -1,23 +1,24 @@
-"""What only workers know, read from their `/metrics` every five seconds with the page's own credential.
+"""What only processes know, read from their `/metrics` every five seconds: of workers and hubs with the page's own
+credential, of etcd's members as etcd itself is reached.
 
-A worker that cannot be read shows no figures and says why; nothing else depends on it.
+A process that cannot be read shows no figures and says why; nothing else depends on it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from wharfinger.errors import UsageError
-from wharfinger.page.exposition import MOST_BYTES, Scrape, read
+from wharfinger.page.exposition import MOST_BYTES, Scrape, Wanted, read
 from wharfinger.page.options import ScrapeOptions
 from wharfinger.serving.options import is_loopback
 
@@ -27,9 +28,15 @@ EVERY = 5.0
 """Seconds."""
 WITHIN = 3.0
 KEPT = 181
-"""Scrapes that are kept of each worker: a quarter of an hour."""
-MOST_WORKERS = 256
+"""Scrapes that are kept of each process: a quarter of an hour."""
+APART, KEPT_APART = 60.0, 61
+"""Seconds between older ones, and how many of these are kept: an hour."""
+RECENT = 3
+"""Whole scrapes that are kept."""
+MOST_PROCESSES = 256
 AT_ONCE = 8
+MOST_TOLD = 20
+"""Problems that are named."""
 
 READ = (
     "scheduler_pending_pods",
@@ -37,6 +44,7 @@ READ = (
     "scheduler_scheduling_algorithm_duration_seconds_sum",
     "scheduler_scheduling_algorithm_duration_seconds_count",
     "scheduler_pod_scheduling_sli_duration_seconds_bucket",
+    "temporal_workflow_task_execution_failed_total",
     "wharfinger_ready",
     "wharfinger_in_flight_limit",
     "wharfinger_start_failures_total",
@@ -52,49 +60,122 @@ READ = (
     "wharfinger_upstream_import_lag_seconds",
     "wharfinger_upstream_oldest_promise_seconds",
     "wharfinger_upstream_promises",
+    "wharfinger_upstream_events_total",
+    "wharfinger_upstream_requests_total",
     "wharfinger_gangs_torn_total",
     "wharfinger_watch_revision",
     "wharfinger_parked_chains",
     "wharfinger_waiting_without_chain",
 )
-"""Metrics that the page shows or evaluates."""
+"""Metrics of workers that the page shows or evaluates."""
+
+
+class CounterGrowth:
+    """How a counter grew: a restart of its process begins at 0. A point a scrape, and older ones a minute apart."""
+
+    __slots__ = ("_newer", "_older", "_value")
+
+    def __init__(self) -> None:
+        self._newer: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        """When (monotonic seconds), and how much it has grown since the first point."""
+        self._older: deque[tuple[float, float]] = deque(maxlen=KEPT_APART)
+        self._value = 0.0
+
+    def add(self, at: float, value: float) -> None:
+        """One more point, which is newer than all others."""
+        if not self._newer:
+            grown = 0.0
+        else:
+            grown = self._newer[-1][1] + (value - self._value if value >= self._value else value)
+            if len(self._newer) == KEPT and (not self._older or self._newer[0][0] - self._older[-1][0] >= APART):
+                self._older.append(self._newer[0])
+        self._newer.append((at, grown))
+        self._value = value
+
+    def over(self, seconds: float) -> tuple[float, float] | None:
+        """How much it grew over the last seconds, and of how many of these that is known; None for one point."""
+        if not self._newer:
+            return None
+        at, grown = self._newer[-1]
+        first = next(point for points in (self._older, self._newer) for point in points if point[0] >= at - seconds)
+        return (grown - first[1], at - first[0]) if first[0] < at else None
+
+    @property
+    def newest(self) -> float:
+        """When it was added to last; before everything where it never was."""
+        return self._newer[-1][0] if self._newer else float("-inf")
 
 
 @dataclass(slots=True)
-class ScrapedWorker:
-    """What was read of one worker."""
+class ScrapedProcess:
+    """What was read of one process."""
 
-    scrapes: deque[Scrape] = field(default_factory=lambda: deque(maxlen=KEPT))
+    recent: deque[Scrape] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """The newest ones that succeeded: growth that is asked for begins with them."""
     problem: str = "was not read yet"
     """Why there are no figures now; empty when there are."""
+    _growth: dict[Any, CounterGrowth] = field(default_factory=dict)
 
     @property
     def last(self) -> Scrape | None:
         """The newest one that succeeded, unless something is wrong since."""
-        return self.scrapes[-1] if self.scrapes and not self.problem else None
+        return self.recent[-1] if self.recent and not self.problem else None
 
-    def increase(self, name: str, seconds: float, **labels: str) -> float | None:
+    def add(self, scrape: Scrape) -> None:
+        """Take in one more."""
+        self.recent.append(scrape)
+        self.problem = ""
+        for (name, labels), growth in self._growth.items():
+            value = scrape.total(name, **dict(labels))
+            if value is not None:
+                growth.add(scrape.at, value)
+
+    def increase(self, name: str, seconds: float, **labels: Wanted) -> float | None:
         """How much a counter grew over the last `seconds`; a restart begins at 0. None while that is not known."""
-        kept = [one for one in self.scrapes if one.at >= self.scrapes[-1].at - seconds] if self.scrapes else []
-        values = [value for one in kept if (value := one.total(name, **labels)) is not None]
-        if len(values) < 2:
-            return None
-        return sum(max(0.0, after - before) if after >= before else after for before, after in _pairs(values))
+        found = self._grown(name, seconds, labels)
+        return found[0] if found is not None else None
+
+    def rate(self, name: str, seconds: float, **labels: Wanted) -> float | None:
+        """The same a second, of the part of the window of which something is known."""
+        found = self._grown(name, seconds, labels)
+        return found[0] / found[1] if found is not None else None
+
+    def _grown(self, name: str, seconds: float, labels: Mapping[str, Wanted]) -> tuple[float, float] | None:
+        key = name, tuple(sorted(labels.items()))
+        growth = self._growth.get(key)
+        if growth is None:
+            growth = self._growth[key] = CounterGrowth()
+            for scrape in self.recent:
+                value = scrape.total(name, **labels)
+                if value is not None:
+                    growth.add(scrape.at, value)
+        return growth.over(seconds) if self.recent and growth.newest == self.recent[-1].at else None
 
 
 class Scraper:
-    """Reads the workers that are registered."""
+    """Reads the processes that are registered."""
 
     def __init__(
-        self, options: ScrapeOptions, registered: Callable[[], Iterable[str]], clock: Callable[[], float]
+        self,
+        options: ScrapeOptions,
+        registered: Callable[[], Iterable[str]],
+        clock: Callable[[], float],
+        *,
+        names: Iterable[str] = READ,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`registered`: the base URLs of their health endpoints; `clock`: monotonic seconds. Raises `UsageError`."""
+        """`registered`: base URLs; `clock`: monotonic seconds; `names`: the metrics that are kept; `tls`: of another
+        authority than the options name. Raises `UsageError`.
+        """
         self._registered = registered
         self._clock = clock
         self._options = options
-        self._tls = _context(options)
-        self.workers: dict[str, ScrapedWorker] = {}
+        self._names = tuple(names)
+        self.tls = tls if tls is not None else _context(options)
+        self.workers: dict[str, ScrapedProcess] = {}
         """By base URL."""
+        self.rounds = 0
+        """How often all of them were read."""
 
     async def run(self) -> None:
         """Read again and again until cancelled."""
@@ -106,7 +187,7 @@ class Scraper:
 
     async def read_all(self, session: aiohttp.ClientSession) -> None:
         """Read each worker once."""
-        urls = [url for url in dict.fromkeys(self._registered()) if url][:MOST_WORKERS]
+        urls = [url for url in dict.fromkeys(self._registered()) if url][:MOST_PROCESSES]
         for gone in self.workers.keys() - set(urls):
             del self.workers[gone]
         gate = asyncio.Semaphore(AT_ONCE)
@@ -116,6 +197,16 @@ class Scraper:
                 await self._read(session, url)
 
         await asyncio.gather(*map(one, urls))
+        self.rounds += 1
+
+    def told(self) -> dict[str, Any]:
+        """How many are known, how many could be read just now, and why not the others."""
+        unread = {url: one.problem for url, one in sorted(self.workers.items()) if one.problem}
+        return {
+            "known": len(self.workers),
+            "read": len(self.workers) - len(unread),
+            "problems": [{"address": url, "problem": said} for url, said in list(unread.items())[:MOST_TOLD]],
+        }
 
     def figures(self, url: str) -> dict[str, Any]:
         """What is shown of a worker: null where it is not known, and why."""
@@ -128,8 +219,7 @@ class Scraper:
             return {"problem": problem}
         decided = worker.increase("scheduler_scheduling_algorithm_duration_seconds_count", 60)
         took = worker.increase("scheduler_scheduling_algorithm_duration_seconds_sum", 60)
-        attempts = worker.increase("scheduler_schedule_attempts_total", 60)
-        span = min(60.0, worker.scrapes[-1].at - worker.scrapes[0].at) or None
+        attempts = worker.rate("scheduler_schedule_attempts_total", 60)
         return {
             "problem": None,
             "inFlightLimit": last.total("wharfinger_in_flight_limit"),
@@ -137,16 +227,16 @@ class Scraper:
             "backoff": last.total("scheduler_pending_pods", queue="backoff"),
             "unschedulable": last.total("scheduler_pending_pods", queue="unschedulable"),
             "inFlight": last.total("scheduler_pending_pods", queue="in-flight"),
-            "attemptsPerSecond": round(attempts / span, 2) if attempts is not None and span else None,
+            "attemptsPerSecond": round(attempts, 2) if attempts is not None else None,
             "decisionSeconds": took / decided if took is not None and decided else None,
             "revision": last.largest("wharfinger_watch_revision"),
         }
 
     async def _read(self, session: aiohttp.ClientSession, url: str) -> None:
-        worker = self.workers.setdefault(url, ScrapedWorker())
+        worker = self.workers.setdefault(url, ScrapedProcess())
         try:
             headers = self._credential(url)
-            ssl_ = self._tls if url.startswith("https://") else True
+            ssl_ = self.tls if url.startswith("https://") else True
             async with session.get(f"{url}/metrics", headers=headers, ssl=ssl_, allow_redirects=False) as response:
                 if response.status != 200:
                     worker.problem = _refused(response.status)
@@ -156,16 +246,19 @@ class Scraper:
                     body += chunk
                     if len(body) > MOST_BYTES:
                         raise ValueError("too long")
-            worker.scrapes.append(read(body.decode("utf-8", "replace"), self._clock(), READ))
-            worker.problem = ""
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            worker.add(read(body.decode("utf-8", "replace"), self._clock(), self._names))
+        except Exception as error:  # whoever registers says the address: no text of it may end anything else
             worker.problem = f"does not answer ({type(error).__name__})"
             log.debug("scrape_failed url=%s error=%r", url, str(error))
 
     def _credential(self, url: str) -> dict[str, str]:
-        """The token goes over TLS only, or stays on this machine."""
-        file = self._options.token_file
-        if file is None or not (url.startswith("https://") or is_loopback(url.split("/")[2].rpartition(":")[0])):
+        """The token stays on this machine, or goes to whom the authorities that were given vouch for.
+
+        Who registers a worker says its address, and a certificate for some name of theirs is had by anybody.
+        """
+        file, host = self._options.token_file, urlsplit(url).hostname or ""
+        vouched = url.startswith("https://") and self._options.ca_file is not None
+        if file is None or not (vouched or is_loopback(host)):
             return {}
         return {"Authorization": f"Bearer {file.read_text(encoding='utf-8').strip()}"}
 
@@ -184,7 +277,3 @@ def _context(options: ScrapeOptions) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"--metrics-ca-file, --metrics-cert-file: cannot be read ({error})") from error
     return context
-
-
-def _pairs(values: list[float]) -> Iterable[tuple[float, float]]:
-    return itertools.pairwise(values)

@@ -1,7 +1,7 @@
 """The HTTP server of the page: listens, lets `guard` decide, and answers with the shell, JSON, or the stream.
 
-It has its own sockets beside `serving.server`, because its answers may last for hours and some requests have bodies;
-connections, TLS and callers are those of `serving`.
+It is no page of `serving.server`, because its answers may last for hours and some requests have bodies; the HTTP
+server, its connections, TLS and callers are those of `serving`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -18,23 +19,22 @@ from aiohttp import web
 
 from wharfinger.errors import UsageError, WharfingerError
 from wharfinger.page.access import ForgeryMarks, OneTimeLinks, Sessions
+from wharfinger.page.admitting import FormReading, ListTurns, OpenStreams, WrongTokens
 from wharfinger.page.api import Api, PageRequest, Route, barred, body_of
-from wharfinger.page.guard import HEALTH, UNKNOWN, Guard, Viewer
-from wharfinger.page.inputs import topics_of
+from wharfinger.page.guard import BY_LINK, HEALTH, UNKNOWN, Guard, Viewer
+from wharfinger.page.inputs import made_topics, topics_of
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.plain import as_json
-from wharfinger.page.shell import DOOR_POLICY, POLICY, Shell, door
+from wharfinger.page.shell import DOOR_POLICY, POLICY, Shell, door, lost
 from wharfinger.page.stream import MOST_TOPICS, MOST_VIEWERS
 from wharfinger.serving.authentication import Authenticator, Barred
-from wharfinger.serving.listening import ConnectionLimits, Listener, open_sockets
+from wharfinger.serving.http_server import HttpServer
+from wharfinger.serving.listening import ConnectionLimits, open_sockets
 from wharfinger.serving.options import ServingOptions
-from wharfinger.serving.server import LONGEST_LINE, MOST_HEADERS, SHUTDOWN
 from wharfinger.serving.tls import TlsContexts
 
 log = logging.getLogger(__name__)
-_aiohttp = logging.getLogger("wharfinger.page.protocol")
-_aiohttp.setLevel(logging.CRITICAL + 1)  # it logs requests that it cannot read, with what they contain: tokens as well
 
 LIMITS = ConnectionLimits(connections=2 * MOST_VIEWERS, answer=75.0)
 COMPRESSED_FROM = 2048
@@ -50,7 +50,8 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-FULL = Barred(503, "TooManyViewers", f"{MOST_VIEWERS} viewers follow already")
+LISTS = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/pending/{slug}", "/api/v1/gangs")
+"""Long ones: made in turns, and packed beside the event loop."""
 NO_ROUTE = Barred(404, "NotFound", "there is nothing at this address")
 
 
@@ -74,13 +75,15 @@ class PageServer:
         self._sessions = Sessions(clock)
         self._links = OneTimeLinks(lambda secret: announce(f"{self.url}/login?link={secret}"))
         authenticator = Authenticator(options.authentication, None, clock=clock)
-        self._guard = Guard(options, self._sessions, ForgeryMarks(), authenticator)
+        self._guard = Guard(options, self._sessions, ForgeryMarks(), authenticator, WrongTokens(clock))
         self._shell = Shell()
         self._parts: PageParts | None = None
         self._routes: list[Route] = []
-        self._runner: web.AppRunner | None = None
-        self._listener: Listener | None = None
-        self._streams: set[asyncio.Task[object]] = set()
+        self._http = HttpServer(self._serve, _set_headers, limits, _unreadable)
+        self._streams = OpenStreams(self._still_in, MOST_VIEWERS)
+        self._checking: asyncio.Task[None] | None = None
+        self._lists = ListTurns()
+        self._forms = FormReading()
         self.url = ""
         """Base URL while it serves, else empty."""
 
@@ -100,48 +103,25 @@ class PageServer:
                 f"the page cannot listen on {options.address}:{options.port} ({error.strerror or error}): choose "
                 "another --port, or 0 for any free one"
             ) from error
-        app = web.Application(logger=_aiohttp)
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        app.on_response_prepare.append(_set_headers)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=_aiohttp,
-            shutdown_timeout=SHUTDOWN,
-            keepalive_timeout=self._limits.next_request,
-            lingering_time=0,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
-            max_headers=MOST_HEADERS,
+        self._guard.named(int(sockets[0].getsockname()[1]))
+        self.url = await self._http.start(
+            sockets, options.announced, self._tls.front if self._tls is not None else None
         )
-        await self._runner.setup()
-        assert self._runner.server is not None, "the runner is set up"
-        context = self._tls.front if self._tls is not None else None
-        self._listener = Listener(self._runner.server, context, self._limits)
-        port = int(sockets[0].getsockname()[1])
-        self._guard.named(port)
-        host = f"[{options.address}]" if ":" in options.address else options.address or "0.0.0.0"  # noqa: S104 - a URL
-        self.url = f"{'https' if context is not None else 'http'}://{host}:{port}"
-        self._listener.start(sockets)
         self._links.renew()
+        self._checking = asyncio.create_task(self._streams.run(), name="page checks viewers")
 
     async def stop(self) -> None:
         """Listen no more; requests under way have half a second. Idempotent."""
-        listener, self._listener = self._listener, None
-        runner, self._runner = self._runner, None
-        for stream in list(self._streams):
-            stream.cancel()
-        if listener is not None:
-            await listener.close()
-        if runner is not None:
-            await runner.cleanup()
-        if listener is not None:
-            listener.cut_off_all()
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.gather(self._checking, return_exceptions=True)
+        self._streams.end_all()
+        await self._http.stop()
 
     # --- one request ------------------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        connection = self._listener.begin(request.protocol) if self._listener is not None else None
+        connection = self._http.begin(request)
         try:
             if request.path == "/api/v1/stream":
                 return await self._stream(request)
@@ -170,15 +150,16 @@ class PageServer:
         wrong = self._guard.misdirected(request)
         if wrong is not None:
             return _refusal(wrong)
-        if request.method not in ("GET", "HEAD", "POST"):
-            return _refusal(Barred(405, "MethodNotAllowed", "only GET, HEAD and POST are served"))
         if path == "/login" and request.method == "GET":
             return self._exchange(request)
         if path == "/session" and request.method == "POST":
             return await self._sign_in(request)
         viewer = await self._guard.viewer(request)
         if isinstance(viewer, Barred):
-            return self._door(request)
+            return self._door(request) if viewer is UNKNOWN else _refusal(viewer)
+        self._http.admit(request)
+        if request.method not in ("GET", "HEAD", "POST"):
+            return _refusal(Barred(405, "MethodNotAllowed", "only GET, HEAD and POST are served"))
         if request.method == "POST":
             foreign = self._guard.foreign(request, required=bool(viewer.mark_of))
             if foreign is not None:
@@ -193,12 +174,12 @@ class PageServer:
             asset = self._shell.asset(path)
             if asset is not None:
                 return _body(request, asset.body, asset.media_type, kept=True)
-            if self._shell.is_view(path):
+            if self._shell.is_view(request.rel_url.raw_path):
                 return _body(request, self._shell.page, "text/html")
         if path == "/sign-out" and request.method == "POST":
             return self._sign_out(request, viewer)
         if not path.startswith("/api/v1/"):
-            return _refusal(NO_ROUTE)
+            return _nothing_there(request)
         if self._parts is None:
             return _refusal(Barred(503, "Starting", "etcd has not answered yet"))
         wanted = "GET" if request.method == "HEAD" else request.method
@@ -209,8 +190,12 @@ class PageServer:
             unmarked = self._guard.unmarked(request, viewer) if wanted == "POST" else None
             if unmarked is not None:
                 return _refusal(unmarked)
-            answer = await route.handler(PageRequest(request, viewer, names))
-            return _body(request, as_json(answer), "application/json")
+            asked = PageRequest(request, viewer, names)
+            if route.path in LISTS:
+                async with self._lists.turn(viewer.key):
+                    answer = await route.handler(asked)
+                    return await asyncio.to_thread(_json, request, answer)
+            return _json(request, await route.handler(asked))
         return _refusal(NO_ROUTE)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -224,23 +209,24 @@ class PageServer:
             return _refusal(Barred(405, "MethodNotAllowed", "a stream is read by GET"))
         if self._parts is None:
             return _refusal(Barred(503, "Starting", "etcd has not answered yet"))
-        stream = self._parts.stream
-        if len(stream) >= MOST_VIEWERS:
-            return _refusal(FULL)
+        self._http.admit(request)
         topics = topics_of(request.query.get("topics", "status"), MOST_TOPICS)
+        made = made_topics(topics)
+        full = self._streams.refused(viewer, made)
+        if full is not None:
+            return _refusal(full)
+        session = self._guard.session_value(request) if viewer.of_session else ""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-        await response.prepare(request)
-        task = asyncio.current_task()
-        assert task is not None, "a handler runs in a task"
-        self._streams.add(task)
-        messages = stream.messages(topics)
+        leave = self._streams.join(request, viewer, session, made)
+        messages = self._parts.stream.messages(topics)
         try:
+            await response.prepare(request)
             async for message in messages:
                 await response.write(message)
         except (ConnectionResetError, asyncio.CancelledError):
             log.debug("viewer_left")
         finally:
-            self._streams.discard(task)
+            leave()
             await messages.aclose()
         return response
 
@@ -251,26 +237,31 @@ class PageServer:
         if not self._links.spend(request.query.get("link", "")):
             return self._door(request, then="/")
         log.info("viewer_let_in by=link")
-        return self._welcome("one-time link", "/")
+        return self._welcome(Viewer(BY_LINK), "/")
 
     async def _sign_in(self, request: web.Request) -> web.Response:
         """A token for a cookie."""
         foreign = self._guard.foreign(request)
         if foreign is not None:
             return _refusal(foreign)
-        form = parse_qs((await body_of(request, LONGEST_SIGN_IN)).decode("utf-8", "replace"), max_num_fields=8)
-        viewer = await self._guard.by_token(form.get("token", [""])[0])
+        body = await self._forms.read(request, partial(body_of, most=LONGEST_SIGN_IN))
+        if isinstance(body, Barred):
+            return _refusal(body)
+        form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+        viewer = await self._guard.by_token(form.get("token", [""])[0], request.remote)
+        if isinstance(viewer, Barred):
+            return _refusal(viewer)
         then = _place(form.get("then", ["/"])[0])
         if viewer is None:
             return self._door(request, then=then, wrong=True)
         log.info("viewer_let_in by=token name=%r", viewer.name)
-        return self._welcome(viewer.name, then)
+        return self._welcome(viewer, then)
 
-    def _welcome(self, name: str, then: str) -> web.Response:
+    def _welcome(self, viewer: Viewer, then: str) -> web.Response:
         response = web.Response(status=303, headers={"Location": then})
         response.set_cookie(
             self._guard.cookie,
-            self._sessions.open(name),
+            self._sessions.open(viewer.name, viewer.token),
             httponly=True,
             samesite="Strict",
             path="/",
@@ -283,6 +274,7 @@ class PageServer:
         if unmarked is not None:
             return _refusal(unmarked)
         self._sessions.close(self._guard.session_value(request))
+        self._streams.end_session(self._guard.session_value(request))
         response = web.Response(status=204)
         response.del_cookie(self._guard.cookie, path="/")
         return response
@@ -296,6 +288,9 @@ class PageServer:
         return web.Response(
             text=page, status=401, content_type="text/html", headers={"Content-Security-Policy": DOOR_POLICY}
         )
+
+    async def _still_in(self, request: web.Request) -> bool:
+        return isinstance(await self._guard.viewer(request), Viewer)
 
     def _health(self, path: str) -> web.Response:
         if path != "/readyz":
@@ -323,13 +318,33 @@ def _body(request: web.Request, body: bytes, media_type: str, *, kept: bool = Fa
     return web.Response(body=body, headers=headers)
 
 
+def _json(request: web.Request, answer: object) -> web.Response:
+    return _body(request, as_json(answer), "application/json")
+
+
+def _nothing_there(request: web.Request) -> web.Response:
+    """A page for people, JSON for programs."""
+    if "text/html" not in request.headers.get("Accept", ""):
+        return _refusal(NO_ROUTE)
+    return web.Response(
+        text=lost(), status=404, content_type="text/html", headers={"Content-Security-Policy": DOOR_POLICY}
+    )
+
+
+def _unreadable(status: int) -> web.Response:
+    """The answer to what is no request: nothing of it is repeated."""
+    response = _refusal(Barred(status, "BadRequest" if status < 500 else "InternalError", "this cannot be read"))
+    response.headers.update(HEADERS | {"Content-Security-Policy": POLICY})
+    return response
+
+
 def _refusal(told: Barred) -> web.Response:
     """A refusal as JSON; the connection is closed where a body may follow."""
     status = {"error": told.reason, "message": told.message, "code": told.code}
     response = web.Response(body=orjson.dumps(status), status=told.code, content_type="application/json")
     if told.code == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
-    if told.code in (401, 403, 405, 413, 421):
+    if told.code in (401, 403, 405, 408, 413, 421, 429):
         response.force_close()
     return response
 

@@ -9,12 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import re
 from importlib import resources
 from typing import NamedTuple
+from urllib.parse import unquote
 
 ASSETS = "/assets/"
-VIEWS = ("/", "/map", "/pending", "/pods", "/gangs", "/fleets", "/placements", "/kubernetes", "/alerts")
-"""Addresses of the shell; `/pending/...`, `/pods/...` and `/gangs/...` too."""
+VIEWS = ("/", "/map", "/pending", "/pods", "/gangs", "/fleets", "/placements", "/kubernetes", "/alerts", "/replays")
+"""Addresses of the shell."""
+NAMED = {
+    "pending": (1,),
+    "pods": (2,),
+    "gangs": (2,),
+    "nodes": (1,),
+    "placements": (1,),
+    "runs": (1, 2),
+    "replays": (1,),
+}
+"""More of them: the first part, and how many names may follow it."""
+_NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _TYPES = {
     ".js": "text/javascript",
     ".css": "text/css",
@@ -63,8 +76,20 @@ class Shell:
 
     @staticmethod
     def is_view(path: str) -> bool:
-        """Whether the shell shows this address."""
-        return path in VIEWS or path.startswith(("/pods/", "/pending/", "/gangs/", "/nodes/", "/placements/"))
+        """Whether the shell shows this address, as it was sent: names are percent-encoded."""
+        if path in VIEWS:
+            return True
+        _, kind, *names = path.split("/")
+        return len(names) in NAMED.get(kind, ()) and all(map(_is_name, names))
+
+
+def _is_name(part: str) -> bool:
+    """Whether a part of an address is a name that browsers can read."""
+    try:
+        name = unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return bool(name) and name not in (".", "..") and not _NO_CODE.search(part)
 
 
 def _files(prefix: str, folder: resources.abc.Traversable) -> list[tuple[str, Asset]]:
@@ -97,4 +122,14 @@ def door(then: str, *, wrong: bool, again: bool) -> str:
         f'<form method=post action="/session"><input type=hidden name=then value="{place}">'
         "<label>Token <input type=password name=token autocomplete=off required></label>"
         "<button>Sign in</button></form></main></body></html>"
+    )
+
+
+def lost() -> str:
+    """The page at an address where there is nothing."""
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8><title>wharfinger: not found</title>"
+        '<meta name=viewport content="width=device-width,initial-scale=1">'
+        f"<style>{_DOOR_STYLE}</style></head><body><main><h1>There is nothing at this address</h1>"
+        '<p><a href="/">Go to the overview</a></p></main></body></html>'
     )

@@ -19,8 +19,11 @@ def is_copied(following: Following) -> bool:
     return side is not None and side.imported is not None
 
 
-def upstream(following: Following) -> dict[str, Any]:
-    """How the copies and the promises stand; `copied` alone says false where etcd itself is the store."""
+def upstream(following: Following, namespace: str = "") -> dict[str, Any]:
+    """How the copies and the promises stand; `copied` alone says false where etcd itself is the store.
+
+    `namespace`: only the promises of one.
+    """
     side = following.cache.upstream
     if side is None or side.imported is None:
         return {
@@ -33,7 +36,8 @@ def upstream(following: Following) -> dict[str, Any]:
             "promises": [],
         }
     now = following.utc_now()
-    ordered = sorted(side.promises.items(), key=lambda one: (one[1].since, one[0]))
+    chosen = [one for one in side.promises.items() if not namespace or one[0].namespace == namespace]
+    ordered = sorted(chosen, key=lambda one: (one[1].since, one[0]))
     return {
         "copied": True,
         "mayBind": bool(side.active),

@@ -112,6 +112,7 @@ def what_if(stage: PresentState, pod: Pod, form: WhatIfForm) -> dict[str, Any]:
         "pod": text(str(pod.key)),
         "revision": snapshot.revision,
         "profile": profile.name,
+        "profileServed": stage.served(pod).told(),
         "before": told(before, pod),
         "after": told(after, supposed_pod),
         "sameNode": before.node == after.node,
@@ -210,7 +211,7 @@ def _node(node: Node, form: NodeForm) -> Node:
 
 
 def _weighed(stage: PresentState, pod: Pod, form: WhatIfForm) -> Profile:
-    configured, _ = stage.slot.configured(stage.stored, pod.scheduler_name)
+    configured = stage.configured(pod)
     profile = configured.profiles[pod.scheduler_name]
     if not form.weights:
         return profile

@@ -69,12 +69,16 @@ class StaticTokens:
 
     def find(self, token: str) -> Caller | None:
         """Whose token it is. Takes as long for every token of one length."""
+        return self.holder(self._hash(token))
+
+    def holder(self, hashed: bytes) -> Caller | None:
+        """Whose token has this hash, as the file is now."""
         if self._changes.any():
             try:
                 self._callers = self._read()
             except UsageError as error:
                 log.warning("static_tokens_kept error=%r", str(error))
-        hashed, found = self._hash(token), None
+        found = None
         for known, caller in self._callers:
             if hmac.compare_digest(known, hashed):
                 found = caller
@@ -147,6 +151,14 @@ class Authenticator:
                 said = "the answer repeats the token"
             log.warning("token_review_failed error=%r", said)
             return Barred(503, "ServiceUnavailable", UNREVIEWED)
+
+    def hashed(self, token: str) -> bytes:
+        """What may be kept of a token, for `holder`; it is good in this process only."""
+        return self._hash(token)
+
+    def holder(self, hashed: bytes) -> Caller | None:
+        """Who has the token of this hash by the token file as it is now; None once it was taken out."""
+        return self._static.holder(hashed) if self._static is not None else None
 
     def _named_by(self, certificate: Mapping[str, Any]) -> Caller | None:
         """The common name is the user, organisations are groups. The connection may outlive the certificate."""

@@ -5,7 +5,8 @@
     accept ──► handshake (10 s) ──► first request (10 s) ──► response ──► next request (90 s)
                     └──────────────────── all places taken: the connection without progress for longest is cut off
 
-Progress is a whole request, so neither a silent client nor one that sends a byte at a time keeps its place.
+Progress is a whole request, so neither a silent client nor one that sends a byte at a time keeps its place. Where the
+server says whom it let in (`Listener.admit`), strangers give way first, whatever they are doing.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class AcceptedConnection(asyncio.Protocol):
         """The handshake, while it is under way."""
         self.busy = False
         """Whether a request is being answered."""
+        self.admitted = False
+        """Whether who is at the other end was let in."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is done, if there is any."""
@@ -194,6 +197,12 @@ class Listener:
             connection.begin()
         return connection
 
+    def admit(self, inner: asyncio.Protocol) -> None:
+        """Who is at the other end of this connection was let in."""
+        connection = self._connections.get(inner)
+        if connection is not None:
+            connection.admitted = True
+
     def ended(self, connection: AcceptedConnection) -> None:
         """The connection is gone."""
         self._connections.pop(connection.inner, None)
@@ -216,9 +225,7 @@ class Listener:
     def _make_room(self) -> None:
         if len(self._connections) < self._limits.connections:
             return
-        oldest = next((one for one in self._connections.values() if not one.busy), None)
-        if oldest is None:
-            oldest = next(iter(self._connections.values()))
+        oldest = min(self._connections.values(), key=lambda one: (one.admitted, one.busy))  # the first of the least
         self.ended(oldest)
         oldest.cut_off()
         self._displaced += 1

@@ -17,7 +17,7 @@ import datetime
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -29,21 +29,14 @@ from wharfinger.serving.authorization import Authorizer
 from wharfinger.serving.content import Content
 from wharfinger.serving.exposition import MEDIA_TYPE, Exposition
 from wharfinger.serving.health import KINDS, HealthPages, Text
-from wharfinger.serving.listening import USUAL, ConnectionLimits, Listener, cannot_listen, open_sockets
+from wharfinger.serving.http_server import Handler, HttpServer
+from wharfinger.serving.listening import USUAL, ConnectionLimits, cannot_listen, open_sockets
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.pod_resources import LIMIT, REQUEST, heading, series
 from wharfinger.serving.tls import TlsContexts
 from wharfinger.upstream.client import Upstream
 
 log = logging.getLogger(__name__)
-_aiohttp = logging.getLogger("wharfinger.serving.protocol")
-_aiohttp.setLevel(logging.CRITICAL + 1)  # it logs requests that it cannot read, with what they contain: tokens as well
-
-LONGEST_LINE = 8190
-"""Bytes of the request line, and of one header."""
-MOST_HEADERS = 64
-SHUTDOWN = 0.5
-"""Seconds that requests get when the server stops."""
 
 READABLE_ONLY = "only GET and HEAD are served"
 NO_BODY = "no body is accepted"
@@ -51,8 +44,6 @@ OVER_TLS_ONLY = (
     "served only with credentials over TLS, or on loopback: start the process with --tls-cert-file and "
     "--static-token-file or --client-ca-file, or with --metrics-open"
 )
-
-Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Server:
@@ -79,8 +70,7 @@ class Server:
         self._health = HealthPages(content, kubernetes=options.kubernetes)
         self._exposition = Exposition(content, options.exposition)
         self._limits = limits
-        self._runner: web.AppRunner | None = None
-        self._listener: Listener | None = None
+        self._http = HttpServer(self._serve, _set_headers, limits)
         self.url = ""
         """Base URL while it serves, else empty."""
 
@@ -95,28 +85,8 @@ class Server:
             )
         except OSError as error:
             raise cannot_listen(options.address, options.port, error, kubernetes=options.kubernetes) from error
-        app = web.Application(logger=_aiohttp)
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        app.on_response_prepare.append(_set_headers)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=_aiohttp,
-            shutdown_timeout=SHUTDOWN,
-            keepalive_timeout=self._limits.next_request,
-            lingering_time=0,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
-            max_headers=MOST_HEADERS,
-        )
-        await self._runner.setup()
-        server = self._runner.server
-        assert server is not None, "the runner is set up"
         context = self._tls.front if self._tls is not None else None
-        self._listener = Listener(server, context, self._limits)
-        host = f"[{options.address}]" if ":" in options.address else options.address or "0.0.0.0"  # noqa: S104 - a URL
-        self.url = f"{'https' if context is not None else 'http'}://{host}:{sockets[0].getsockname()[1]}"
-        self._listener.start(sockets)
+        self.url = await self._http.start(sockets, options.address, context)
         log.info("health_endpoints_started url=%s", self.url)
 
     def trust(self, authorities: str) -> None:
@@ -130,21 +100,13 @@ class Server:
     async def stop(self) -> None:
         """Listen no more; requests under way have half a second. Idempotent."""
         self.url = ""
-        listener, self._listener = self._listener, None
-        runner, self._runner = self._runner, None
-        if listener is not None:
-            await listener.close()
-        if runner is not None:
-            await runner.cleanup()
-        if listener is not None:
-            listener.cut_off_all()
+        await self._http.stop()
         await self._exposition.close()
 
     # --- one request ------------------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        assert self._listener is not None or self._runner is None, "requests come in while it listens"
-        connection = self._listener.begin(request.protocol) if self._listener is not None else None
+        connection = self._http.begin(request)
         try:
             async with asyncio.timeout(self._limits.answer):
                 return await self._answer(request)
@@ -187,10 +149,10 @@ class Server:
 
     # --- pages ------------------------------------------------------------------------------------
 
-    def _pages(self) -> dict[str, Page]:
+    def _pages(self) -> dict[str, Handler]:
         """By path, those that have a content."""
         content = self.content
-        pages: dict[str, Page | None] = {
+        pages: dict[str, Handler | None] = {
             **dict.fromkeys((f"/{kind}" for kind in KINDS), self._check),
             "/metrics": self._read_metrics,
             "/metrics/slis": self._read_slis,
@@ -201,7 +163,7 @@ class Server:
         }
         return {path: page for path, page in pages.items() if page is not None}
 
-    def _page(self, path: str) -> Page | None:
+    def _page(self, path: str) -> Handler | None:
         found = self._pages().get(path)
         kind, slash, name = path.removeprefix("/").partition("/")
         return self._check_one if found is None and kind in KINDS and slash and name else found

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import LastGood, LastGoodFiles
@@ -68,6 +69,7 @@ class Loops:
         store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
         cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
         self.cache = cache
+        self._profiles = profiles
         self._metrics = metrics
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
@@ -157,12 +159,13 @@ class Loops:
             metrics=metrics,
             clock=clock,
             ready=lambda: self.lifecycle.on,
-            report=self.membership.describe,
+            report=self._describe,
             begun=self._changed,
             remembered=_remembered(settings.grant),
             proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
         )
         """The composition root adds further kinds."""
+        self._describe(ConfigStatusRecord())
         self.dynamic.follow(CohortKind(dispatching, dispatch=self.dispatcher.configure))
         polling.on_failure(self.lifecycle.polling_failed)
         subscribers += [
@@ -270,6 +273,11 @@ class Loops:
 
     def _changed(self) -> None:
         self.lifecycle.changed()
+
+    def _describe(self, configured: ConfigStatusRecord) -> None:
+        """What etcd is told of the configuration, with what decides now."""
+        digests = {name: profile.digest for name, profile in sorted(self._profiles.items())}
+        self.membership.describe(configured.model_copy(update={"profiles": digests}))
 
     def _entered(self, entry: Entry, cause: str) -> None:
         self._incoming(entry.part.value, cause).inc()

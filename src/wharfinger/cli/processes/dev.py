@@ -292,5 +292,9 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
         lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]
     link = tree.page_link()
     page = [f"The web page, for one browser: {link}", f"  (the next one: {tree.folder.page_link})"] if link else []
+    replays = shlex.quote(os.path.relpath(tree.folder.replays))
+    lines += (
+        [f"  wharfinger replay --since 1h --keep-in {replays}     # decided again; the page shows it"] if link else []
+    )
     ends = [f"Every attempt, live: {tree.temporal.ui}", *page, "Ctrl-C stops everything."]
     return ["In another terminal:", *lines, *ends]

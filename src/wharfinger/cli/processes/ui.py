@@ -12,7 +12,7 @@ from wharfinger.cli.processes.process_options import Level, LogLevel
 from wharfinger.page.options import PORT
 
 PANEL_ACCESS = "Access"
-PANEL_METRICS = "Metrics of workers"
+PANEL_METRICS = "Metrics"
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +61,12 @@ def ui(
         str, option("temporal-ui", "Base URL of Temporal's UI: attempts are linked there.", "URL", shown="no links")
     ] = "",
     metrics_token_file: Annotated[
-        Path | None, _file("metrics-token-file", "Holds the token by which workers' metrics are read.", PANEL_METRICS)
+        Path | None,
+        _file(
+            "metrics-token-file",
+            "Holds the token for workers' metrics; over a network it needs --metrics-ca-file.",
+            PANEL_METRICS,
+        ),
     ] = None,
     metrics_ca_file: Annotated[
         Path | None, _file("metrics-ca-file", "Authorities of the workers' certificates (PEM).", PANEL_METRICS)
@@ -73,6 +78,16 @@ def ui(
     metrics_key_file: Annotated[
         Path | None, _file("metrics-key-file", "Private key of --metrics-cert-file (PEM).", PANEL_METRICS)
     ] = None,
+    etcd_metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--etcd-metrics-url",
+            metavar="URL",
+            help="Where a member of etcd serves its metrics; repeat for more.",
+            show_default="the endpoints of etcd",
+            rich_help_panel=PANEL_METRICS,
+        ),
+    ] = None,
     allow_actions: Annotated[
         bool,
         typer.Option(
@@ -83,6 +98,10 @@ def ui(
             help="Let viewers pause, resume, promote, abort and undo rollouts, and approve stages of update runs.",
         ),
     ] = False,
+    replays_dir: Annotated[
+        Path | None,
+        option("replays-dir", "Show the reports of this folder: `wharfinger replay --keep-in` writes them.", "DIR"),
+    ] = None,
     log_level: LogLevel = Level.INFO,
     end_with: Annotated[int, typer.Option(min=0, metavar="PID", hidden=True, help="Ends at once when this does.")] = 0,
     connection: ConnectionOptions,
@@ -115,7 +134,14 @@ def ui(
         link_file=link_file,
         temporal_ui=temporal_ui,
         allow_actions=allow_actions,
-        scrape=ScrapeOptions(metrics_token_file, metrics_ca_file, metrics_cert_file, metrics_key_file),
+        replays_dir=replays_dir,
+        scrape=ScrapeOptions(
+            metrics_token_file,
+            metrics_ca_file,
+            metrics_cert_file,
+            metrics_key_file,
+            tuple(url.rstrip("/") for url in etcd_metrics_url or ()),
+        ),
     )
     write_lines(log_level.value)
     quiet_sdk()

@@ -3,8 +3,8 @@
 import { h, replace } from "./dom.js";
 import { post } from "./live.js";
 
-// `fields`: more fields of the form, as [name, label, value or list of choices].
-export function act({ title, name, path, fields = [], done }) {
+// `fields`: more fields of the form, as [name, label, value or list of choices]; `fixed`: those that are not asked for.
+export function act({ title, name, path, fields = [], fixed = {}, done }) {
   const said = h("p", { class: "problem", role: "alert", hidden: true });
   const reason = h("input", { type: "text", maxlength: "200", required: true, autocomplete: "off" });
   const confirm = h("input", { type: "text", required: true, autocomplete: "off", placeholder: name });
@@ -16,7 +16,7 @@ export function act({ title, name, path, fields = [], done }) {
     send.disabled = true;
     try {
       const more = Object.fromEntries(inputs.map(([key, , input]) => [key, input.value]));
-      const answer = await post(path, { reason: reason.value, confirm: confirm.value, ...more });
+      const answer = await post(path, { reason: reason.value, confirm: confirm.value, ...fixed, ...more });
       dialog.close();
       done(answer.sentence);
     } catch (error) {
@@ -26,7 +26,7 @@ export function act({ title, name, path, fields = [], done }) {
     }
   } }, h("h1", {}, title), inputs.map(([, label, input]) => h("label", { class: "form", style: { gap: "4px" } }, label, input)),
   h("label", { class: "form", style: { gap: "4px" } }, "Reason, for the history", reason), h("label", { class: "form", style: { gap: "4px" } }, `Write ${name} to confirm`, confirm), said,
-  h("div", { class: "chips" }, send, h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Leave it")));
+  h("div", { class: "chips" }, send, h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel")));
   dialog.append(form);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

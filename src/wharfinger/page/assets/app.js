@@ -1,7 +1,7 @@
 // The frame around every view: addresses, navigation, namespace, theme, and whether what is shown is current.
 
-import { h, icon, replace } from "./dom.js";
-import { get, Stream } from "./live.js";
+import { h, icon, readable, replace } from "./dom.js";
+import { get, post, session, Stream, viewBegins } from "./live.js";
 import { age, count } from "./format.js";
 
 const VIEWS = [
@@ -16,12 +16,16 @@ const VIEWS = [
   { path: /^\/gangs\/([^/]+)\/([^/]+)$/, module: "gang", nav: "gangs", names: ["namespace", "name"] },
   { path: /^\/fleets$/, module: "fleets", nav: "fleets" },
   { path: /^\/placements(?:\/([^/]+))?$/, module: "placements", nav: "placements", names: ["reference"] },
+  { path: /^\/runs\/(?:([^/]+)\/)?([^/]+)$/, module: "run", nav: "placements", names: ["namespace", "name"] },
   { path: /^\/kubernetes$/, module: "kubernetes", nav: "kubernetes" },
+  { path: /^\/replays$/, module: "replays", nav: "replays" },
+  { path: /^\/replays\/([^/]+)$/, module: "replay", nav: "replays", names: ["name"] },
 ];
 const NAV = [
   ["overview", "/", "Overview"], ["map", "/map", "Map"], ["pending", "/pending", "Pending"],
   ["pods", "/pods", "Pods"], ["gangs", "/gangs", "Gangs"], ["fleets", "/fleets", "Fleets"],
   ["placements", "/placements", "Placements"], ["kubernetes", "/kubernetes", "Kubernetes"],
+  ["replays", "/replays", "Replays"],
 ];
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -32,13 +36,15 @@ const place = {
   view: h("main", { id: "view", tabindex: "-1" }),
   crumbs: h("nav", { class: "crumbs grow", "aria-label": "Where you are" }),
   banner: h("div", { role: "status", "aria-live": "polite" }),
+  trouble: h("div", { role: "status", "aria-live": "polite" }),
   current: h("span", { class: "state" }, "connecting"),
   revision: h("span", {}, ""),
   nav: h("ul", {}),
   tally: h("span", { class: "tally", hidden: true }),
-  namespace: h("select", { id: "namespace", onchange: () => setNamespace(place.namespace.value) }, h("option", { value: "" }, "all namespaces")),
+  namespace: h("select", { id: "namespace", onchange: () => setNamespace(place.namespace.value), onpointerdown: loadNamespaces, onfocus: loadNamespaces }, h("option", { value: "" }, "all namespaces")),
   theme: h("button", { class: "button quiet", type: "button", onclick: nextTheme }),
   cluster: h("span", { class: "clip" }, ""),
+  leave: [false, true].map((small) => h("button", { class: `button quiet ${small ? "show-small" : ""}`, type: "button", hidden: true, onclick: signOut })),
 };
 
 function frame() {
@@ -51,21 +57,24 @@ function frame() {
         h("div", { class: "foot" },
           h("div", { class: "row" }, place.cluster),
           h("div", { class: "row" }, place.current),
-          h("div", { class: "row" }, place.revision))),
+          h("div", { class: "row" }, place.revision),
+          place.leave[0])),
       h("div", { class: "main" },
         h("header", { class: "top" },
           place.crumbs,
           h("label", { class: "field", for: "namespace" }, h("span", { class: "hide-small" }, "Namespace"), place.namespace),
           h("button", { class: "button quiet hide-small", type: "button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", onclick: showKeys }, h("kbd", {}, "?")),
-          place.theme),
+          place.theme,
+          place.leave[1]),
         place.banner,
+        place.trouble,
         place.view)));
   place.namespace.setAttribute("aria-label", "Namespace");
 }
 
 function drawNav(active) {
   state.nav = active;
-  const shown = NAV.filter(([name]) => !["kubernetes", "placements"].includes(name) || active === name || state.status?.[name]);
+  const shown = NAV.filter(([name]) => !["kubernetes", "placements", "replays"].includes(name) || active === name || state.status?.[name]);
   replace(place.nav, shown.map(([name, path, title]) =>
     h("li", {}, h("a", { href: link(path), "aria-current": name === active ? "page" : null },
       icon(name), h("span", {}, title), name === "pending" ? place.tally : null))));
@@ -102,7 +111,7 @@ export function crumbs(...parts) {
   replace(place.crumbs, parts.map((part, index) => [
     index ? h("span", { class: "muted", "aria-hidden": "true" }, "/") : null,
     part instanceof Node ? part : h("span", { class: "here clip" }, part)]));
-  const words = parts.map((part) => (part instanceof Node ? part.textContent : part));
+  const words = parts.map((part) => readable(part instanceof Node ? part.textContent : String(part)));
   document.title = `${words.reverse().join(" · ")} · wharfinger`;
 }
 
@@ -112,43 +121,77 @@ async function open() {
   state.params = params;
   state.namespace = params.get("namespace") ?? "";
   showNamespace();
-  const found = VIEWS.map((one) => [one, location.pathname.match(one.path)]).find(([, match]) => match);
-  const [view, match] = found ?? [{ module: "overview", nav: "overview" }, []];
-  const names = Object.fromEntries((view.names ?? []).map((name, index) => [name, match[index + 1] === undefined ? "" : decodeURIComponent(match[index + 1])]));
+  const [view, names] = viewAt(location.pathname);
   drawNav(view.nav);
-  const module = await import(`./views/${view.module}.js`);
+  let module = NOWHERE;
+  try {
+    if (view.module) module = await import(`./views/${view.module}.js`);
+  } catch {
+    if (turn !== state.turn) return;
+    showTrouble([`${view.module}.js: this page's process does not answer`]);
+    setTimeout(() => { if (turn === state.turn) location.reload(); }, 4000); // what is kept of a failed import differs
+    return;
+  }
   if (turn !== state.turn) return;
   const before = state.view;
-  if (before?.stays?.(view.module, names, params)) { stream.follow(["status", ...before.topics]); return; }
+  if (before?.stays?.(view.module, names, params)) { stream.follow([statusTopic(), ...before.topics]); return; }
   before?.close?.();
   replace(place.view);
+  viewBegins(showTrouble);
+  showTrouble([]);
   state.view = module.open({ node: place.view, names, params, namespace: state.namespace });
   state.view.module = view.module;
-  stream.follow(["status", ...(state.view.topics ?? [])]);
+  stream.follow([statusTopic(), ...(state.view.topics ?? [])]);
   scrollTo(0, 0);
+}
+
+// Of the namespace that is chosen, because the number of its waiting pods is in it.
+const statusTopic = () => (state.namespace ? `status?namespace=${state.namespace}` : "status");
+
+const NOWHERE = {
+  open({ node }) {
+    crumbs("No such page");
+    replace(node, h("h1", {}, "There is no such page"), h("p", { class: "muted section" }, "No view has the address ", h("code", { class: "wrap" }, location.pathname), "."),
+      h("p", { class: "section" }, h("a", { class: "button", href: link("/") }, "Overview")));
+    return { topics: [] };
+  },
+};
+
+function viewAt(path) {
+  for (const view of VIEWS) {
+    const match = path.match(view.path);
+    if (!match) continue;
+    try {
+      return [view, Object.fromEntries((view.names ?? []).map((name, index) => [name, match[index + 1] === undefined ? "" : decodeURIComponent(match[index + 1])]))];
+    } catch { break; } // a sign of per cent that begins no byte
+  }
+  return [{ module: "", nav: "" }, {}];
 }
 
 export function follow(topics) {
   if (state.view) state.view.topics = topics;
-  stream.follow(["status", ...topics]);
+  stream.follow([statusTopic(), ...topics]);
 }
 
 function heard(name, now, topic) {
   if (name === "connection") { state.up = now; state.starting = false; showStatus(); return; }
   if (name === "starting") { state.starting = true; showStatus(); return; }
   if (name === "status") {
-    const changed = state.status?.kubernetes !== now.kubernetes || state.status?.placements !== now.placements;
+    const changed = state.status?.kubernetes !== now.kubernetes || state.status?.placements !== now.placements || state.status?.replays !== now.replays;
+    const came = state.status && ((now.etcd.answers && !state.status.etcd.answers) || (now.inStep && !state.status.inStep) || (now.temporal.answers && state.status.temporal.answers === false));
     state.status = now;
     if (changed) drawNav(state.nav);
     showStatus();
+    showTally(now.pending);
+    if (came) state.view?.heard?.("resync", null, ""); // what could not be read meanwhile
     return;
   }
-  if (name === "overview" || name === "pending") showTally(name === "overview" ? now.pods.waiting + now.pods.gated : null);
+  if (name === "resync") loadNamespaces();
   state.view?.heard?.(name, now, topic);
 }
 
 function showTally(waiting) {
-  if (waiting === null) return;
+  if (waiting === null || waiting === undefined) return;
   place.tally.hidden = !waiting;
   place.tally.textContent = waiting > 9999 ? "9,999+" : count(waiting);
 }
@@ -163,7 +206,7 @@ function showStatus() {
   else if (said?.temporal.answers === false) { word = "Temporal is silent"; tone = "wait"; banner = `Temporal has not answered for ${age(said.temporal.silentSeconds)}: attempts cannot be shown, and no new ones start.`; }
   place.current.className = `state ${tone}`;
   place.current.textContent = word;
-  if (said) { place.revision.textContent = `revision ${count(said.revision)}`; place.cluster.textContent = said.cluster; place.cluster.title = said.cluster; }
+  if (said) { place.revision.textContent = `revision ${count(said.revision)}`; place.cluster.textContent = readable(said.cluster); place.cluster.title = said.cluster; }
   const wanted = banner ?? "";
   if (place.banner.dataset.said !== wanted) {
     place.banner.dataset.said = wanted;
@@ -172,14 +215,52 @@ function showStatus() {
   }
 }
 
+// What the open view cannot read for now.
+function showTrouble(problems) {
+  const wanted = problems.map((one) => one.replace(/ for \d+ s$/, "")).join("; "); // what counts up is in the banner
+  if (place.trouble.dataset.said === wanted) return;
+  place.trouble.dataset.said = wanted;
+  place.trouble.className = wanted ? "trouble" : "";
+  replace(place.trouble, wanted ? [icon("warn"), h("span", {}, `Cannot be read now: ${wanted}. It is tried again until it can be.`)] : null);
+}
+
+// --- the session ---
+
+async function showSession() {
+  try {
+    const one = await session();
+    for (const button of place.leave) {
+      button.hidden = !one.signOut; // a token or a certificate is sent anew each time
+      button.title = `Sign out ${one.viewer}`;
+      button.setAttribute("aria-label", readable(`Sign out ${one.viewer}`));
+      replace(button, icon("leave", 16), button === place.leave[0] ? h("span", { class: "clip" }, `Sign out (${one.viewer})`) : null);
+    }
+  } catch { setTimeout(showSession, 3000); }
+}
+
+async function signOut() {
+  try {
+    await post("/sign-out", {});
+    location.assign("/");
+  } catch (error) { showTrouble([`signing out: ${error.message}`]); }
+}
+
 // --- namespace, theme, keyboard ---
 
+let loading = false;
+
 async function loadNamespaces() {
+  if (loading) return;
+  loading = true;
   try {
     const { namespaces } = await get("/api/v1/namespaces");
+    const known = [...place.namespace.options].slice(1).map((one) => one.value).filter((one) => one !== state.namespace || namespaces.includes(one));
+    if (known.join() === namespaces.join()) return;
     replace(place.namespace, h("option", { value: "" }, "all namespaces"), namespaces.map((name) => h("option", { value: name }, name)));
     showNamespace();
-  } catch { setTimeout(loadNamespaces, 3000); }
+  } catch {
+    setTimeout(loadNamespaces, 3000);
+  } finally { loading = false; }
 }
 
 function showNamespace() {
@@ -215,7 +296,7 @@ function showTheme() {
 }
 
 function showKeys() {
-  const rows = [["g o", "Overview"], ["g m", "Map"], ["g p", "Pending"], ["g d", "Pods"], ["g g", "Gangs"], ["g f", "Fleets"], ["/", "Search in the view"], ["t", "Light, dark or as the system"], ["?", "This help"], ["arrows, Enter", "In tables and the map: move, open"]];
+  const rows = [["g o", "Overview"], ["g m", "Map"], ["g p", "Pending"], ["g d", "Pods"], ["g g", "Gangs"], ["g f", "Fleets"], ["g r", "Replays"], ["/", "Search in the view"], ["t", "Light, dark or as the system"], ["?", "This help"], ["arrows, Enter", "In tables and the map: move, open"]];
   const dialog = h("dialog", { "aria-label": "Keyboard" }, h("h1", {}, "Keyboard"),
     h("dl", {}, rows.map(([keys, what]) => [h("dt", {}, keys.split(" ").map((one) => [h("kbd", {}, one), " "])), h("dd", {}, what)])),
     h("form", { method: "dialog" }, h("button", { class: "button primary" }, "Close")));
@@ -227,7 +308,7 @@ function showKeys() {
 let prefix = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea,dialog")) return;
-  const paths = { o: "/", m: "/map", p: "/pending", d: "/pods", g: "/gangs", f: "/fleets" };
+  const paths = { o: "/", m: "/map", p: "/pending", d: "/pods", g: "/gangs", f: "/fleets", r: "/replays" };
   if (prefix && Date.now() - prefix < 1200 && event.key in paths) { prefix = 0; event.preventDefault(); go(link(paths[event.key])); place.view.focus(); return; }
   prefix = event.key === "g" ? Date.now() : 0;
   if (event.key === "?") showKeys();
@@ -249,5 +330,7 @@ dark.addEventListener("change", showTheme);
 showTheme();
 frame();
 showTheme();
+showSession();
 loadNamespaces();
+setInterval(() => { if (!document.hidden) loadNamespaces(); }, 20_000);
 open();

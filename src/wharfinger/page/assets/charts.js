@@ -4,7 +4,8 @@ import { h, s, replace } from "./dom.js";
 
 const HEIGHT = 64;
 
-// `series`: [{name, values, tone, format, area}], the oldest value first; null where nothing is known.
+// `series`: [{name, values, tone, format, area, bridged}], the oldest value first; null where nothing is known. A series
+// that is bridged has a line over times of which nothing is known: what is measured now and then is no dots then.
 export class TimeChart {
   constructor({ label, slotSeconds = 5, height = HEIGHT }) {
     this.label = label;
@@ -42,14 +43,14 @@ export class TimeChart {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const drawn = [s("line", { x1: 0, x2: width, y1: base + 0.5, y2: base + 0.5, class: "axis" })];
     for (const one of parts) {
-      for (const run of runs(one.values)) {
+      for (const run of runs(one.values, one.bridged)) {
         const points = run.map(([place, value]) => `${x(place).toFixed(1)} ${y(value).toFixed(1)}`);
         if (one.area) {
           const last = x(run[run.length - 1][0]).toFixed(1), first = x(run[0][0]).toFixed(1);
           drawn.push(s("path", { d: `M${points.join("L")}L${last} ${base}L${first} ${base}Z`, class: `area ${one.tone}` }));
         }
         if (run.length > 1) drawn.push(s("path", { d: `M${points.join("L")}`, class: `line ${one.tone}` }));
-        else drawn.push(s("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 1.8, class: `dot ${one.tone}` }));
+        else drawn.push(s("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 2.5, class: `dot ${one.tone}` }));
       }
     }
     this.line = s("line", { y1: 0, y2: base, class: "cursor", visibility: "hidden" });
@@ -104,11 +105,11 @@ export function meter(part, whole, label) {
     h("span", { class: tone, style: { width: `${Math.min(100, 100 * share)}%` } }));
 }
 
-function runs(values) {
+function runs(values, bridged) {
   const found = [];
   let current = null;
   values.forEach((value, place) => {
-    if (value === null || value === undefined) { current = null; return; }
+    if (value === null || value === undefined) { if (!bridged) current = null; return; }
     if (!current) { current = []; found.push(current); }
     current.push([place, value]);
   });

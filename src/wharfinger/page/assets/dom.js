@@ -14,7 +14,7 @@ export function s(tag, props = {}, ...children) {
   for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
+    else node.setAttribute(name, said(name, value));
   }
   append(node, children);
   return node;
@@ -28,10 +28,13 @@ export function set(node, props) {
     else if (name === "vars") for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
     else if (name === "value") node.value = value;
     else if (name === "checked" || name === "disabled" || name === "hidden" || name === "selected") node[name] = Boolean(value);
-    else node.setAttribute(name, value === true ? "" : value);
+    else node.setAttribute(name, value === true ? "" : said(name, value));
   }
   return node;
 }
+
+// What a browser reads out or shows in a box of its own is text of others, too; addresses have to stay as they are.
+const said = (name, value) => (typeof value === "string" && name !== "href" && name !== "src" ? readable(value) : value);
 
 export function append(node, children) {
   for (const child of children.flat(Infinity)) {
@@ -46,11 +49,15 @@ export function replace(node, ...children) {
   return append(node, children);
 }
 
-// Control characters and marks that turn the direction of writing around are shown, not obeyed.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
+// Control characters, characters that nobody sees, and marks that turn the direction of writing around are shown, not
+// obeyed.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
 
 export function readable(text) {
-  return text.replace(HIDDEN, (char) => "\\u" + char.codePointAt(0).toString(16).padStart(4, "0"));
+  return text.replace(HIDDEN, (char) => {
+    const code = char.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+  });
 }
 
 export function icon(name, size = 18) {
@@ -67,8 +74,10 @@ const ICONS = {
   fleets: ["M4 5h16v5H4zM4 14h16v5H4z", "M7 7.5h.01M7 16.5h.01M11 7.5h6M11 16.5h6"],
   placements: ["M4 5h6v5H4zM14 5h6v5h-6zM9 15h6v5H9z", "M7 10v2.5h10V10M12 12.5V15"],
   kubernetes: ["M12 3l7.8 3.8 1.9 8.4-5.4 6.8H7.7l-5.4-6.8 1.9-8.4z", "M12 9.500a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 9.500V3.500M14.3 13l5 2.500M9.7 13l-5 2.5"],
+  replays: ["M4.5 12a7.5 7.5 0 1 0 2.4-5.5L4.500 8.800", "M4.500 4.500v4.300h4.300", "M12 8v4.300l3 1.700"],
   warn: ["M12 4l9 16H3z", "M12 10v4.5M12 17.2v.1"],
   ok: ["M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17z", "M8.2 12.3l2.6 2.6 5-5.4"],
+  leave: ["M13 5H5v14h8", "M10 12h10M16.5 8.500L20 12l-3.500 3.500"],
   out: ["M9 5H5v14h14v-4", "M13 5h6v6M19 5l-8.5 8.5"],
   close: ["M6 6l12 12M18 6L6 18"],
   sun: ["M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8z", "M12 2.5v2M12 19.5v2M2.5 12h2M19.5 12h2M5.3 5.3l1.4 1.4M17.3 17.3l1.4 1.4M5.3 18.7l1.4-1.4M17.3 6.7l1.4-1.4"],

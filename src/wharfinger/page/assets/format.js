@@ -48,7 +48,7 @@ function trimmed(amount) {
 
 export function amount(resource, value) {
   if (value === null || value === undefined) return "–";
-  if (resource === "cpu") return value % 1000 && Math.abs(value) < 10000 ? `${whole.format(value)}m` : whole.format(Math.round(value / 100) / 10);
+  if (resource === "cpu") return value && Math.abs(value) < 1000 ? `${value}m` : trimmed(value / 1000);
   if (resource === "memory" || resource.endsWith("storage") || resource.startsWith("hugepages")) return bytes(value);
   return count(value);
 }

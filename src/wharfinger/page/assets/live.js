@@ -10,24 +10,87 @@ export class Refused extends Error {
 
 let known = null;
 
-// Who looks, and what it may do; asked once.
+// Who looks, and what it may do; asked once, and again where that failed.
 export async function session() {
   known ??= get("/api/v1/session");
-  return known;
+  const asked = known;
+  try {
+    return await asked;
+  } catch (error) {
+    if (known === asked) known = null;
+    throw error;
+  }
 }
 
 export async function get(path, params = {}, signal = undefined) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) if (value !== "" && value !== null && value !== undefined) query.set(name, value);
   const asked = query.size ? `${path}?${query}` : path;
-  return read(await fetch(asked, { headers: { Accept: "application/json" }, signal }));
+  return read(await sent(asked, { headers: { Accept: "application/json" }, signal }));
 }
 
 export async function post(path, body, signal = undefined) {
+  try {
+    return await marked(path, body, signal);
+  } catch (error) {
+    if (error.code !== 403 || !error.message.includes(MARK)) throw error;
+    known = null; // the process was started anew, and has other marks
+    return marked(path, body, signal);
+  }
+}
+
+const MARK = "X-Wharfinger-Mark";
+
+async function marked(path, body, signal) {
   const { mark } = await session();
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
-  if (mark) headers["X-Wharfinger-Mark"] = mark;
-  return read(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+  if (mark) headers[MARK] = mark;
+  return read(await sent(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+}
+
+async function sent(path, how) {
+  try {
+    return await fetch(path, how);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(503, "Away", "this page's process does not answer");
+  }
+}
+
+// Whether asking again may bring another answer: something does not answer for now.
+export const passing = (error) => error instanceof Refused && error.code >= 500;
+
+const AGAIN = 2000;
+let view = { problems: new Map(), say() {} };
+
+// Another view is open from now on; `say` is given what it cannot read, a list of sentences.
+export function viewBegins(say) {
+  view = { problems: new Map(), say };
+}
+
+// `ask`, so that it may be called at every change: one question at a time, then a pause that grows with what it took.
+// What cannot be read is told above the view, which keeps what it has, and is asked for again as long as it is open.
+export function paced(ask) {
+  const mine = view, key = {};
+  let busy = false, wanted = false;
+  return async function asked() {
+    wanted = busy;
+    if (busy || mine !== view) return;
+    busy = true;
+    const began = performance.now();
+    let failed = false;
+    try {
+      await ask();
+      mine.problems.delete(key);
+    } catch (error) {
+      if (!(error instanceof Refused)) reportError(error);
+      failed = true;
+      mine.problems.set(key, error.message);
+    }
+    if (mine !== view) return;
+    mine.say([...new Set(mine.problems.values())]);
+    setTimeout(() => { busy = false; if (wanted || failed) asked(); }, failed ? AGAIN : Math.min(5000, Math.max(100, 2 * (performance.now() - began))));
+  };
 }
 
 async function read(response) {
@@ -79,10 +142,10 @@ export class Stream {
     source.onerror = () => {
       this.say(false);
       if (source.readyState === EventSource.CLOSED) {
-        setTimeout(() => { if (this.source === source) this.again(); }, 1500);
+        setTimeout(() => { if (this.source === source) this.again(); }, 200);
       }
     };
-    for (const name of ["status", "overview", "trends", "pending", "nodes", "pod", "node", "gang", "fleets"]) {
+    for (const name of ["status", "overview", "trends", "pending", "nodes", "pod", "pods", "node", "gang", "gangs", "fleets", "placements", "kubernetes"]) {
       source.addEventListener(name, (event) => {
         const said = JSON.parse(event.data);
         this.listen(name, said.now, said.topic);

@@ -1,6 +1,11 @@
 // Thousands of nodes on one canvas: cells in groups, found again by place, moved along by keys.
 
+import { readable } from "./dom.js";
+
 const GAP = 1, TITLE = 20, BETWEEN = 14, LEAST = 6, MOST = 30;
+const NAMED = 60; // so many cells at most have their names in them
+const TALL = 34, WIDEST = 260;
+const FONT = "600 12px system-ui, sans-serif";
 
 export class NodeCanvas {
   constructor({ onhover, onopen, label }) {
@@ -25,24 +30,30 @@ export class NodeCanvas {
   }
 
   // `groups`: [{title, rows}]; `width`, `height`: of the place that there is.
-  lay(groups, width, height) {
-    this.groups = groups;
+  // Few nodes have their names in their cells: `names`, by row.
+  lay(groups, width, height, names = []) {
+    this.groups = groups.map((group) => ({ ...group, title: readable(group.title) }));
     const titled = groups.length > 1 || groups[0]?.title;
+    this.names = names.length <= NAMED ? names.map(readable) : null;
     let size = LEAST;
     let done = null;
-    for (size = MOST; size >= LEAST; size -= 1) {
-      done = this.arrange(size, width, titled, height);
-      if (done.height <= height) break;
+    if (this.names) {
+      done = this.withNames(width, titled);
+    } else {
+      for (size = MOST; size >= LEAST; size -= 1) {
+        done = this.arrange(size, width, titled, height);
+        if (done.height <= height) break;
+      }
+      size = Math.max(size, LEAST);
+      this.wide = this.tall = size;
     }
-    size = Math.max(size, LEAST);
-    this.size = size;
     this.blocks = done.blocks;
     this.width = width;
-    this.height = Math.max(done.height, 40);
+    this.height = Math.max(done.height, this.names ? TALL - 4 : 40);
     this.cells = [];
     for (const block of this.blocks) {
       block.rows.forEach((row, index) => {
-        this.cells[row] = { x: block.x + (index % block.columns) * size, y: block.y + block.head + Math.floor(index / block.columns) * size, block, index };
+        this.cells[row] = { x: block.x + (index % block.columns) * this.wide, y: block.y + block.head + Math.floor(index / block.columns) * this.tall, block, index };
       });
     }
     const ratio = Math.min(3, window.devicePixelRatio || 1);
@@ -52,6 +63,22 @@ export class NodeCanvas {
     this.canvas.style.height = `${this.height}px`;
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.paint();
+  }
+
+  // One group below the other, in cells as wide as the longest name.
+  withNames(width, titled) {
+    this.context.font = FONT;
+    const longest = Math.max(...this.names.map((name) => this.context.measureText(name).width), 40);
+    this.wide = Math.min(Math.ceil(longest) + 22, WIDEST, width);
+    this.tall = TALL;
+    const columns = Math.max(1, Math.floor(width / this.wide)), head = titled ? TITLE : 0;
+    let y = 0;
+    const blocks = this.groups.map((group) => {
+      const block = { ...group, x: 0, y, columns, head, wide: width };
+      y += head + Math.ceil(group.rows.length / columns) * TALL + BETWEEN;
+      return block;
+    });
+    return { blocks, height: y - BETWEEN };
   }
 
   // Groups in rows that fill the width: in one row all blocks are as tall. The number of rows that is least tall is taken.
@@ -107,11 +134,11 @@ export class NodeCanvas {
   }
 
   draw() {
-    const { context, size } = this;
+    const { context, wide, tall } = this;
     if (!this.blocks) return;
     const style = getComputedStyle(this.canvas);
     context.clearRect(0, 0, this.width, this.height);
-    context.font = "600 12px system-ui, sans-serif";
+    context.font = FONT;
     context.textBaseline = "top";
     for (const block of this.blocks) {
       if (block.head) {
@@ -124,8 +151,8 @@ export class NodeCanvas {
         context.globalAlpha = 1;
       }
     }
-    const edge = size > 9 ? GAP + 0.5 : GAP;
-    const inner = size - edge, round = size >= 12 ? 2.5 : 0;
+    const edge = this.names ? 4 : tall > 9 ? GAP + 0.5 : GAP;
+    const round = this.names ? 5 : tall >= 12 ? 2.5 : 0;
     // Cells of one colour are filled together: the state of the context changes a few dozen times, not 5,000.
     const byColour = new Map();
     for (let row = 0; row < this.cells.length; row += 1) {
@@ -141,13 +168,27 @@ export class NodeCanvas {
       context.fillStyle = key.slice(1);
       context.beginPath();
       for (const cell of cells) {
-        if (round) context.roundRect(cell.x, cell.y, inner, inner, round); else context.rect(cell.x, cell.y, inner, inner);
+        if (round) context.roundRect(cell.x, cell.y, wide - edge, tall - edge, round); else context.rect(cell.x, cell.y, wide - edge, tall - edge);
       }
       context.fill();
     }
     context.globalAlpha = 1;
+    if (this.names) this.write(edge);
     this.ring(this.chosen, style.getPropertyValue("--accent"), 2);
     if (document.activeElement === this.canvas) this.ring(this.focus, style.color, 2);
+  }
+
+  // Names in black or white, whichever the colour below lets one read better.
+  write(edge) {
+    const { context } = this;
+    context.textBaseline = "middle";
+    this.cells.forEach((cell, row) => {
+      context.globalAlpha = this.faded && !this.faded.has(row) ? 0.45 : 1;
+      context.fillStyle = this.faded && !this.faded.has(row) ? getComputedStyle(this.canvas).color : inkOn(context, this.colour(row));
+      context.fillText(clipped(context, this.names[row], this.wide - edge - 14), cell.x + 8, cell.y + (this.tall - edge) / 2 + 1);
+    });
+    context.globalAlpha = 1;
+    context.textBaseline = "top";
   }
 
   ring(row, colour, width) {
@@ -155,14 +196,15 @@ export class NodeCanvas {
     if (!cell) return;
     this.context.strokeStyle = colour;
     this.context.lineWidth = width;
-    this.context.strokeRect(cell.x - 1.5, cell.y - 1.5, this.size + 1.5, this.size + 1.5);
+    const out = this.names ? -1 : 1.5, less = this.names ? 6 : -1.5;
+    this.context.strokeRect(cell.x - out, cell.y - out, this.wide - less, this.tall - less);
   }
 
   at(event) {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
     for (const block of this.blocks ?? []) {
-      const column = Math.floor((x - block.x) / this.size), line = Math.floor((y - block.y - block.head) / this.size);
+      const column = Math.floor((x - block.x) / this.wide), line = Math.floor((y - block.y - block.head) / this.tall);
       if (x < block.x || column >= block.columns || line < 0) continue;
       const index = line * block.columns + column;
       if (index < block.rows.length) return block.rows[index];
@@ -196,10 +238,24 @@ export class NodeCanvas {
     if (to) {
       const box = this.canvas.getBoundingClientRect();
       this.canvas.parentElement.scrollTo({ top: Math.max(0, to.y - 120) });
-      this.onhover(this.focus, box.left + to.x + this.size, this.canvas.getBoundingClientRect().top + to.y + this.size, true);
+      this.onhover(this.focus, box.left + to.x + Math.min(this.wide, 60), this.canvas.getBoundingClientRect().top + to.y + this.tall, true);
     }
     this.paint();
   }
+}
+
+const inks = new Map();
+
+function inkOn(context, colour) {
+  let ink = inks.get(colour);
+  if (!ink) {
+    context.fillStyle = colour;
+    const parts = /^#(..)(..)(..)/.exec(context.fillStyle)?.slice(1).map((one) => parseInt(one, 16) / 255) ?? [1, 1, 1];
+    const [red, green, blue] = parts.map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+    ink = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#0b1218" : "#ffffff";
+    inks.set(colour, ink);
+  }
+  return ink;
 }
 
 function clipped(context, text, room) {

@@ -1,32 +1,46 @@
 // A table of any length: only the rows in sight exist, and scrolling fills the same elements anew.
 
 import { h, readable, replace } from "./dom.js";
+import { setParams } from "./app.js";
 
 const AHEAD = 6;
 
-// `columns`: [{key, title, width, sort(row), cell(row, element), grow, align, vertical}]
+// `columns`: [{key, title, width, sort(row), cell(row, element), grow, align, vertical}]; `remembers`: the parameter of
+// the address that has the order, "key" or "-key" for downwards.
 export class VirtualTable {
-  constructor({ label, columns, rowHeight = 34, empty = "Nothing here", onopen = null, height = null, headHeight = 36 }) {
+  constructor({ label, columns, rowHeight = 34, empty = "Nothing here", onopen = null, height = null, headHeight = 36, remembers = "sort", fills = false }) {
     this.label = label;
     this.rowHeight = rowHeight;
     this.empty = empty;
     this.onopen = onopen;
     this.rows = [];
     this.shown = [];
-    this.sorted = null;
+    this.remembers = remembers;
+    const order = new URLSearchParams(location.search).get(remembers) ?? "";
+    this.sorted = order ? { key: order.replace(/^-/, ""), down: order.startsWith("-") } : null;
     this.headHeight = headHeight;
     this.body = h("div", { class: "vbody", role: "rowgroup" });
     this.head = h("div", { class: "vhead", role: "rowgroup" });
     this.node = h("div", { class: "vtable", role: "table", "aria-label": label, tabindex: "0" }, this.head, this.body);
     if (height) this.node.style.maxHeight = height;
+    this.fills = fills;
     this.pool = new Map();
     this.columns = [];
     this.node.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.node.addEventListener("keydown", (event) => this.key(event));
-    this.watcher = new ResizeObserver(() => this.schedule());
+    this.watcher = new ResizeObserver(() => { this.fit(); this.schedule(); });
     this.watcher.observe(this.node);
+    if (fills) this.watcher.observe(document.documentElement);
     this.focused = -1;
     this.setColumns(columns);
+  }
+
+  // As tall as what is left of the window, so that there is nothing to scroll around it.
+  fit() {
+    if (!this.fills) return;
+    const below = matchMedia("(max-width: 720px)").matches ? 88 : 42;
+    const left = innerHeight - this.node.getBoundingClientRect().top - scrollY - below;
+    this.node.style.maxHeight = `${Math.floor(left < 300 ? Math.max(240, innerHeight * 0.62) : left)}px`;
   }
 
   setColumns(columns) {
@@ -56,6 +70,7 @@ export class VirtualTable {
     if (!column) return;
     const turned = this.sorted?.key === key ? !this.sorted.down : Boolean(column.downFirst);
     this.sorted = { key, down: down ?? turned };
+    setParams({ [this.remembers]: `${this.sorted.down ? "-" : ""}${key}` });
     this.setColumns(this.columns);
     this.order();
   }

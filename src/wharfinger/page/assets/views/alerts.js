@@ -1,21 +1,36 @@
-// Every alert of the operations guide, quiet ones too.
+// Every alert of the operations guide, quiet ones too, and what they are evaluated on.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced, passing } from "../live.js";
+import { count } from "../format.js";
 import { crumbs, link } from "../app.js";
 
-const TONES = { firing: "t-bad", quiet: "t-good", unknown: "t-gone" };
+const TONES = { firing: "t-bad", quiet: "t-good", unknown: "t-wait", unused: "t-gone", notEvaluated: "t-gone" };
+const WORDS = { notEvaluated: "not evaluated", unused: "not in use" };
 
 export function open({ node }) {
   crumbs(h("a", { href: link("/") }, "Overview"), "Alerts");
-  const body = h("tbody", {});
-  replace(node, h("h1", {}, "Alerts"), h("p", { class: "muted", style: { margin: "4px 0 14px" } }, "The alerts of the operations guide, evaluated on what this page sees in etcd and on the metrics of the workers."),
-    h("div", { class: "card scrolls", tabindex: "0", role: "region", "aria-label": "Alerts" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["alert", "state", "means", "found"].map((name) => h("th", {}, name)))), body)));
-  const show = ({ alerts }) => replace(body, alerts.map((one) => h("tr", {},
-    h("td", { class: "nowrap" }, one.link ? h("a", { href: link(one.link) }, one.name) : one.name),
-    h("td", {}, h("span", { class: `pill ${TONES[one.state]}` }, one.state)), h("td", {}, one.means), h("td", { class: "wrap" }, one.value))));
-  const ask = () => get("/api/v1/alerts").then(show);
-  ask();
-  const timer = setInterval(ask, 5000);
-  return { topics: ["overview"], heard(name) { if (name === "resync") ask(); }, close() { clearInterval(timer); } };
+  const body = h("tbody", {}), sources = h("section", { class: "card section" });
+  replace(node, h("h1", {}, "Alerts"), h("p", { class: "muted", style: { margin: "4px 0 14px" } }, "Every alert of the operations guide, evaluated on what this page sees in etcd and on the metrics of workers, hubs and etcd."),
+    h("div", { class: "card scrolls", tabindex: "0", role: "region", "aria-label": "Alerts" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["alert", "state", "means", "found"].map((name) => h("th", {}, name)))), body)), sources);
+  const show = (found) => {
+    replace(body, found.alerts.map((one) => h("tr", {},
+      h("td", { class: "nowrap", title: one.expression || null }, one.link ? h("a", { href: link(one.link) }, one.name) : one.name),
+      h("td", { class: "nowrap" }, h("span", { class: `pill ${one.state === "firing" && one.severity !== "critical" ? "t-wait" : TONES[one.state]}` }, WORDS[one.state] ?? one.state)), h("td", {}, one.means.replaceAll("`", "")), h("td", { class: "wrap" }, one.value))));
+    replace(sources, h("header", {}, h("h2", {}, "What they are evaluated on")), ["workers", "hubs", "etcd"].map((name) => source(name, found.sources[name])), h("p", { class: "muted section" }, `${found.sources.agents[0].toUpperCase()}${found.sources.agents.slice(1)}.`));
+  };
+  const ask = () => get("/api/v1/alerts").then(show).catch((error) => {
+    if (passing(error)) throw error;
+    replace(sources, h("p", { class: "problem", role: "alert" }, error.message));
+  });
+  const soon = paced(ask);
+  soon();
+  const timer = setInterval(soon, 5000);
+  return { topics: ["overview"], heard(name) { if (name === "resync" || name === "overview") soon(); }, close() { clearInterval(timer); } };
+}
+
+function source(name, one) {
+  const wrong = [...one.problems.map((each) => `${each.address} ${each.problem}`), ...(one.unhealthy ?? []).map((each) => `${each.address} says ${each.says}`)];
+  return h("div", { class: "section" }, h("p", {}, h("b", {}, `${name}: `), one.known ? `metrics of ${count(one.read)} of ${count(one.known)} are read` : "none is known"),
+    wrong.map((said) => h("p", { class: "muted wrap" }, said)));
 }

@@ -1,17 +1,17 @@
 // Two attempts beside each other: what was recorded otherwise, and which nodes were judged otherwise.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, passing } from "../live.js";
 import { count, day, plural } from "../format.js";
 import { nodeLink, setParams } from "../app.js";
 import { outcomeTone } from "./pod.js";
 
-const KINDS = { opened: ["t-good", "fits now"], closed: ["t-bad", "fits no more"], otherReasons: ["t-wait", "other reasons"], otherTotal: ["t-accent", "other total"] };
+const KINDS = { opened: ["t-good", "fits now"], closed: ["t-bad", "no longer fits"], otherReasons: ["t-wait", "other reasons"], otherTotal: ["t-accent", "other total"] };
 
 export function difference({ base, told }) {
   const node = h("div", {}), body = h("div", {});
   const params = new URLSearchParams(location.search);
-  let first = Number(params.get("first")) || 0, second = Number(params.get("second")) || 0, drawn = "";
+  let first = Number(params.get("first")) || 0, second = Number(params.get("second")) || 0, drawn = "", timer = 0, failed = false, closed = false;
   const selects = [0, 1].map((side) => h("select", { "aria-label": side ? "Second attempt" : "First attempt", onchange: (event) => { if (side) second = Number(event.target.value); else first = Number(event.target.value); setParams({ first, second }); load(); } }));
   replace(node, h("div", { class: "toolbar" }, h("label", { class: "field" }, "Attempt", selects[0]), h("label", { class: "field" }, "and", selects[1])), body);
   const draw = () => {
@@ -23,18 +23,25 @@ export function difference({ base, told }) {
     if (drawn !== `${first} ${second}`) load();
   };
   const load = async () => {
+    clearTimeout(timer);
+    const again = failed && drawn === `${first} ${second}`;
     drawn = `${first} ${second}`;
+    failed = false;
+    setParams({ first, second });
     const mine = drawn;
-    replace(body, h("p", { class: "muted" }, "Deciding both again"));
+    if (!again) replace(body, h("p", { class: "muted" }, "Deciding both again"));
     try {
       const found = await get(`${base}/difference`, { first, second });
       if (mine === drawn) replace(body, shown(found));
     } catch (error) {
-      if (mine === drawn) replace(body, h("p", { class: "problem" }, error.message));
+      if (mine !== drawn || closed) return;
+      failed = passing(error);
+      replace(body, h("p", { class: "problem" }, error.message, failed ? ". It is tried again." : null));
+      if (failed) timer = setTimeout(load, 5000);
     }
   };
   draw();
-  return { node, told: draw };
+  return { node, told: draw, resync() { if (failed) load(); }, close() { closed = true; clearTimeout(timer); } };
 }
 
 function side(one, other) {

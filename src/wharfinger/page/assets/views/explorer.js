@@ -1,28 +1,33 @@
 // The decision explorer: every plugin's verdict and score on every node, of a recorded decision that is made again.
 
-import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { h, readable, replace } from "../dom.js";
+import { get, passing } from "../live.js";
 import { count, plural } from "../format.js";
 import { VirtualTable } from "../table.js";
-import { go, nodeLink, podLink } from "../app.js";
+import { go, nodeLink, podLink, setParams } from "../app.js";
 
 const SIGNS = { 0: ["t-good", "✓", "passes"], "-1": ["t-gone", "–", "had nothing to look at"], "-2": ["t-gone", "·", "was not asked"] };
 
+// On a phone there is no room for a column of each plugin: the reasons are one text.
+const narrow = () => innerWidth < 600;
+
 export function explorer({ base, names, told, attempt }) {
   const node = h("div", {});
-  const state = { words: "", show: "all", plugin: "" };
-  let found = null, rows = [];
+  const params = new URLSearchParams(location.search);
+  const state = { words: params.get("name") ?? "", show: params.get("show") ?? "all", plugin: params.get("plugin") ?? "" };
+  const change = (changes) => { Object.assign(state, changes); setParams({ name: state.words, show: state.show === "all" ? "" : state.show, plugin: state.plugin }); filter(); };
+  let found = null, rows = [], failed = false, closed = false, timer = 0;
   const head = h("div", {});
   const said = h("span", { class: "muted", role: "status" });
   const chooser = h("select", { "aria-label": "Attempt", onchange: () => go(podLink(names.namespace, names.name, { tab: "explorer", attempt: chooser.value })) });
-  const search = h("input", { type: "search", placeholder: "Part of a node's name", "aria-label": "Part of a node's name", oninput: () => { state.words = search.value.trim(); filter(); } });
+  const search = h("input", { type: "search", placeholder: "Part of a node's name", "aria-label": "Part of a node's name", value: state.words, oninput: () => change({ words: search.value.trim() }) });
   const shown = h("div", { class: "segments", role: "group", "aria-label": "Nodes" });
-  const plugin = h("select", { "aria-label": "Refused by", onchange: () => { state.plugin = plugin.value; filter(); } });
-  const table = new VirtualTable({ label: "Verdicts and scores by node", columns: [{ key: "node", title: "node", width: 160, cell: () => "" }], rowHeight: 28, headHeight: 172, height: "calc(100vh - 180px)", empty: "No node is like that.", onopen: (row) => go(nodeLink(found.names[row])) });
+  const plugin = h("select", { "aria-label": "Refused by", onchange: () => change({ plugin: plugin.value }) });
+  const table = new VirtualTable({ label: "Verdicts and scores by node", columns: [{ key: "node", title: "node", width: 160, cell: () => "" }], rowHeight: 28, headHeight: narrow() ? 36 : 172, fills: true, empty: "No node is like that.", onopen: (row) => go(nodeLink(found.names[row])) });
   replace(node, head, h("div", { class: "toolbar" }, h("label", { class: "field" }, "Attempt", chooser), shown, plugin, search, said), h("div", { class: "card flush" }, table.node));
 
   const drawShown = () => replace(shown, [["all", "all"], ["fits", "fit"], ["refused", "refused"]].map(([key, words]) =>
-    h("button", { type: "button", "aria-pressed": String(state.show === key), onclick: () => { state.show = key; drawShown(); filter(); } }, words)));
+    h("button", { type: "button", "aria-pressed": String(state.show === key), onclick: () => { change({ show: key }); drawShown(); } }, words)));
   const drawChooser = () => {
     const numbers = [...new Set((told()?.attempts ?? []).filter((one) => one.nodes).map((one) => one.attempt))].sort((a, b) => b - a);
     replace(chooser, h("option", { value: "" }, "the newest"), numbers.map((number) => h("option", { value: number, selected: number === attempt() }, number)));
@@ -35,38 +40,47 @@ export function explorer({ base, names, told, attempt }) {
       if (words && !name.toLowerCase().includes(words)) return;
       if (state.show === "fits" && !found.feasible[row]) return;
       if (state.show === "refused" && found.feasible[row]) return;
-      if (state.plugin && !(found.verdicts[state.plugin][row] > 0)) return;
+      if (state.plugin && !(found.verdicts[state.plugin]?.[row] > 0)) return;
       rows.push(row);
     });
     said.textContent = plural(rows.length, "node");
     table.update(rows);
   };
   const load = async () => {
-    replace(head, h("p", { class: "muted", style: { marginBottom: "12px" } }, "Reading the cluster as it was then, and deciding again"));
+    clearTimeout(timer);
+    if (!failed) replace(head, h("p", { class: "muted", style: { marginBottom: "12px" } }, "Reading the cluster as it was then, and deciding again"));
     try {
       found = await get(`${base}/decision`, { attempt: attempt() || "" });
+      failed = false;
     } catch (error) {
-      replace(head, h("p", { class: "problem", style: { marginBottom: "12px" } }, error.message));
+      failed = passing(error);
+      if (closed) return;
+      replace(head, h("p", { class: "problem", style: { marginBottom: "12px" } }, error.message, failed ? ". It is tried again." : null));
+      if (failed) timer = setTimeout(load, 5000);
       return;
     }
+    if (closed) return;
     replace(head, summary(found));
     const refusing = Object.keys(found.verdicts).filter((name) => found.verdicts[name].some((code) => code > 0));
-    replace(plugin, h("option", { value: "" }, "refused by any"), refusing.map((name) => h("option", { value: name }, `refused by ${name}`)));
-    table.sorted = found.totals.some((one) => one !== null) ? { key: "total", down: true } : null;
-    table.setColumns(columns(found));
+    replace(plugin, h("option", { value: "" }, "refused by any"), refusing.map((name) => h("option", { value: name, selected: name === state.plugin }, `refused by ${name}`)));
+    table.sorted ??= found.totals.some((one) => one !== null) ? { key: "total", down: true } : null;
+    table.setColumns(narrow() ? columns(found).filter((one) => !one.vertical) : columns(found));
     filter();
   };
   drawShown();
   drawChooser();
   load();
-  return { node, told: drawChooser };
+  return { node, told: drawChooser, resync() { if (failed) load(); }, close() { closed = true; clearTimeout(timer); } };
 }
 
 function summary(found) {
-  const recorded = decided(found.recorded), again = decided(found.recomputed);
+  const recorded = decided(found.recorded), again = found.recomputed ? decided(found.recomputed) : "not decided";
+  const verdict = found.same === null ? "cannot be told" : found.same ? "the same as recorded" : "not as recorded";
   return h("section", { class: "card", style: { marginBottom: "14px" } },
-    h("div", { class: "head", style: { margin: "0 0 6px" } }, h("span", { class: `pill ${found.same ? "t-good" : "t-wait"}` }, found.same ? "the same as recorded" : "not as recorded"), h("span", {}, found.same ? recorded : `recorded: ${recorded}; now: ${again}`)),
+    h("div", { class: "head", style: { margin: "0 0 6px" } }, h("span", { class: `pill ${found.same ? "t-good" : "t-wait"}` }, verdict), h("span", {}, found.same ? recorded : `recorded: ${recorded}; now: ${again}`)),
     h("p", { class: "muted" }, `Attempt ${found.attempt} on ${count(found.names.length)} nodes of revision ${count(found.revision)}, by profile ${found.profileName} (${found.profile.slice(0, 12)}).`),
+    found.differs.length ? h("p", { class: "muted" }, `Differs: ${found.differs.join(", ")}.`) : null,
+    found.lacks.map((lack) => h("p", { class: "problem" }, `It cannot be told whether it is the same: ${lack}. wharfinger replay goes through the worker's earlier decisions and may know more.`)),
     found.notes.map((note) => h("p", { class: "muted" }, `${note}.`)));
 }
 
@@ -88,7 +102,7 @@ function columns(found) {
   };
   const refusalText = (row) => filters.filter((name) => found.verdicts[name][row] > 0).map((name) => `${name}: ${found.reasons[found.verdicts[name][row] - 1]}`).join("; ");
   return [
-    { key: "node", title: "node", width: 190, grow: 1, sort: (row) => found.names[row], cell: (row) => found.names[row] },
+    { key: "node", title: "node", width: narrow() ? 130 : 190, grow: 1, sort: (row) => found.names[row], cell: (row) => found.names[row] },
     { key: "verdict", title: "verdict", width: 96, sort: (row) => (found.feasible[row] ? 0 : found.examined[row] ? 1 : 2), cell: (row, cell) => {
       const pill = cell.firstChild ?? cell.appendChild(h("span", {}));
       const words = found.feasible[row] ? "fits" : found.examined[row] ? "refused" : "not looked at";
@@ -105,7 +119,7 @@ function columns(found) {
       one.code = code;
       one.className = `mark ${toned}`;
       one.textContent = sign;
-      one.title = `${name} ${words}`;
+      one.title = readable(`${name} ${words}`);
     } })),
     ...scorers.map((name) => ({ key: `s:${name}`, title: name, width: 44, vertical: true, align: "right", hint: `Score ${name}`, downFirst: true, sort: (row) => found.scoresByPlugin[name][row], cell: (row, cell) => {
       const score = found.scoresByPlugin[name][row];

@@ -1,7 +1,7 @@
 // Every gang, those that wait first.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced } from "../live.js";
 import { count, plural } from "../format.js";
 import { VirtualTable } from "../table.js";
 import { crumbs, gangLink, go } from "../app.js";
@@ -11,10 +11,10 @@ export function open({ node, namespace }) {
   crumbs("Gangs");
   const said = h("span", { class: "muted" });
   const table = new VirtualTable({
-    label: "Gangs", empty: "No pod names a gang.", height: "calc(100vh - 190px)", onopen: (one) => go(gangLink(one.namespace, one.name)),
+    label: "Gangs", empty: "No pod names a gang.", fills: true, onopen: (one) => go(gangLink(one.namespace, one.name)),
     columns: [
-      { key: "name", title: "gang", width: 230, grow: 1, sort: (one) => `${one.namespace}/${one.name}`, cell: (one) => h("a", { href: gangLink(one.namespace, one.name) }, `${one.namespace}/${one.name}`) },
-      { key: "bound", title: "bound", width: 150, sort: (one) => one.bound / Math.max(1, one.members), cell: (one) => h("div", { style: { display: "grid", gridTemplateColumns: "1fr auto", gap: "8px", alignItems: "center" } }, meter(one.bound, one.members, `${one.bound} of ${one.members} bound`), `${one.bound}/${one.members}`) },
+      { key: "name", title: "gang", width: innerWidth < 600 ? 150 : 230, grow: 1, sort: (one) => `${one.namespace}/${one.name}`, cell: (one) => h("a", { href: gangLink(one.namespace, one.name) }, `${one.namespace}/${one.name}`) },
+      { key: "bound", title: "bound", width: innerWidth < 600 ? 110 : 150, sort: (one) => one.bound / Math.max(1, one.members), cell: (one) => h("div", { style: { display: "grid", gridTemplateColumns: "1fr auto", gap: "8px", alignItems: "center" } }, meter(one.bound, one.members, `${one.bound} of ${one.members} bound`), `${one.bound}/${one.members}`) },
       { key: "least", title: "at least", width: 90, align: "right", sort: (one) => one.minAvailable, cell: (one) => count(one.minAvailable || null) },
       { key: "missing", title: "missing", width: 90, align: "right", downFirst: true, sort: (one) => one.missing, cell: (one) => (one.missing ? count(one.missing) : "") },
       { key: "domain", title: "in one", width: 190, cell: (one) => one.topologyKeys.join(", ") },
@@ -23,7 +23,8 @@ export function open({ node, namespace }) {
   });
   replace(node, h("h1", { class: "visually-hidden" }, "Gangs"), h("div", { class: "toolbar" }, said), h("div", { class: "card flush" }, table.node));
   const ask = () => get("/api/v1/gangs", { namespace }).then((found) => { said.textContent = plural(found.count, "gang"); table.update(found.gangs); });
-  ask();
-  const again = setInterval(() => { if (!document.hidden) ask(); }, 3000);
-  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+  const soon = paced(ask);
+  soon();
+  const again = setInterval(() => { if (!document.hidden) soon(); }, 3000);
+  return { topics: [namespace ? `gangs?namespace=${namespace}` : "gangs", "overview"], heard(what) { if (what === "resync" || what === "gangs") soon(); }, close() { clearInterval(again); } };
 }

@@ -1,14 +1,14 @@
 // The Kubernetes API's side: how old the copies are, and the binds that it does not show yet.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced } from "../live.js";
 import { age, count, plural, seconds } from "../format.js";
 import { VirtualTable } from "../table.js";
 import { crumbs, go, nodeLink, podLink } from "../app.js";
 
 const OLD = 60, BEHIND = 10;
 
-export function open({ node }) {
+export function open({ node, namespace }) {
   crumbs("Kubernetes");
   const parts = { copies: h("div", {}), kinds: h("div", { class: "chips" }), said: h("span", { class: "muted" }) };
   const table = new VirtualTable({
@@ -26,7 +26,7 @@ export function open({ node }) {
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Copies")), parts.copies, h("div", { style: { height: "10px" } }), parts.kinds),
     h("section", { class: "card flush section" }, h("header", {}, h("h2", { class: "grow" }, "Binds that the API does not show yet"), parts.said), h("div", { style: { height: "8px" } }), table.node));
   const ask = async () => {
-    const found = await get("/api/v1/kubernetes");
+    const found = await get("/api/v1/kubernetes", { namespace });
     if (!found.copied) { replace(parts.copies, h("p", { class: "muted" }, "etcd itself is the store of this cluster: no Kubernetes API is copied.")); table.update([]); return; }
     const old = found.importedSeconds > BEHIND;
     replace(parts.copies, h("div", { class: "figures" }, h("span", { class: "figure" }, age(found.importedSeconds), h("small", {}, " since the importer told how far it is")),
@@ -36,7 +36,8 @@ export function open({ node }) {
     parts.said.textContent = plural(found.count, "promise");
     table.update(found.promises);
   };
-  ask();
-  const again = setInterval(() => { if (!document.hidden) ask().catch(() => {}); }, 1000);
-  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+  const soon = paced(ask);
+  soon();
+  const again = setInterval(() => { if (!document.hidden) soon(); }, 1000);
+  return { topics: ["kubernetes", "overview"], heard(what) { if (what === "resync" || what === "kubernetes") soon(); }, close() { clearInterval(again); } };
 }

@@ -1,23 +1,22 @@
 // The cluster map: every node a cell, grouped by a label, coloured by what is chosen; a node opens beside it.
 
-import { h, icon, replace } from "../dom.js";
-import { get } from "../live.js";
+import { h, icon, readable, replace } from "../dom.js";
+import { get, paced, passing } from "../live.js";
 import { ago, amount, clock, count, percent, plural } from "../format.js";
 import { meter } from "../charts.js";
 import { NodeCanvas } from "../nodemap.js";
-import { crumbs, go, link, podLink, setParams } from "../app.js";
+import { crumbs, follow, go, link, podLink, setParams } from "../app.js";
 
 const SHAPE = { cpu: "4", memory: "16Gi" };
 const COLOURS = [["use", "Use"], ["fits", "Fragmentation for a pod"], ["taints", "Taints"], ["state", "State"]];
 const WORDS = ["--queued", "--held", "--wait", "--bad", "--good", "--gone"];
 
 export function open({ node, names, params, namespace }) {
-  const query = namespace ? `?namespace=${namespace}` : "";
   const wanted = {
     by: params.get("by") ?? "use", resource: params.get("resource") ?? "", group: params.get("group") ?? "", selector: params.get("selector") ?? "",
     cpu: params.get("cpu") ?? SHAPE.cpu, memory: params.get("memory") ?? SHAPE.memory, extra: params.get("extra") ?? "",
   };
-  let found = null, chosen = names.node ?? "", rows = null, stale = false, timer = 0, turn = 0, palette = {}, legendKey = "";
+  let found = null, chosen = names.node ?? "", rows = null, stale = false, timer = 0, turn = 0, palette = {}, legendKey = "", refused = false;
   const tip = h("div", { class: "hover", hidden: true });
   const said = h("span", { class: "visually-hidden", "aria-live": "polite" });
   const canvas = new NodeCanvas({ label: "Map of the nodes", onhover: hover, onopen: (row) => choose(row < 0 ? "" : found.names[row]) });
@@ -28,12 +27,14 @@ export function open({ node, names, params, namespace }) {
   const problem = h("p", { class: "problem", hidden: true });
   const by = h("select", { "aria-label": "Colour by", onchange: () => { const [what, resource] = by.value.split("|"); change({ by: what, resource: resource ?? "" }); } });
   const group = h("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }, true) });
-  const selector = h("input", { type: "search", class: "grow", placeholder: "Labels: zone=a, pool in (gpu, cpu), !spot", value: wanted.selector, "aria-label": "Label selector of nodes", oninput: () => { clearTimeout(timer); timer = setTimeout(() => { change({ selector: selector.value.trim() }); select(); }, 180); } });
+  const selector = h("input", { type: "search", class: "grow", placeholder: "Labels: zone=a, pool in (gpu, cpu), !spot", value: wanted.selector, "aria-label": "Label selector of nodes", oninput: () => { clearTimeout(timer); timer = setTimeout(() => { change({ selector: selector.value.trim() }); selectSoon(); }, 180); } });
   const shape = h("span", { class: "field", hidden: true });
   const legend = h("span", { class: "scale" });
   replace(node, h("h1", { class: "visually-hidden" }, "Cluster map"),
     h("div", { class: "toolbar" }, h("label", { class: "field" }, "Colour", by), h("label", { class: "field" }, "Group", group), shape, selector, legend, tally),
     problem, layout, tip, said);
+  // Free room is what pods of all namespaces leave.
+  const scope = () => (wanted.by === "fits" ? "" : namespace);
   const crumbNow = () => (chosen ? crumbs(h("a", { href: link("/map") }, "Map"), chosen) : crumbs("Map"));
   crumbNow();
 
@@ -42,16 +43,13 @@ export function open({ node, names, params, namespace }) {
   const load = async () => {
     const mine = (turn += 1);
     stale = false;
-    try {
-      const answer = await get("/api/v1/nodes", { namespace });
-      if (mine !== turn) return;
-      found = answer;
-      choices();
-      await select();
-      lay();
-    } catch (error) {
-      if (error.code === 503) setTimeout(load, 1000); else { problem.hidden = false; problem.textContent = error.message; }
-    }
+    const answer = await get("/api/v1/nodes", { namespace: scope() });
+    if (mine !== turn) return;
+    if ((answer.namespace ?? "") !== scope()) { soon(); return; }
+    found = answer;
+    choices();
+    await select();
+    lay();
   };
 
   function choices() {
@@ -69,9 +67,11 @@ export function open({ node, names, params, namespace }) {
   const extras = () => found.resources.filter((one) => !["cpu", "memory", "pods", "ephemeral-storage"].includes(one));
 
   function change(changes, again = false) {
+    const before = scope();
     Object.assign(wanted, changes);
     const shapes = wanted.by === "fits" ? { cpu: wanted.cpu, memory: wanted.memory, extra: wanted.extra } : { cpu: "", memory: "", extra: "" };
     setParams({ by: wanted.by === "use" ? "" : wanted.by, resource: wanted.by === "use" ? wanted.resource : "", group: wanted.group, selector: wanted.selector, ...shapes });
+    if (scope() !== before) { soon(); follow(topics()); }
     if (again) lay(); else recolour();
   }
 
@@ -86,21 +86,21 @@ export function open({ node, names, params, namespace }) {
         if (asked !== wanted.selector) return;
         rows = new Set(answer.rows);
       } catch (error) {
+        if (passing(error)) throw error;
         problem.hidden = false;
-        problem.textContent = error.message;
+        problem.textContent = readable(error.message);
         selector.setAttribute("aria-invalid", "true");
       }
     }
     canvas.faded = rows;
-    canvas.paint();
-    totals();
+    if (wanted.by === "fits") recolour(); else { canvas.paint(); totals(); }
   }
 
   function totals() {
     if (!found) return;
     const lost = found.lost.length ? `, ${plural(found.lost.length, "lost node")}` : "";
     tally.textContent = (rows ? `${count(rows.size)} of ${plural(found.names.length, "node")}` : plural(found.names.length, "node")) + lost;
-    canvas.canvas.setAttribute("aria-label", `Map of ${tally.textContent}, coloured by ${wanted.by === "use" ? `use of ${wanted.resource}` : wanted.by}; arrow keys move, Enter opens a node`);
+    canvas.canvas.setAttribute("aria-label", readable(`Map of ${tally.textContent}, coloured by ${wanted.by === "use" ? `use of ${wanted.resource}` : wanted.by}; arrow keys move, Enter opens a node`));
   }
 
   function lay() {
@@ -115,10 +115,11 @@ export function open({ node, names, params, namespace }) {
     canvas.chosen = found.names.indexOf(chosen);
     const small = matchMedia("(max-width: 720px)").matches;
     const tall = Math.max(320, small ? innerHeight * 0.62 : innerHeight - box.getBoundingClientRect().top - scrollY - 24);
-    box.style.height = `${tall}px`;
     drawer.style.height = matchMedia("(max-width: 900px)").matches ? "" : `${tall}px`;
     const width = Math.max(120, box.clientWidth - 26);
-    canvas.lay(groups, width, tall - 26);
+    canvas.lay(groups, width, tall - 26, found.names);
+    box.classList.toggle("few", canvas.height + 26 < tall); // no higher than what is in it
+    box.style.height = canvas.height + 26 < tall ? "" : `${tall}px`;
     recolour();
   }
 
@@ -154,11 +155,12 @@ export function open({ node, names, params, namespace }) {
       show(`taints ${values.join("|")}`, () => values.slice(0, 6).map((value, index) => swatch(colours[index], value ? (value.length > 44 ? `${value.slice(0, 43)}…` : value) : "none")));
       return (row) => colours[found.taints.codes[row]];
     }
-    const asks = shapeOf();
+    const [asks, wrong] = shapeOf();
     const copies = found.names.map((_, row) => fits(asks, row));
+    const shown = rows ? copies.filter((_, row) => rows.has(row)) : copies;
     const most = Math.max(1, ...copies.map((one) => one.count));
-    const total = copies.reduce((sum, one) => sum + one.count, 0), stranded = copies.filter((one) => !one.count && one.free).length;
-    show(`fits ${JSON.stringify(asks)} ${total} ${stranded} ${most}`, () => [h("b", {}, `${count(total)} more fit`), h("span", {}, "1"), h("span", { class: "ramp" }), h("span", {}, count(most)), swatch(palette.over, `free room that fits none: ${plural(stranded, "node")}`)]);
+    const total = shown.reduce((sum, one) => sum + one.count, 0), stranded = shown.filter((one) => !one.count && one.free).length;
+    show(`fits ${JSON.stringify(asks)} ${total} ${stranded} ${most} ${rows?.size} ${wrong}`, () => [h("b", {}, `${count(total)} more ${total === 1 ? "fits" : "fit"}${rows ? " on the nodes chosen" : ""}`), wrong ? h("span", { class: "delta down" }, wrong) : null, namespace ? h("span", {}, "beside pods of all namespaces") : null, h("span", {}, "1"), h("span", { class: "ramp" }), h("span", {}, count(most)), swatch(palette.over, `free room that fits none: ${plural(stranded, "node")}`)]);
     return (row) => (copies[row].count ? step(0.15 + (0.85 * copies[row].count) / most) : copies[row].free ? palette.over : palette.empty);
   }
 
@@ -168,11 +170,24 @@ export function open({ node, names, params, namespace }) {
     replace(legend, make());
   }
 
+  // What a pod of the form asks for, and what is wrong with it: then it fits nowhere.
   function shapeOf() {
-    const asks = { pods: 1, cpu: quantity(wanted.cpu, 1000), memory: quantity(wanted.memory, 1) };
-    const [name, value] = wanted.extra.split("=");
-    if (name && value && found.resources.includes(name)) asks[name] = quantity(value, 1);
-    return asks;
+    const asks = { pods: 1 }, wrong = [];
+    const ask = (name, value, scale) => {
+      if (!value) return;
+      const units = quantity(value, scale);
+      if (units === null) wrong.push(`${value} is no quantity`);
+      else asks[name] = units;
+    };
+    ask("cpu", wanted.cpu, 1000);
+    ask("memory", wanted.memory, 1);
+    for (const part of wanted.extra.split(",").map((one) => one.trim()).filter(Boolean)) {
+      const at = part.indexOf("="), name = at < 0 ? part : part.slice(0, at).trim();
+      if (!found.resources.includes(name)) wrong.push(`no node offers ${name}`);
+      ask(name, at < 0 ? "1" : part.slice(at + 1).trim(), 1);
+    }
+    if (wrong.length) asks.pods = Infinity;
+    return [asks, wrong.join("; ")];
   }
 
   // How many such pods the node's free room holds, and whether more than a twentieth of its cpu is free.
@@ -218,11 +233,13 @@ export function open({ node, names, params, namespace }) {
     drawer.hidden = !name;
     layout.classList.toggle("opened", Boolean(name));
     if (found) lay();
-    if (name) detail(true);
+    if (name) { refused = true; detail().catch(() => detailSoon()); }
   }
 
-  async function detail(refusals) {
-    const name = chosen;
+  // One node; why pods wait that are not there is asked for once, for it takes a decision.
+  async function detail() {
+    const name = chosen, refusals = refused;
+    if (!name) return;
     try {
       const one = await get(`/api/v1/nodes/${encodeURIComponent(name)}`);
       if (name !== chosen) return;
@@ -230,27 +247,31 @@ export function open({ node, names, params, namespace }) {
       replace(drawer, nodeDetail(one, () => choose("")), kept && !refusals ? kept : h("div", { class: "refused" }));
       if (refusals) {
         const answer = await get(`/api/v1/nodes/${encodeURIComponent(name)}/refusals`, { namespace });
-        if (name === chosen) replace(drawer.querySelector(".refused"), refusedHere(answer.reasons));
+        if (name !== chosen) return;
+        refused = false;
+        replace(drawer.querySelector(".refused"), refusedHere(answer.reasons));
       }
     } catch (error) {
+      if (passing(error)) throw error;
       if (name === chosen) replace(drawer, h("div", { class: "head" }, h("h1", { class: "grow" }, name), closer(() => choose(""))), h("p", { class: "problem" }, error.message));
     }
   }
 
   const watcher = new ResizeObserver(() => { if (found && Math.abs((canvas.width ?? 0) - Math.max(120, box.clientWidth - 26)) > 1) lay(); });
   watcher.observe(box);
-  load();
+  const soon = paced(load), detailSoon = paced(detail), selectSoon = paced(select);
+  const topics = () => [scope() ? `nodes?namespace=${scope()}` : "nodes", ...(chosen ? [`node:${chosen}`] : [])];
+  soon();
   if (chosen) shown(chosen);
-  const topics = () => [`nodes${query}`, ...(chosen ? [`node:${chosen}`] : [])];
   const view = {
     topics: topics(),
     recolour() { legendKey = ""; recolour(); },
     heard(what, now, topic) {
-      if (what === "resync") { load(); return; }
-      if (what === "node" && topic === `node:${chosen}`) { detail(false); return; }
-      if (what !== "nodes" || !found) return;
+      if (what === "resync") { soon(); if (chosen) detailSoon(); return; }
+      if (what === "node" && topic === `node:${chosen}`) { detailSoon(); return; }
+      if (what !== "nodes" || !found || topic !== topics()[0] || (found.namespace ?? "") !== scope()) return;
       if (now.layout !== found.layout) {
-        if (!stale) { stale = true; setTimeout(load, 300); }
+        if (!stale) { stale = true; soon(); }
         return;
       }
       for (const [row, ...used] of now.rows) used.forEach((value, index) => { found.requested[found.resources[index]][row] = value; });
@@ -294,7 +315,7 @@ function nodeDetail(one, close) {
 function refusedHere(reasons) {
   if (!reasons.length) return null;
   return [h("h2", {}, "Why waiting pods are not here"), h("ul", { class: "events" }, reasons.map((one) => h("li", { style: { display: "block" } }, podAnchor(one.pod),
-    h("div", { class: "muted wrap" }, one.fits ? "would fit here: other nodes, or its gang, decide" : Object.entries(one.refusedBy).map(([plugin, said]) => `${plugin}: ${said.join(", ")}`).join("; ")))))];
+    h("div", { class: "muted wrap" }, one.held ? `held back: ${one.held}` : one.fits ? "would fit here: other nodes, or its gang, decide" : Object.entries(one.refusedBy).map(([plugin, said]) => `${plugin}: ${said.join(", ")}`).join("; ")))))];
 }
 
 function podAnchor(full) {
@@ -304,8 +325,8 @@ function podAnchor(full) {
 
 // A quantity of Kubernetes in units of `1 / scale`.
 function quantity(text, scale) {
-  const match = /^([0-9.]+)\s*(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$/.exec(text.trim());
-  if (!match) return 0;
+  const match = /^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$/.exec(text.trim());
+  if (!match) return null;
   const factors = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
   return Math.ceil(Number(match[1]) * (factors[match[2]] ?? 1) * scale) || 0;
 }

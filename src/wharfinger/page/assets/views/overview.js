@@ -1,7 +1,7 @@
 // The overview: what needs attention, pods by state, what happens a second, what waits, who works, how full it is.
 
 import { h, icon, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced } from "../live.js";
 import { age, amount, clock, count, percent, plural, rate, seconds } from "../format.js";
 import { meter, spark, stacked, TimeChart } from "../charts.js";
 import { crumbs, link, nodeLink, podLink } from "../app.js";
@@ -14,11 +14,11 @@ export const STATES = [
 export function open({ node, namespace }) {
   const query = namespace ? `?namespace=${namespace}` : "";
   crumbs("Overview");
-  const area = (tone, name, format = rate) => ({ tone, name, format, area: true });
+  const area = (tone, name, format = rate) => ({ tone, name, format, area: true, bridged: format === seconds });
   const charts = {
     bound: new TimeChart({ label: "Binds a second" }),
     refused: new TimeChart({ label: "Refusals a second" }),
-    latency: new TimeChart({ label: "Latency from seen to bound" }),
+    latency: new TimeChart({ label: "Time from first seen to bound" }),
   };
   const parts = {
     attention: h("div", {}), pods: h("div", {}), bound: h("div", { class: "figures" }), refused: h("div", { class: "figures" }),
@@ -33,7 +33,7 @@ export function open({ node, namespace }) {
       card("Pods", parts.pods),
       card("Binds a second", parts.bound, charts.bound.node),
       card("Refusals a second", parts.refused, charts.refused.node),
-      card("Seen to bound", parts.latency, charts.latency.node)),
+      card("First seen to bound", parts.latency, charts.latency.node)),
     h("div", { class: "grid two section columns" },
       h("div", { class: "grid" },
         h("section", { class: "card" }, h("header", {}, h("h2", { class: "grow" }, "What waits, and why"), h("a", { href: link("/pending") }, "All reasons")), parts.reasons, parts.more),
@@ -45,12 +45,12 @@ export function open({ node, namespace }) {
   const show = (now) => {
     attention(parts.attention, now.alerts);
     pods(parts.pods, now.pods);
-    replace(parts.bound, h("span", { class: "figure" }, rate(now.rates.bound)), h("span", { class: "muted" }, `${rate(now.rates.created)} created a second`));
-    replace(parts.refused, h("span", { class: "figure" }, rate(now.rates.refused)), h("span", { class: "muted" }, `${count(now.pods.waiting)} wait`));
+    replace(parts.bound, h("span", { class: "figure" }, rate(now.rates.bound)), h("span", { class: "muted" }, now.ratesNote ?? `${rate(now.rates.created)} created a second`));
+    replace(parts.refused, h("span", { class: "figure" }, rate(now.rates.refused)), h("span", { class: "muted" }, `${count(now.pending)} pending`));
     replace(parts.latency, h("span", { class: "figure" }, seconds(now.latency.p50), h("small", {}, " p50")), h("span", { class: "figure" }, seconds(now.latency.p99), h("small", {}, " p99")));
     reasons(parts.reasons, now.reasons);
     replace(parts.more, now.moreReasons ? h("p", { class: "muted", style: { paddingTop: "9px" } }, `and ${plural(now.moreReasons, "more reason")}`) : null);
-    room(parts, now.nodes);
+    room(parts, now.nodes, namespace);
     workers(parts.workers, now.workers);
     preemptions(parts.preemptions, now.preemptions);
   };
@@ -62,8 +62,7 @@ export function open({ node, namespace }) {
     charts.latency.update([{ ...area("t-held", "p99", seconds), values: series.p99 }, { ...area("t-accent", "p50", seconds), area: false, values: series.p50 }]);
   };
   const params = { namespace };
-  const ask = () => Promise.all([get("/api/v1/overview", params).then(show), get("/api/v1/trends", params).then(trends)])
-    .catch((error) => { if (error.code !== 503) throw error; });
+  const ask = paced(() => Promise.all([get("/api/v1/overview", params).then(show), get("/api/v1/trends", params).then(trends)]));
   ask();
   return {
     topics: [`overview${query}`, `trends${query}`],
@@ -81,14 +80,14 @@ function attention(node, alerts) {
   node.dataset.key = key;
   if (alerts.firing.length) {
     replace(node, h("div", { class: "attention" }, alerts.firing.map((one) => {
-      const inside = [icon("warn", 20), h("span", { class: "means" }, one.means), h("span", { class: "value" }, one.value)];
+      const inside = [icon("warn", 20), h("span", { class: "means" }, one.means), h("span", { class: "value" }, `${one.name}: ${one.value}`)];
       const tone = one.severity === "critical" ? "t-bad" : "t-wait";
       return one.link ? h("a", { class: `alert ${tone}`, href: link(one.link) }, inside) : h("div", { class: `alert ${tone}` }, inside);
     })));
     return;
   }
-  const unknown = alerts.unknown.length ? `, ${alerts.unknown.length} not known without workers' metrics` : "";
-  replace(node, h("p", { class: "calm" }, icon("ok"), h("span", {}, "Nothing needs attention."), h("a", { href: link("/alerts") }, `${alerts.quiet} alerts are quiet${unknown}`)));
+  const unknown = alerts.unknown.length ? `, ${alerts.unknown.length} not known without metrics` : "";
+  replace(node, h("p", { class: "calm" }, icon("ok"), h("span", {}, "Nothing needs attention."), h("a", { href: link("/alerts") }, `${plural(alerts.quiet, "alert is", "alerts are")} quiet${unknown}`)));
 }
 
 function pods(node, states) {
@@ -113,8 +112,8 @@ function reasons(node, found) {
   replace(node, found.length ? found.map((one) => h("li", {}, reasonRow(one))) : h("li", { class: "empty" }, "No pod waits for a node."));
 }
 
-function room(parts, nodes) {
-  const notes = [plural(nodes.count, "node"), nodes.notReady ? `${nodes.notReady} not ready` : null, nodes.unschedulable ? `${nodes.unschedulable} cordoned` : null, nodes.lost ? `${nodes.lost} lost` : null];
+function room(parts, nodes, namespace) {
+  const notes = [namespace ? "by pods of all namespaces" : null, plural(nodes.count, "node"), nodes.notReady ? `${nodes.notReady} not ready` : null, nodes.unschedulable ? `${nodes.unschedulable} cordoned` : null, nodes.lost ? `${nodes.lost} lost` : null];
   parts.nodes.textContent = notes.filter(Boolean).join(", ");
   replace(parts.room, h("div", { class: "room" }, nodes.resources.filter((one) => one.allocatable).map((one) => [
     h("span", { class: "clip", title: one.resource }, one.resource),
@@ -131,8 +130,8 @@ function workers(node, found) {
     h("thead", {}, h("tr", {}, ["worker", "state", "host"].map((name) => h("th", {}, name)), ["attempts/s", "decision", "in flight", "active"].map((name) => h("th", { class: "right" }, name)))),
     h("tbody", {}, found.slice(0, 64).map((one) => h("tr", { title: one.metrics.problem ? `metrics: ${one.metrics.problem}` : null },
       h("td", { class: "nowrap" }, `${one.tenant}/${one.slot}`, h("span", { class: "muted" }, ` #${one.incarnation}`)),
-      h("td", {}, h("span", { class: `pill ${workerTone(one.state)}` }, one.state), one.waitingFor ? h("div", { class: "muted wrap" }, one.waitingFor) : null),
-      h("td", { class: "wrap" }, one.host),
+      h("td", {}, h("span", { class: `pill ${workerTone(one.state)}` }, one.state), one.waitingFor ? h("div", { class: "muted waits" }, one.waitingFor) : null),
+      h("td", { class: "host" }, one.host),
       h("td", { class: "right" }, figure(one, "attemptsPerSecond", rate)),
       h("td", { class: "right nowrap" }, figure(one, "decisionSeconds", seconds)),
       h("td", { class: "right nowrap" }, figure(one, "inFlight", count)),

@@ -1,7 +1,7 @@
 // What waits: the reasons with their trend; a reason opens its pods and what would help.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced, passing } from "../live.js";
 import { age, amount, count, plural, requests } from "../format.js";
 import { TimeChart } from "../charts.js";
 import { VirtualTable } from "../table.js";
@@ -10,29 +10,31 @@ import { reasonRow } from "./overview.js";
 
 export function open({ node, names, namespace }) {
   const query = namespace ? `?namespace=${namespace}` : "";
-  let slug = names.slug ?? "", reasons = [], asked = 0, shownKey = "";
+  let slug = names.slug ?? "", reasons = [], shownKey = "";
   const list = h("ul", { class: "reasons" });
   const total = h("span", { class: "muted" });
   const detail = h("div", {});
+  const room = innerWidth < 720 ? 0 : innerWidth < 1400 ? 1 : 2; // what a table has beside the list of reasons
   const table = new VirtualTable({
     label: "Pods that wait for this reason, the oldest first", height: "60vh", empty: "No pod waits for this any more.",
     onopen: (pod) => go(podLink(pod.namespace, pod.name)),
     columns: [
-      { key: "name", title: "pod", width: 240, grow: 2, sort: (pod) => `${pod.namespace}/${pod.name}`, cell: (pod) => h("a", { href: podLink(pod.namespace, pod.name) }, `${pod.namespace}/${pod.name}`) },
-      { key: "age", title: "waits since", width: 116, align: "right", sort: (pod) => pod.created, cell: (pod) => (pod.created ? age((Date.now() - Date.parse(pod.created)) / 1000) : "–") },
-      { key: "priority", title: "priority", width: 96, align: "right", downFirst: true, sort: (pod) => pod.priority, cell: (pod) => count(pod.priority) },
-      { key: "attempts", title: "attempts", width: 92, align: "right", downFirst: true, sort: (pod) => pod.attempts ?? 0, cell: (pod) => count(pod.attempts) },
-      { key: "asks", title: "asks for", width: 220, grow: 1, cell: (pod) => requests(pod.requests) },
-      { key: "nominated", title: "nominated to", width: 150, cell: (pod) => (pod.nominatedNode ? h("a", { href: nodeLink(pod.nominatedNode) }, pod.nominatedNode) : pod.gang ? h("a", { href: gangLink(pod.namespace, pod.gang) }, `gang ${pod.gang}`) : "") },
+      { key: "name", title: "pod", width: [170, 200, 240][room], grow: 2, sort: (pod) => `${pod.namespace}/${pod.name}`, cell: (pod) => h("a", { href: podLink(pod.namespace, pod.name) }, `${pod.namespace}/${pod.name}`) },
+      { key: "age", title: "waits for", width: 100, align: "right", sort: (pod) => pod.created, cell: (pod) => (pod.created ? age((Date.now() - Date.parse(pod.created)) / 1000) : "–") },
+      { key: "priority", title: "priority", width: 86, align: "right", downFirst: true, sort: (pod) => pod.priority, cell: (pod) => count(pod.priority) },
+      ...(room < 2 ? [] : [{ key: "attempts", title: "attempts", width: 92, align: "right", downFirst: true, sort: (pod) => pod.attempts ?? 0, cell: (pod) => count(pod.attempts) }]),
+      { key: "asks", title: "asks for", width: 200, grow: 1, cell: (pod) => requests(pod.requests) },
+      { key: "nominated", title: "nominated to", width: 120, cell: (pod) => (pod.nominatedNode ? h("a", { href: nodeLink(pod.nominatedNode) }, pod.nominatedNode) : pod.gang ? h("a", { href: gangLink(pod.namespace, pod.gang) }, `gang ${pod.gang}`) : "") },
     ],
   });
   const chart = new TimeChart({ label: "Pods that wait for this", height: 54 });
-  replace(node, h("div", { class: "split" },
+  replace(node, h("div", { class: "split why" },
     h("section", { class: "card flush list" }, h("header", {}, h("h1", { class: "grow", style: { fontSize: "15px" } }, "Why pods wait"), total), h("div", { style: { height: "6px" } }), list),
     detail));
 
   const drawList = () => {
-    total.textContent = plural(reasons.reduce((sum, one) => sum + one.count, 0), "pod");
+    const sum = (found) => found.reduce((whole, one) => whole + one.count, 0), untried = sum(reasons.filter((one) => one.reason === "NotTried"));
+    total.textContent = plural(sum(reasons) - untried, "pod") + (untried ? `, ${count(untried)} not tried yet` : "");
     const focused = document.activeElement?.closest?.(".list a")?.getAttribute("href");
     replace(list, reasons.length ? reasons.map((one) => h("li", {}, reasonRow(one, { current: one.slug === slug, trend: false }))) : h("li", { class: "empty" }, "No pod waits for a node."));
     if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -43,9 +45,10 @@ export function open({ node, names, namespace }) {
     if (slug && parts && !parts.named && reasons.some((one) => one.slug === slug)) { parts.named = true; crumbNow(); }
     if (!slug && reasons.length && matchMedia("(min-width: 901px)").matches) select(reasons[0].slug, false);
     const chosen = reasons.find((one) => one.slug === slug);
+    if (chosen && parts?.gone) select(slug);
     if (chosen?.trend) chart.update([{ name: "waiting", tone: "t-wait", values: chosen.trend, format: count, area: true }]);
     const key = chosen ? `${chosen.count} ${chosen.oldest}` : "";
-    if (slug && key !== shownKey && Date.now() - asked > 2000) fill();
+    if (slug && key !== shownKey) soon();
   };
   const frameOf = () => {
     const parts = { title: h("h1", { class: "sentence" }), facts: h("p", { class: "muted" }), message: h("p", { class: "message" }), help: h("div", {}) };
@@ -57,7 +60,6 @@ export function open({ node, names, namespace }) {
   };
   let parts = null;
   const fill = async () => {
-    asked = Date.now();
     const wanted = slug;
     try {
       const found = await get(`/api/v1/pending/${encodeURIComponent(wanted)}`, { namespace, limit: 5000 });
@@ -69,21 +71,32 @@ export function open({ node, names, namespace }) {
       table.update(found.pods);
     } catch (error) {
       if (wanted !== slug) return;
-      replace(parts.facts, error.message);
-      table.update([]);
+      if (error.code !== 404) throw error;
+      parts.gone = true;
+      replace(detail, h("section", { class: "card" }, h("p", { class: "empty" }, "No pod waits for this now.")));
     }
   };
+  const soon = paced(fill);
   const askHelp = async () => {
     const wanted = slug;
-    replace(parts.help, h("p", { class: "muted" }, "Deciding on the present state"));
+    const into = parts;
+    if (!into.helped) replace(into.help, h("p", { class: "muted" }, "Deciding on the present state"));
     try {
       const found = await get(`/api/v1/pending/${encodeURIComponent(wanted)}/help`, { namespace });
-      if (wanted === slug) replace(parts.help, help(found));
+      if (into !== parts) return;
+      into.helped = true;
+      replace(into.help, help(found));
     } catch (error) {
-      if (wanted === slug) replace(parts.help, h("p", { class: "problem" }, error.message));
+      if (into !== parts || error.code === 404) return;
+      if (passing(error)) throw error;
+      replace(into.help, h("p", { class: "problem" }, error.message));
     }
   };
-  const crumbNow = () => crumbs(h("a", { href: link("/pending") }, "Pending"), reasons.find((one) => one.slug === slug)?.title ?? "Reason");
+  const helpSoon = paced(askHelp);
+  const crumbNow = () => {
+    const words = reasons.find((one) => one.slug === slug)?.title ?? "Reason";
+    crumbs(h("a", { href: link("/pending") }, "Pending"), words.charAt(0).toUpperCase() + words.slice(1));
+  };
   const select = (chosen, pushed = true) => {
     slug = chosen;
     shownKey = "";
@@ -91,19 +104,19 @@ export function open({ node, names, namespace }) {
     crumbNow();
     parts = frameOf();
     drawList();
-    fill();
-    askHelp();
+    fill().catch(() => soon());
+    askHelp().catch(() => helpSoon());
   };
   crumbs("Pending");
   if (slug) select(slug);
   else replace(detail, null);
-  const ask = () => get("/api/v1/pending", { namespace }).then(show);
+  const ask = paced(() => get("/api/v1/pending", { namespace }).then(show));
   ask();
   return {
     topics: [`pending${query}`],
     heard(name, now) {
       if (name === "pending") show(now);
-      else if (name === "resync") { ask(); if (slug) fill(); }
+      else if (name === "resync") { ask(); if (slug) soon(); }
     },
     stays(module, to, params) {
       if (module !== "pending" || (params.get("namespace") ?? "") !== namespace) return false;
@@ -116,9 +129,10 @@ export function open({ node, names, namespace }) {
 function help(found) {
   const lacks = (one) => Object.entries(one.lacks).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
   const parts = [];
+  if (found.held) return h("div", { class: "grid" }, h("p", {}, `${found.held[0].toUpperCase()}${found.held.slice(1)}.`), found.events.length ? h("div", {}, h("h3", {}, "It is tried when"), h("div", { class: "chips", style: { marginTop: "7px" } }, found.events.map((one) => h("span", { class: "chip" }, one.event)))) : null);
   if (found.fitsNow) parts.push(h("p", {}, "The oldest of them fits now on ", h("a", { href: nodeLink(found.fitsNow) }, found.fitsNow), ": it will be tried again."));
   const useful = found.oneMoreNode.filter((one) => one.pods);
-  parts.push(h("div", {}, h("h3", {}, "One node more"),
+  parts.push(h("div", {}, h("h3", {}, "One more node"),
     useful.length
       ? h("ul", { class: "bars", style: { marginTop: "8px" } }, useful.map((one) => h("li", {},
         h("span", { class: "clip", title: one.like }, "like ", h("a", { href: nodeLink(one.like) }, one.like)),

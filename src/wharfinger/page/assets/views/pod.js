@@ -1,7 +1,7 @@
 // One pod: how it stands, its attempts on a timeline, decisions node by node, two attempts beside each other, what if.
 
 import { h, icon, replace, s } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced, passing } from "../live.js";
 import { age, amount, clock, count, day, plural, requests, seconds } from "../format.js";
 import { crumbs, gangLink, link, nodeLink, podLink } from "../app.js";
 import { explorer } from "./explorer.js";
@@ -13,22 +13,23 @@ import { tone, word } from "./pods.js";
 const TABS = [["", "Attempts"], ["explorer", "Decision explorer"], ["difference", "Difference"], ["what-if", "What if"], ["fields", "Fields"]];
 export const OUTCOMES = { bound: "t-good", refused: "t-wait", unschedulable: "t-wait", Unschedulable: "t-wait", waiting: "t-wait", contended: "t-held", running: "t-accent", terminated: "t-gone", gone: "t-gone" };
 const STEPS = { place: "t-accent", bind: "t-good", waited: "t-gone", "backed off": "t-gone", record_refusal: "t-wait", evict: "t-bad", ask_extenders: "t-held" };
+const stepName = (name) => name.replaceAll("_", " "); // activities are named as in code
 export const outcomeTone = (outcome) => OUTCOMES[outcome] ?? "t-bad";
 
 export function open({ node, names, params }) {
   const title = `${names.namespace}/${names.name}`;
   const base = `/api/v1/pods/${encodeURIComponent(names.namespace)}/${encodeURIComponent(names.name)}`;
   crumbs(h("a", { href: link("/pods") }, "Pods"), title);
-  let pod = null, told = null, tab = params.get("tab") ?? "", attempt = Number(params.get("attempt")) || 0, open_ = null, timer = 0;
-  const parts = { head: h("div", {}), facts: h("section", { class: "card" }), tabs: h("nav", { class: "tabs", "aria-label": "Parts of this pod" }), body: h("div", {}) };
-  replace(node, parts.head, parts.facts, parts.tabs, parts.body);
+  let pod = null, there = null, told = null, tab = params.get("tab") ?? "", attempt = Number(params.get("attempt")) || 0, open_ = null, timer = 0;
+  const parts = { head: h("div", {}), facts: h("section", { class: "card" }), left: h("div", {}), tabs: h("nav", { class: "tabs", "aria-label": "Parts of this pod" }), body: h("div", {}) };
+  replace(node, parts.head, parts.facts, parts.left, parts.tabs, parts.body);
   const context = { base, names, title, pod: () => pod, told: () => told, attempt: () => attempt };
 
-  const drawTabs = () => replace(parts.tabs, TABS.map(([key, words]) => h("a", { href: podLink(names.namespace, names.name, { tab: key, attempt: key === "explorer" ? attempt || "" : "" }), "aria-current": key === tab ? "page" : null }, words)));
+  const drawTabs = () => replace(parts.tabs, TABS.map(([key, words]) => h("a", { href: podLink(names.namespace, names.name, { tab: key, attempt: key === "explorer" ? attempt || "" : "" }), "aria-current": key === tab ? "page" : null }, key === "explorer" ? [h("span", { class: "hide-small" }, words), h("span", { class: "show-small" }, "Explorer")] : words)));
   const drawHead = () => {
-    replace(parts.head, h("div", { class: "head" }, h("h1", {}, title), pod ? h("span", { class: `pill ${tone(pod.state)}` }, pod.promised ? "promised" : word(pod.state)) : told ? h("span", { class: "pill t-gone" }, told.state) : null,
+    replace(parts.head, h("div", { class: "head" }, h("h1", {}, title), pod ? h("span", { class: `pill ${tone(pod.state)}` }, pod.promised ? "promised" : word(pod.state)) : told?.state ? h("span", { class: "pill t-gone" }, told.state) : null,
       h("span", { class: "grow" }), told?.link ? h("a", { class: "button", href: told.link, target: "_blank", rel: "noopener noreferrer" }, icon("out", 15), "All runs in Temporal") : null));
-    if (!pod) { replace(parts.facts, h("p", { class: "muted" }, told ? "The pod is gone; what is recorded of it is below." : "")); return; }
+    if (!pod) { replace(parts.facts, h("p", { class: "muted" }, there !== false || !told ? "" : told.attempts.length ? "The pod is gone; what is recorded of it is below." : "There is no pod of this name, and Temporal keeps no attempt of one.")); return; }
     const fact = (name, value) => (value === null || value === undefined || value === "" ? null : h("div", {}, h("dt", {}, name), h("dd", {}, value)));
     replace(parts.facts, h("dl", { class: "facts" },
       fact("Node", pod.node ? h("a", { href: nodeLink(pod.node) }, pod.node) : null),
@@ -49,26 +50,39 @@ export function open({ node, names, params }) {
     replace(parts.body, open_.node);
   };
   const askPod = async () => {
-    try { pod = await get(base); } catch (error) { if (error.code === 404) pod = null; else throw error; }
+    const before = there;
+    pod = await get(base, { optional: "1" });
+    there = pod !== null;
     drawHead();
+    if (there !== before) { if (tab === "fields") drawBody(); else open_?.told?.(); }
   };
   const askAttempts = async () => {
-    try { told = await get(`${base}/attempts`); told.problem = null; } catch (error) { told = { attempts: [], missing: [], state: pod ? pod.state : "unknown", problem: error.message }; }
+    let failed = null;
+    try { told = await get(`${base}/attempts`); told.problem = null; } catch (error) {
+      failed = error;
+      told = error.code === 404 ? { attempts: [], missing: [], state: "", problem: null } : { attempts: [], missing: [], state: pod ? pod.state : "unknown", ...told, problem: error.message, away: passing(error) };
+    }
     drawHead();
     open_?.told?.();
+    if (failed && passing(failed)) throw failed;
   };
-  const load = async () => { await Promise.all([askPod().catch(() => {}), askAttempts()]); if (tab === "fields") drawBody(); };
+  const askLeft = async () => {
+    try { replace(parts.left, preemption(await get(`${base}/preemption`))); } catch (error) { if (passing(error)) throw error; replace(parts.left, pod ? null : h("p", { class: "muted section" }, `Whether it was preempted cannot be said now: ${error.message}`)); }
+  };
+  const podSoon = paced(askPod), attemptsSoon = paced(askAttempts), leftSoon = paced(askLeft);
   drawTabs();
   drawHead();
   drawBody();
-  load();
+  podSoon();
+  attemptsSoon();
+  leftSoon();
   return {
     topics: [`pod:${title}`, "overview"],
     heard(name) {
       if (name !== "pod" && name !== "resync") return;
       clearTimeout(timer);
-      askPod().catch(() => {});
-      timer = setTimeout(askAttempts, 400);
+      podSoon();
+      timer = setTimeout(() => { attemptsSoon(); leftSoon(); if (name === "resync") open_?.resync?.(); }, 400);
     },
     stays(module, to, next) {
       if (module !== "pod" || to.namespace !== names.namespace || to.name !== names.name) return false;
@@ -82,6 +96,29 @@ export function open({ node, names, params }) {
   };
 }
 
+// --- who left for whom ---
+
+const splitPod = (key) => { const [space, name] = key.split(/\/(.*)/s); return [space, name ?? ""]; };
+const FROM = { record: "the record of the pod that it leaves for", pod: "its own condition", history: "its last state in etcd's history", temporal: "Temporal's record of later attempts on its node" };
+
+function preemption({ there, left, victims, note }) {
+  const cards = [];
+  if (left) {
+    const who = left.preemptor ? h("a", { href: podLink(...splitPod(left.preemptor), left.attempt ? { attempt: left.attempt } : {}) }, left.preemptor) : "another pod";
+    cards.push(h("section", { class: "card section" }, h("header", {}, h("h2", { class: "grow" }, there ? "It has to leave" : "It was evicted"), h("span", { class: "pill t-bad" }, "preempted")),
+      h("p", {}, there ? "For " : "It left for ", who, left.preemptor && !left.preemptorThere ? " (which is gone, too)" : "", ", from node ", h("a", { href: nodeLink(left.node) }, left.node), left.time ? `, ${day(left.time)}` : "", left.attempt ? `, by attempt ${left.attempt}` : "", "."),
+      left.message ? h("p", { class: "message section" }, left.message) : null,
+      h("div", { class: "chips section", style: { alignItems: "center" } }, h("span", { class: "muted grow" }, `Known from ${FROM[left.knownFrom]}.`), left.link ? h("a", { class: "button", href: left.link, target: "_blank", rel: "noopener noreferrer" }, icon("out", 15), "That attempt in Temporal") : null)));
+  }
+  if (victims.length) {
+    cards.push(h("section", { class: "card section" }, h("header", {}, h("h2", {}, "Who left for it")), victims.map((one) => h("div", { class: "section" },
+      h("p", {}, `Attempt ${one.attempt}: ${plural(one.count, "pod leaves", "pods leave")} `, h("a", { href: nodeLink(one.node) }, one.node), "."),
+      h("div", { class: "chips", style: { marginTop: "6px" } }, one.pods.map((victim) => h("a", { class: "chip", href: podLink(...splitPod(victim.pod)) }, victim.pod, victim.there ? null : h("span", { class: "muted" }, " gone"))), one.count > one.pods.length ? h("span", { class: "muted" }, `and ${count(one.count - one.pods.length)} more`) : null)))));
+  }
+  if (note && !left && !there) cards.push(h("p", { class: "muted section" }, `${note[0].toUpperCase()}${note.slice(1)}.`));
+  return cards;
+}
+
 // --- attempts ---
 
 function attempts({ told, names }) {
@@ -90,7 +127,7 @@ function attempts({ told, names }) {
   const draw = () => {
     const now = told();
     if (!now) { replace(node, h("p", { class: "muted" }, "Asking Temporal")); return; }
-    if (now.problem) { replace(node, h("p", { class: "problem" }, `What is recorded cannot be read now: ${now.problem}`)); return; }
+    if (now.problem && !now.attempts.length) { replace(node, h("p", { class: "problem" }, now.away ? "What is recorded cannot be read now." : `What is recorded cannot be read: ${now.problem}`)); return; }
     const newest = [...now.attempts].reverse();
     if (newest.length && !opened.size) opened.add(newest[0].runId);
     replace(node,
@@ -125,7 +162,7 @@ function attemptRow(one, names, opened) {
   const details = h("details", { class: "attempt", open: opened.has(one.runId) },
     h("summary", {}, h("b", {}, one.attempt), h("span", {}, h("span", { class: `pill ${outcomeTone(one.outcome)}` }, one.outcome)),
       h("span", { class: "clip" }, one.node ? `on ${one.node}` : one.message || one.cause),
-      h("span", { class: "steps wide", role: "img", "aria-label": one.steps.map((step) => `${step.name} ${seconds(step.seconds)}`).join(", ") }, one.steps.map((step) => h("span", { class: STEPS[step.name] ?? "t-gone", title: `${step.name}: ${seconds(step.seconds)}`, style: { flexGrow: String(Math.sqrt(step.seconds ?? 0) / sum) } }))),
+      h("span", { class: "steps wide", role: "img", "aria-label": one.steps.map((step) => `${stepName(step.name)} ${seconds(step.seconds)}`).join(", ") || "no steps" }, one.steps.map((step) => h("span", { class: STEPS[step.name] ?? "t-gone", title: `${stepName(step.name)}: ${seconds(step.seconds)}`, style: { flexGrow: String(Math.sqrt(step.seconds ?? 0) / sum) } }))),
       h("span", { class: "muted right wide nowrap" }, took === null ? "goes on" : seconds(took)), h("span", { class: "muted wide", "aria-hidden": "true" }, "▾")), inside);
   const fill = () => { if (!inside.firstChild) replace(inside, attemptDetail(one, names)); };
   if (opened.has(one.runId)) fill();
@@ -143,10 +180,10 @@ function attemptDetail(one, names) {
     one.message ? h("p", { class: "message" }, one.message) : null,
     one.nominatedNode ? h("div", {}, h("h3", {}, "Who left for it"), h("p", {}, `Nominated to `, h("a", { href: nodeLink(one.nominatedNode) }, one.nominatedNode), `: ${plural(one.victimCount, "pod has", "pods have")} to leave.`),
       h("div", { class: "chips", style: { marginTop: "6px" } }, one.victims.map((victim) => { const [space, name] = victim.split(/\/(.*)/s); return h("a", { class: "chip", href: podLink(space, name ?? "") }, victim); }))) : null,
-    refusals.length ? h("div", {}, h("h3", {}, "Nodes refused, by the plugin that refused first"), refusalBars(refusals)) : null,
+    refusals.length ? h("div", {}, h("h3", {}, "Nodes refused, by reason (a node may have several)"), refusalBars(refusals)) : null,
     one.ranking.length ? h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Best nodes" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", {}, "best nodes"), h("th", { class: "right" }, "total"), plugins.map((name) => h("th", { class: "right" }, name)))),
       h("tbody", {}, one.ranking.map((row) => h("tr", {}, h("td", {}, h("a", { href: nodeLink(row.node) }, row.node)), h("td", { class: "right" }, h("b", {}, row.total)), plugins.map((name) => h("td", { class: "right" }, row.plugins[name] ?? ""))))))) : null,
-    one.steps.length ? h("div", {}, h("h3", {}, "Steps"), h("div", { class: "steps-list", style: { marginTop: "6px" } }, one.steps.map((step) => [h("span", { class: `key ${STEPS[step.name] ?? "t-gone"}` }, step.name), h("span", { class: "right nowrap" }, step.seconds === null ? `since ${clock(step.started)}` : seconds(step.seconds)), h("span", { class: "muted wrap" }, [step.tries > 1 ? `${step.tries} tries` : "", step.detail].filter(Boolean).join(", "))]))) : null,
+    one.steps.length ? h("div", {}, h("h3", {}, "Steps"), h("div", { class: "steps-list", style: { marginTop: "6px" } }, one.steps.map((step) => [h("span", { class: `key ${STEPS[step.name] ?? "t-gone"}` }, stepName(step.name)), h("span", { class: "right nowrap" }, step.seconds === null ? `since ${clock(step.started)}` : seconds(step.seconds)), h("span", { class: "muted wrap" }, [step.tries > 1 ? `${step.tries} tries` : "", step.detail].filter(Boolean).join(", "))]))) : null,
     h("div", { class: "chips" }, one.nodes ? h("a", { class: "button", href: explore }, "Explore this decision") : null, one.link ? h("a", { class: "button", href: one.link, target: "_blank", rel: "noopener noreferrer" }, icon("out", 15), "Run in Temporal") : null),
   ];
 }

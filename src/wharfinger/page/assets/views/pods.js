@@ -1,7 +1,7 @@
 // A list of pods, by namespace, state, labels and name.
 
 import { h, replace } from "../dom.js";
-import { get } from "../live.js";
+import { get, paced, passing } from "../live.js";
 import { age, count, plural, requests } from "../format.js";
 import { VirtualTable } from "../table.js";
 import { crumbs, go, nodeLink, podLink, setParams } from "../app.js";
@@ -12,7 +12,7 @@ export const word = (state) => STATES.find((one) => one[0] === state)?.[1] ?? st
 
 export function podColumns() {
   return [
-    { key: "name", title: "pod", width: 250, grow: 2, sort: (pod) => `${pod.namespace}/${pod.name}`, cell: (pod) => h("a", { href: podLink(pod.namespace, pod.name), title: `${pod.namespace}/${pod.name}` }, h("span", { class: "muted" }, `${pod.namespace}/`), pod.name) },
+    { key: "name", title: "pod", width: innerWidth < 600 ? 190 : 250, grow: 2, sort: (pod) => `${pod.namespace}/${pod.name}`, cell: (pod) => h("a", { href: podLink(pod.namespace, pod.name), title: `${pod.namespace}/${pod.name}` }, h("span", { class: "muted" }, `${pod.namespace}/`), pod.name) },
     { key: "state", title: "state", width: 146, sort: (pod) => pod.state, cell: (pod) => h("span", { class: `pill ${tone(pod.state)}` }, word(pod.state)) },
     { key: "node", title: "node", width: 170, grow: 1, sort: (pod) => pod.node ?? "", cell: (pod) => (pod.node ? h("a", { href: nodeLink(pod.node), title: pod.node }, pod.node) : pod.plugins.length ? h("span", { class: "muted" }, pod.plugins.join(", ")) : "") },
     { key: "priority", title: "priority", width: 104, align: "right", downFirst: true, sort: (pod) => pod.priority, cell: (pod) => count(pod.priority) },
@@ -25,21 +25,21 @@ export function open({ node, namespace, params }) {
   crumbs("Pods");
   let timer = 0, turn = 0;
   const wanted = { state: params.get("state") ?? "", selector: params.get("selector") ?? "", name: params.get("name") ?? "" };
-  const table = new VirtualTable({ label: "Pods", columns: podColumns(), empty: "No pod is like that.", height: "calc(100vh - 190px)", onopen: (pod) => go(podLink(pod.namespace, pod.name)) });
+  const table = new VirtualTable({ label: "Pods", columns: podColumns(), empty: "No pod is like that.", fills: true, onopen: (pod) => go(podLink(pod.namespace, pod.name)) });
   const said = h("span", { class: "muted", role: "status" });
   const problem = h("p", { class: "problem", hidden: true });
   const name = h("input", { type: "search", placeholder: "Part of the name", value: wanted.name, "aria-label": "Part of the name", oninput: () => later({ name: name.value.trim() }) });
   const selector = h("input", { type: "text", class: "grow", placeholder: "Labels: app=web, tier in (a, b), !canary", value: wanted.selector, "aria-label": "Label selector", oninput: () => later({ selector: selector.value.trim() }) });
   const states = h("div", { class: "segments", role: "group", "aria-label": "State" });
   const drawStates = () => replace(states, [["", "all"], ...STATES.slice(0, 4)].map(([key, title]) =>
-    h("button", { type: "button", "aria-pressed": String(wanted.state === key), onclick: () => { wanted.state = key; setParams({ state: key }); drawStates(); ask(); } }, title)));
+    h("button", { type: "button", "aria-pressed": String(wanted.state === key), onclick: () => { wanted.state = key; setParams({ state: key }); drawStates(); soon(); } }, title)));
   replace(node, h("h1", { class: "visually-hidden" }, "Pods"), h("div", { class: "toolbar" }, name, selector, states, said), problem, h("div", { class: "card flush" }, table.node));
   drawStates();
   const later = (changes) => {
     Object.assign(wanted, changes);
     setParams(changes);
     clearTimeout(timer);
-    timer = setTimeout(ask, 180);
+    timer = setTimeout(soon, 180);
   };
   const ask = async () => {
     const mine = (turn += 1);
@@ -52,12 +52,14 @@ export function open({ node, namespace, params }) {
       table.update(found.pods);
     } catch (error) {
       if (mine !== turn) return;
+      if (passing(error)) throw error;
       problem.hidden = false;
       problem.textContent = error.message;
       selector.setAttribute("aria-invalid", "true");
     }
   };
-  ask();
-  const again = setInterval(() => { if (!document.hidden) ask(); }, 5000);
-  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+  const soon = paced(ask);
+  soon();
+  const again = setInterval(() => { if (!document.hidden) soon(); }, 5000);
+  return { topics: [namespace ? `pods?namespace=${namespace}` : "pods", "overview"], heard(what) { if (what === "resync" || what === "pods") soon(); }, close() { clearInterval(again); } };
 }

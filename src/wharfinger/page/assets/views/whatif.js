@@ -1,9 +1,9 @@
 // What if: the pod, nodes or weights are changed in thought, and it is decided twice. Nothing is changed.
 
 import { h, icon, replace } from "../dom.js";
-import { get, post } from "../live.js";
-import { amount, count, requests } from "../format.js";
-import { nodeLink } from "../app.js";
+import { get, passing, post } from "../live.js";
+import { amount, count, plural, requests } from "../format.js";
+import { nodeLink, setParams } from "../app.js";
 import { refusalBars } from "./pending.js";
 
 export function whatIf({ base, pod }) {
@@ -12,7 +12,7 @@ export function whatIf({ base, pod }) {
   const box = h("form", { class: "card form", onsubmit: (event) => { event.preventDefault(); decide(); } });
   const button = h("button", { class: "button primary", type: "submit" }, "Decide again");
   replace(node, h("div", { class: "split" }, box, result));
-  let ready = false;
+  let ready = false, closed = false, timer = 0;
 
   const field = (props) => h("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: "317", ...props });
   const remove = (list, one) => h("button", { class: "button quiet", type: "button", "aria-label": "Take this line away", onclick: () => { list.splice(list.indexOf(one), 1); draw(); } }, icon("close", 15));
@@ -32,9 +32,10 @@ export function whatIf({ base, pod }) {
       h("fieldset", {}, h("legend", {}, "Its priority"), field({ type: "number", value: form.priority ?? "", placeholder: String(now.priority), "aria-label": "Priority", oninput: (event) => { form.priority = event.target.value; } })),
       h("fieldset", {}, h("legend", {}, "Nodes"), form.nodes.map((one) => h("div", { class: "form", style: { gap: "6px", borderLeft: "3px solid var(--edge)", paddingLeft: "10px" } },
         h("div", { class: "pairs" }, field({ value: one.name, placeholder: "name of a node", "aria-label": "Name of a node", oninput: (event) => { one.name = event.target.value; } }), h("select", { "aria-label": "Cordoned", onchange: (event) => { one.cordoned = event.target.value; } }, [["", "as it is"], ["no", "not cordoned"], ["yes", "cordoned"]].map(([value, words]) => h("option", { value, selected: value === one.cordoned }, words))), remove(form.nodes, one)),
-        h("div", { class: "pairs" }, field({ value: one.label, placeholder: "label=value", "aria-label": "Label of the node", oninput: (event) => { one.label = event.target.value; } }), field({ value: one.untaint, placeholder: "without taint (key)", "aria-label": "Taint to take away", oninput: (event) => { one.untaint = event.target.value; } }), h("span", {})),
+        h("div", { class: "pairs" }, field({ value: one.label, placeholder: "label=value, label= takes it away", "aria-label": "Label of the node", oninput: (event) => { one.label = event.target.value; } }), field({ value: one.untaint, placeholder: "without taint (key)", "aria-label": "Taint to take away", oninput: (event) => { one.untaint = event.target.value; } }), h("span", {})),
         h("div", { class: "trio" }, field({ value: one.taint, placeholder: "with taint (key)", "aria-label": "Taint to add", oninput: (event) => { one.taint = event.target.value; } }), field({ value: one.taintValue, placeholder: "value", "aria-label": "Value of the taint", oninput: (event) => { one.taintValue = event.target.value; } }), effects(one, false), h("span", {})))),
         more("a node", form.nodes, () => ({ name: "", cordoned: "", label: "", untaint: "", taint: "", taintValue: "", effect: "NoSchedule" }))),
+      form.served ? h("p", { class: "muted" }, form.served) : null,
       form.weights.length ? h("details", { open: form.weights.some((one) => Number(one.value) !== one.now) }, h("summary", {}, `Weights of profile ${form.profile}`), form.weights.map((one) => h("label", { class: "pairs" }, h("span", { class: "clip" }, one.plugin), field({ type: "number", min: "1", max: "100", value: one.value, oninput: (event) => { one.value = event.target.value; } }), h("span", { class: "muted" }, `now ${one.now}`)))) : null,
       h("div", { class: "submit" }, button));
   }
@@ -42,8 +43,10 @@ export function whatIf({ base, pod }) {
   function asked() {
     const pairs = (list, emptied) => Object.fromEntries(list.filter((one) => one.key.trim()).map((one) => [one.key.trim(), one.value.trim() === "" && emptied ? null : one.value.trim()]));
     const found = {};
-    const changed = form.requests.filter((one) => one.key.trim() && one.value.trim() && one.value !== one.was);
-    if (changed.length) found.requests = pairs(changed, false);
+    const amounts = Object.fromEntries(form.requests.filter((one) => one.key.trim() && one.value.trim()).map((one) => [one.key.trim(), one.value.trim()]));
+    const changed = Object.entries(amounts).filter(([key, value]) => value !== form.was[key]);
+    for (const key of Object.keys(form.was)) if (!(key in amounts)) changed.push([key, "0"]); // its line was taken away
+    if (changed.length) found.requests = Object.fromEntries(changed);
     if (form.labels.length) found.labels = pairs(form.labels, true);
     if (form.selector.length) found.nodeSelector = pairs(form.selector, true);
     const tolerations = form.tolerations.filter((one) => one.key.trim()).map((one) => ({ key: one.key.trim(), value: one.value.trim(), effect: one.effect }));
@@ -52,8 +55,8 @@ export function whatIf({ base, pod }) {
     const nodes = form.nodes.filter((one) => one.name.trim()).map((one) => {
       const told = { name: one.name.trim() };
       if (one.cordoned) told.cordoned = one.cordoned === "yes";
-      const [key, value] = one.label.split("=");
-      if (key.trim()) told.labels = { [key.trim()]: (value ?? "").trim() };
+      const at = one.label.indexOf("="), key = (at < 0 ? one.label : one.label.slice(0, at)).trim();
+      if (key) told.labels = { [key]: at < 0 ? "" : one.label.slice(at + 1).trim() || null };
       if (one.untaint.trim()) told.removeTaints = [one.untaint.trim()];
       if (one.taint.trim()) told.addTaints = [{ key: one.taint.trim(), value: one.taintValue.trim(), effect: one.effect }];
       return told;
@@ -64,11 +67,35 @@ export function whatIf({ base, pod }) {
     return found;
   }
 
+  // The form as an address has it: what is supposed, as it is sent.
+  function suppose(words) {
+    let told;
+    try { told = JSON.parse(words); } catch { return; }
+    if (told === null || typeof told !== "object") return;
+    const entries = (one) => Object.entries(one && typeof one === "object" ? one : {}).map(([key, value]) => ({ key, value: value === null ? "" : String(value) }));
+    const list = (one) => (Array.isArray(one) ? one.filter((each) => each && typeof each === "object") : []);
+    for (const { key, value } of entries(told.requests)) {
+      const line = form.requests.find((one) => one.key === key);
+      if (line) line.value = value; else form.requests.push({ key, value });
+    }
+    form.labels = entries(told.labels);
+    form.selector = entries(told.nodeSelector);
+    form.tolerations = list(told.tolerations).map((one) => ({ key: String(one.key ?? ""), value: String(one.value ?? ""), effect: String(one.effect ?? "") }));
+    if (Number.isInteger(told.priority)) form.priority = String(told.priority);
+    form.nodes = list(told.nodes).map((one) => {
+      const [label] = entries(one.labels), [taint] = list(one.addTaints), cordoned = one.cordoned === true ? "yes" : one.cordoned === false ? "no" : "";
+      return { name: String(one.name ?? ""), cordoned, label: label ? `${label.key}=${label.value}` : "", untaint: String(one.removeTaints?.[0] ?? ""), taint: String(taint?.key ?? ""), taintValue: String(taint?.value ?? ""), effect: String(taint?.effect ?? "NoSchedule") };
+    });
+    form.weighed = Object.fromEntries(entries(told.weights).map((one) => [one.key, one.value]));
+  }
+
   async function decide() {
+    const supposed = asked();
+    setParams({ suppose: Object.keys(supposed).length ? JSON.stringify(supposed) : "" });
     button.disabled = true;
     replace(result, h("p", { class: "muted", role: "status" }, "Deciding twice"));
     try {
-      replace(result, shown(await post(`${base}/what-if`, asked())));
+      replace(result, shown(await post(`${base}/what-if`, supposed)));
     } catch (error) {
       replace(result, h("p", { class: "problem", role: "alert" }, error.message));
     }
@@ -77,20 +104,30 @@ export function whatIf({ base, pod }) {
 
   async function begin() {
     const now = pod();
-    if (!now || ready) { draw(); return; }
+    if (ready) return;
+    if (!now) { draw(); return; }
     ready = true;
-    form.requests = Object.entries(now.requests).map(([key, value]) => ({ key, value: key === "cpu" ? `${value}m` : amount(key, value).replaceAll(",", ""), was: key === "cpu" ? `${value}m` : amount(key, value).replaceAll(",", "") }));
+    form.was = Object.fromEntries(Object.entries(now.requests).map(([key, value]) => [key, key === "cpu" ? (value % 1000 ? `${value}m` : String(value / 1000)) : amount(key, value).replaceAll(",", "")]));
+    form.requests = Object.entries(form.was).map(([key, value]) => ({ key, value }));
+    suppose(new URLSearchParams(location.search).get("suppose") ?? "null");
     draw();
-    replace(result, h("p", { class: "empty" }, "What would be decided stands here."));
+    replace(result, h("p", { class: "empty" }, "The answer appears here."));
+    weigh();
+  }
+
+  async function weigh() {
     try {
-      const { profile, weights } = await get(`${base}/weights`);
+      const { profile, weights, profileServed } = await get(`${base}/weights`);
       form.profile = profile;
-      form.weights = Object.entries(weights).map(([plugin, weight]) => ({ plugin, now: weight, value: String(weight) }));
+      form.served = `${profileServed.sentence[0].toUpperCase()}${profileServed.sentence.slice(1)}.`;
+      form.weights = Object.entries(weights).map(([plugin, weight]) => ({ plugin, now: weight, value: form.weighed?.[plugin] ?? String(weight) }));
       draw();
-    } catch { /* the form goes without weights */ }
+    } catch (error) {
+      if (passing(error) && !closed) timer = setTimeout(weigh, 5000); // until then, the form goes without weights
+    }
   }
   begin();
-  return { node, told: begin };
+  return { node, told: begin, close() { closed = true; clearTimeout(timer); } };
 }
 
 function shown(found) {
@@ -99,7 +136,8 @@ function shown(found) {
   const tone = found.sameNode ? "t-gone" : after.node ? "t-good" : "t-bad";
   return [
     h("section", { class: "card", role: "status" }, h("div", { class: "head", style: { margin: 0 } }, h("span", { class: `pill ${tone}` }, found.sameNode ? "no difference" : "differs"), h("b", { class: "wrap" }, verdict)),
-      h("p", { class: "muted", style: { marginTop: "6px" } }, `On revision ${count(found.revision)}, by profile ${found.profile}. ${count(found.nodesGained.count)} nodes more fit, ${count(found.nodesLost.count)} fit no more.`)),
+      h("p", { class: "muted", style: { marginTop: "6px" } }, `On revision ${count(found.revision)}, by ${found.profile}. ${plural(found.nodesGained.count, "more node fits", "more nodes fit")}, ${plural(found.nodesLost.count, "no longer fits", "no longer fit")}.`),
+      h("p", { class: found.profileServed.basis === "served" ? "muted" : "problem", style: { marginTop: "6px" } }, `${found.profileServed.sentence[0].toUpperCase()}${found.profileServed.sentence.slice(1)}.`)),
     h("div", { class: "compare section" }, decision("As it is", found.before), decision("As it would be", after)),
   ];
 }

@@ -1,0 +1,112 @@
+"""Whether workers notice the page: CPU of a worker a pod in a flood, with a page that viewers follow and without.
+
+Called by `page.py --flood`. One tree of etcd, Temporal and one worker; floods take turns with and without, so that
+a growing cluster weighs on both alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import processes
+from attempts import say
+from objects import OBJECTS
+from throughput import PUTS_AT_ONCE, WARM, flood
+
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.progress import progress_for
+from wharfinger.dev.settings import DevSettings, prepare
+from wharfinger.dev.tree import DevTree, running
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Put
+from wharfinger.settings import EtcdSettings
+
+MOST = 1.1
+"""Times the CPU without a page: what floods differ by among themselves."""
+TURNS = (False, True, True, False, True, False, False, True)
+Follow = Callable[..., None]
+
+
+@asynccontextmanager
+async def followed(
+    tree: DevTree, folder: Path, viewers: int, follow: Follow
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A page, and so many viewers of it."""
+    port, link = free_port(), folder / "page.link"
+    command = [sys.executable, "-m", "wharfinger", "ui", f"--port={port}", f"--link-file={link}"]
+    command.append(f"--end-with={os.getpid()}")
+    named = [f"--etcd={tree.etcd.url}", f"--temporal={tree.temporal.address}"]
+    with (folder / "page.log").open("wb") as log:
+        page = await asyncio.create_subprocess_exec(*command, *named, stdout=log, stderr=log)
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    try:
+        while not link.exists():
+            if page.returncode is not None:
+                raise SystemExit((folder / "page.log").read_text())
+            await asyncio.sleep(0.1)
+        url = f"http://127.0.0.1:{port}"
+        process = context.Process(target=follow, args=(url, link.read_text().strip(), viewers, 1, stop))
+        process.start()
+        await asyncio.sleep(3)
+        yield page.pid
+        stop.set()
+        await asyncio.to_thread(process.join)
+    finally:
+        stop.set()
+        page.terminate()
+        await page.wait()
+
+
+async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
+    """Print one line; answers whether the bar is kept."""
+    servers = prepare(progress_for(sys.stderr))
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+    ports = (free_port(), free_port(), free_port(), free_port())
+    used: dict[bool, list[float]] = {False: [], True: []}
+    of_page = 0.0
+    try:
+        async with (
+            running(DevSettings(folder / "tree", 1, *ports), servers, say=say) as tree,
+            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
+        ):
+            made = OBJECTS[store.format].node
+            names = [f"node-{index:05}" for index in range(nodes)]
+            for at in range(0, nodes, PUTS_AT_ONCE):
+                await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
+            await flood(store, "warm", max(WARM, pods))
+            for turn, looked_at in enumerate(TURNS):
+                if looked_at:
+                    async with followed(tree, folder, viewers, follow) as page:
+                        before = processes.cpu_seconds(page)
+                        used[True].append(await _worker(tree, store, turn, pods))
+                        of_page += processes.cpu_seconds(page) - before
+                else:
+                    used[False].append(await _worker(tree, store, turn, pods))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    without, with_ = (1000 * statistics.median(used[looked_at]) / pods for looked_at in (False, True))
+    told = "; ".join(", ".join(f"{1000 * one / pods:.2f}" for one in used[looked_at]) for looked_at in (False, True))
+    print(
+        f"{pods:,} pods on {nodes:,} nodes: a worker's CPU a pod is {without:.2f} ms without a page and {with_:.2f} ms "
+        f"with one and {viewers} viewers, {with_ / without:.2f} times (medians of {told}); the page's own is "
+        f"{1000 * of_page / len(used[True]) / pods:.2f} ms a pod"
+    )
+    return with_ / without <= MOST
+
+
+async def _worker(tree: DevTree, store: EtcdStore, turn: int, pods: int) -> float:
+    """CPU seconds of the worker for one flood."""
+    before = processes.of_tree(tree, {})["worker"]
+    await flood(store, f"flood-{turn}", pods)
+    return processes.of_tree(tree, {})["worker"] - before

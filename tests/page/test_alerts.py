@@ -1,0 +1,361 @@
+"""Alerts on the metrics of hubs and of etcd, and on what etcd says of both; what the expressions compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.clock import Clock
+from tests.conftest import EtcdServer
+from tests.engine.placements.scene import HubScene
+from tests.page.cluster import Page
+from wharfinger.contracts.placement_records import HubRecord
+from wharfinger.page import expressions
+from wharfinger.page.alert_rules import HUB_METRICS, RULES
+from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
+from wharfinger.page.etcd_health import EtcdHealth
+from wharfinger.page.exposition import read
+from wharfinger.page.hub_presence import HubPresence
+from wharfinger.page.options import ScrapeOptions
+from wharfinger.page.scraping import KEPT, CounterGrowth, ScrapedProcess, Scraper
+from wharfinger.registry import placement_keys
+from wharfinger.settings import EtcdSettings
+from wharfinger.testing import MemoryStore
+
+HUB = """
+wharfinger_ready 1
+wharfinger_placements{state="fulfilled"} 7
+wharfinger_placements{state="unfulfilled"} 0
+wharfinger_placements_unsettled 0
+wharfinger_works{want="present"} 21
+wharfinger_results{state="failed"} 0
+wharfinger_member_clusters{online="true"} 3
+# TYPE wharfinger_update_run_starts_total counter
+wharfinger_update_run_starts_total 0
+# TYPE wharfinger_placement_rollout_starts_total counter
+# TYPE scheduling_cycle_duration_milliseconds histogram
+"""
+SICK = """
+wharfinger_ready 0
+wharfinger_placements{state="unfulfilled"} 2
+wharfinger_placements_unsettled 1
+wharfinger_works{want="present"} 20
+wharfinger_works{want="absent"} 1
+wharfinger_results{state="failed"} 3
+wharfinger_member_clusters{online="false"} 1
+wharfinger_update_run_starts_total 30
+wharfinger_placement_rollout_starts_total{cause="decided"} 30
+wharfinger_placement_rollout_starts_total{cause="timer"} 2
+scheduling_cycle_duration_milliseconds_bucket{le="100"} 0
+scheduling_cycle_duration_milliseconds_bucket{le="500"} 10
+scheduling_cycle_duration_milliseconds_bucket{le="+Inf"} 10
+"""
+ETCD = """
+etcd_mvcc_db_total_size_in_use_in_bytes 1.5e9
+etcd_server_quota_backend_bytes 2e9
+etcd_server_has_leader 1
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.016"} 0
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.032"} 0
+etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} 0
+"""
+
+
+@dataclass
+class FakeProcess:
+    """Serves what a test says."""
+
+    body: str = ""
+    health: str = '{"health":"true"}'
+    status: int = 200
+    url: str = ""
+    tokens: list[str | None] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[FakeProcess]:
+        async def metrics(request: web.Request) -> web.Response:
+            self.tokens.append(request.headers.get("Authorization"))
+            return web.Response(text=self.body, status=self.status)
+
+        async def health(_: web.Request) -> web.Response:
+            return web.Response(text=self.health, status=200 if "true" in self.health else 503)
+
+        app = web.Application()
+        app.router.add_get("/metrics", metrics)
+        app.router.add_get("/health", health)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert site._server is not None
+        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+        yield self
+        await runner.cleanup()
+
+
+class Watch:
+    """The alerts of a page, with hubs and etcd of a test's."""
+
+    def __init__(self, page: Page, store: MemoryStore, etcd: EtcdHealth | None = None) -> None:
+        self.clock = Clock(1000.0)
+        self.page = page
+        self.hubs = HubPresence(store)
+        self.scraper = Scraper(ScrapeOptions(), self.hubs.addresses, self.clock, names=HUB_METRICS)
+        self.etcd = etcd or EtcdHealth(None, (), self.clock)
+        page.parts.following.clock = self.clock
+        self.alerts = Alerts(
+            page.parts.following, page.parts.pending, page.parts.scraper, self.hubs, self.etcd, hub_scraper=self.scraper
+        )
+
+    def states(self) -> dict[str, str]:
+        return {one.name: one.state for one in self.alerts.all()}
+
+    def alert(self, name: str) -> Alert:
+        return next(one for one in self.alerts.all() if one.name == name)
+
+    async def read(self, session: aiohttp.ClientSession, after: float = 0.0) -> None:
+        self.clock.now += after
+        await self.hubs.look()
+        await self.scraper.read_all(session)
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as found:
+        yield found
+
+
+async def registered(store: MemoryStore, url: str, name: str = "hub-1") -> None:
+    await store.put(placement_keys.hub(name), HubRecord(health=url, host="h").to_bytes())
+
+
+async def test_hubs_are_found_in_etcd_and_their_alerts_evaluated(page: Page, session: aiohttp.ClientSession) -> None:
+    store = MemoryStore()
+    watch = Watch(page, store)
+    hub_alerts = [rule.name for rule in RULES if rule.source == "hubs"]
+    assert {watch.states()[name] for name in hub_alerts} == {UNKNOWN}
+    await watch.hubs.look()
+    assert {watch.states()[name] for name in hub_alerts} == {UNUSED}
+
+    async with FakeProcess(HUB).serving() as hub:
+        await registered(store, hub.url)
+        await watch.read(session)
+        await watch.read(session, after=5.0)
+        states = watch.states()
+        assert states["HubNotReady"] == states["PlacementsUnfulfilled"] == states["RolloutStarts"] == QUIET
+        assert states["MembersAway"] == states["UpdateRunStarts"] == states["SlowDecisions"] == QUIET
+        assert states["PlacementsContended"] == UNKNOWN, "this hub does not say it"
+
+        hub.body = SICK
+        await watch.read(session, after=5.0)
+        states = watch.states()
+        assert states["HubNotReady"] == states["UpdateRunStarts"] == states["RolloutStarts"] == FIRING
+        assert states["SlowDecisions"] == FIRING
+        assert states["PlacementsUnfulfilled"] == states["ResultsFailed"] == QUIET, "not for long enough"
+        await watch.read(session, after=310.0)
+        assert watch.states()["ResultsFailed"] == watch.states()["MembersAway"] == FIRING
+        assert watch.states()["PlacementsUnfulfilled"] == QUIET
+        await watch.read(session, after=310.0)
+        assert watch.states()["PlacementsUnfulfilled"] == watch.states()["PlacementsUnsettled"] == FIRING
+        assert watch.states()["RemovalsStuck"] == QUIET
+        assert watch.alert("PlacementsUnfulfilled").value == "2 placements"
+        await watch.read(session, after=3000.0)
+        assert watch.alert("RemovalsStuck").state == FIRING
+
+
+async def test_a_hub_that_cannot_be_read_is_unknown_and_says_why(page: Page, session: aiohttp.ClientSession) -> None:
+    store = MemoryStore()
+    watch = Watch(page, store)
+    async with FakeProcess(HUB, status=401).serving() as hub:
+        await registered(store, hub.url)
+        await registered(store, "", "hub-2")
+        await watch.read(session)
+
+        alert = watch.alert("PlacementsUnfulfilled")
+        assert alert.state == UNKNOWN
+        assert alert.value.startswith(f"{hub.url} needs a credential (status 401)")
+        assert watch.alerts.sources()["hubs"]["known"] == 1
+        assert watch.alerts.sources()["hubs"]["problems"][0]["address"] == hub.url
+        await store.delete(placement_keys.hub("hub-1"))
+        await watch.read(session)
+        assert watch.alert("HubNotReady").value == "no hub is registered with an address of its metrics"
+
+
+async def test_what_etcd_says_of_hubs_and_members_counts_without_metrics(page: Page) -> None:
+    scene = HubScene()
+    await scene.member("a")
+    await scene.member("b", online=False)
+    watch = Watch(page, scene.store)
+    await watch.hubs.look()
+    assert watch.alert("MembersAway").value == "1 members, by their leases in etcd"
+    assert watch.alert("MembersAway").state == QUIET
+    watch.clock.now += 301.0
+    assert watch.alert("MembersAway").state == FIRING
+    assert "NoHub" in watch.states()
+
+    await scene.store.put(placement_keys.CLUSTER_PLACEMENTS + "web", b"{}")
+    await watch.hubs.look()
+    watch.states()
+    watch.clock.now += 16.0
+    assert watch.alert("NoHub").state == FIRING, "placements, and no hub"
+    await registered(scene.store, "")
+    await watch.hubs.look()
+    assert watch.alert("NoHub").state == QUIET
+
+
+async def test_etcd_is_read_for_its_size_leader_disk_and_alarms(page: Page, session: aiohttp.ClientSession) -> None:
+    clock = Clock(1000.0)
+    async with FakeProcess(ETCD).serving() as etcd:
+        health = EtcdHealth(EtcdSettings(endpoints=(etcd.url,)), (), clock)
+        watch = Watch(page, MemoryStore(), health)
+        assert watch.alert("EtcdFull").state == watch.alert("EtcdUnhealthy").state == UNKNOWN
+        await health.read_all(session)
+        assert watch.alert("EtcdFull").state == FIRING
+        assert watch.alert("EtcdFull").value == "0.75 of the quota"
+        assert watch.alert("EtcdWithoutLeader").state == watch.alert("EtcdUnhealthy").state == QUIET
+        assert watch.alert("EtcdDiskSlow").state == UNKNOWN, "one scrape says nothing of a rate"
+
+        clock.now += 5.0
+        slow = re.sub(r'(0\.032"|Inf"). 0', r"\1} 100", ETCD).replace("leader 1", "leader 0").replace("1.5e9", "1e9")
+        etcd.body, etcd.health = slow, '{"health":"false","reason":"ALARM NOSPACE"}'
+        await health.read_all(session)
+        assert watch.alert("EtcdDiskSlow").state == FIRING
+        assert watch.alert("EtcdDiskSlow").value == "0.0318 s"
+        assert watch.alert("EtcdFull").state == QUIET
+        assert watch.alert("EtcdWithoutLeader").value == "1 servers without a leader"
+        alarm = watch.alert("EtcdUnhealthy")
+        assert (alarm.state, alarm.value) == (FIRING, f"{etcd.url}: ALARM NOSPACE")
+        assert health.told()["unhealthy"] == [{"address": etcd.url, "says": "ALARM NOSPACE"}]
+        assert etcd.tokens == [None, None], "the page's credential is not etcd's"
+
+        etcd.status, etcd.health = 404, "not etcd"
+        await health.read_all(session)
+        assert watch.alert("EtcdFull").value == f"{etcd.url} answered with status 404"
+        assert watch.alert("EtcdUnhealthy").state == UNKNOWN
+
+
+async def test_without_an_address_etcd_is_unknown(page: Page) -> None:
+    alerts = {one.name: one for one in page.parts.alerts.all()}
+
+    for name in ("EtcdFull", "EtcdWithoutLeader", "EtcdDiskSlow", "EtcdUnhealthy"):
+        assert alerts[name].state == UNKNOWN
+        assert "--etcd-metrics-url" in alerts[name].value
+
+
+def test_addresses_of_etcd_may_be_named() -> None:
+    settings = EtcdSettings(endpoints=("http://a:2379",))
+    assert EtcdHealth(settings, (), Clock()).addresses == ("http://a:2379",)
+    assert EtcdHealth(settings, ("http://a:2381",), Clock()).addresses == ("http://a:2381",)
+
+
+async def test_alerts_have_their_sources_over_http(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/alerts") as answer:
+        found: Any = await answer.json()
+
+    assert found["sources"]["hubs"] == {"known": 0, "read": 0, "problems": []}
+    assert found["sources"]["etcd"] == {"known": 0, "read": 0, "problems": [], "unhealthy": []}
+    assert "register no address" in found["sources"]["agents"]
+    by_name = {one["name"]: one for one in found["alerts"]}
+    assert by_name["PlacementsUnfulfilled"]["state"] == UNUSED
+    assert by_name["CopiesOld"]["value"] == "no Kubernetes API is the store here"
+    assert by_name["Backlog"]["expression"] == 'scheduler_pending_pods{queue="active"} > 1000 for 5 min'
+
+
+# --- what expressions compute ---------------------------------------------------------------------
+
+
+def process(*bodies: str, apart: float = 5.0) -> ScrapedProcess:
+    found = ScrapedProcess()
+    for number, body in enumerate(bodies):
+        names = ("c_total", "h_bucket", "g")
+        found.add(read(body, number * apart, names))
+    return found
+
+
+def test_a_restart_begins_at_zero_and_windows_are_kept() -> None:
+    growth = CounterGrowth()
+    assert growth.over(60) is None
+    for at, value in ((0, 10), (5, 15), (10, 3), (15, 4)):
+        growth.add(float(at), float(value))
+
+    assert growth.over(60) == (9.0, 15.0)
+    assert growth.over(5) == (1.0, 5.0)
+
+
+def test_growth_over_an_hour_is_kept_with_bounded_memory() -> None:
+    growth = CounterGrowth()
+    for second in range(0, 8000, 5):
+        growth.add(float(second), float(second))
+
+    grown, span = growth.over(3600) or (0.0, 0.0)
+    assert grown == span
+    assert 3500 < span <= 3600
+    assert len(growth._newer) + len(growth._older) <= KEPT + 61
+
+
+def test_labels_may_be_patterns_and_what_is_declared_is_zero() -> None:
+    scrape = read('# TYPE c_total counter\ng{s="a",t="1"} 1\ng{s="ab"} 2\ng{s="b"} 4\n', 0.0, ("c_total", "g"))
+
+    assert scrape.total("g", s=re.compile("a|b")) == 5
+    assert scrape.total("g", s="ab") == 2
+    assert (scrape.total("g", s="z"), scrape.total("c_total"), scrape.total("h")) == (0.0, 0.0, None)
+    assert scrape.largest("g") == 4
+    assert scrape.values("g", "s") == {"a", "ab", "b"}
+
+
+def test_a_counter_that_appears_has_grown_from_zero() -> None:
+    one = process("# TYPE c_total counter\n")
+    assert one.increase("c_total", 60, kind="x") is None
+    one.add(read('# TYPE c_total counter\nc_total{kind="x"} 3\n', 5.0, ("c_total",)))
+
+    assert one.increase("c_total", 60, kind="x") == 3.0
+    assert one.rate("c_total", 60, kind="x") == 0.6
+    one.problem = "does not answer"
+    assert one.last is None
+
+
+def test_quantiles_are_interpolated_as_prometheus_does() -> None:
+    def buckets(low: int, high: int, every: int) -> str:
+        return f'h_bucket{{le="0.1"}} {low}\nh_bucket{{le="0.2"}} {high}\nh_bucket{{le="+Inf"}} {every}\n'
+
+    both = [process(buckets(0, 0, 0), buckets(50, 90, 90)), process(buckets(0, 0, 0), buckets(0, 10, 10))]
+    assert expressions.quantile(0.5, "h", 60)(both) == pytest.approx(0.1)
+    assert expressions.quantile(0.75, "h", 60)(both) == pytest.approx(0.15)
+    beyond = [process(buckets(0, 0, 0), buckets(0, 0, 10))]
+    assert expressions.quantile(0.5, "h", 60)(beyond) == 0.2
+    assert expressions.quantile(0.5, "h", 60)([process(buckets(1, 1, 1), buckets(1, 1, 1))]) == 0.0
+    assert expressions.quantile(0.5, "h", 60)([process("")]) is None
+    assert expressions.quantile(0.5, "h", 60)([process("# TYPE h histogram\n")]) == 0.0
+
+
+def test_shares_rates_and_differences_are_unknown_without_metrics() -> None:
+    them = [process('c_total{k="a"} 0\nc_total{k="b"} 0\n', 'c_total{k="a"} 5\nc_total{k="b"} 15\n')]
+    part, whole = expressions.increase("c_total", 60, k="a"), expressions.increase("c_total", 60)
+    assert expressions.share(part, whole)(them) == 0.25
+    assert expressions.less(whole, part)(them) == 15.0
+    assert expressions.largest_rate("c_total", "k", 60)(them) == 3.0
+    assert expressions.share(part, whole)([process("c_total 1\n", "c_total 1\n")]) == 0.0
+    for value in (expressions.share(part, whole), expressions.less(whole, part), expressions.total("g")):
+        assert value([]) is None
+        assert value([ScrapedProcess()]) is None
+
+
+@pytest.mark.servers
+async def test_a_real_etcd_is_read(etcd_server: EtcdServer, session: aiohttp.ClientSession) -> None:
+    clock = Clock(1000.0)
+    health = EtcdHealth(EtcdSettings(endpoints=(etcd_server.url,)), (), clock)
+    await health.read_all(session)
+    clock.now += 5.0
+    await health.read_all(session)
+
+    assert health.told() == {"known": 1, "read": 1, "problems": [], "unhealthy": []}
+    [process_] = health.scraper.workers.values()
+    for rule in RULES:
+        if rule.source == "etcd":
+            assert rule.value([process_]) is not None, rule.name

@@ -1,0 +1,125 @@
+"""In Chromium: a run that is approved from its view, a pod that is gone, a gang's domains, and the alerts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
+from tests.page import browser
+from tests.page.cluster import BEGAN, MemoryCluster, RecordedAttempts, served
+from tests.page.test_browser import PHONE, WIDE, chromium, let_in, serious
+from tests.page.test_gang_verdicts import TOPOLOGY
+from tests.page.test_leaving import HIGH, LOW, WHEN, attempt
+from wharfinger.engine.pods.eviction import PREEMPTED
+from wharfinger.manifests.edit import evict_pod
+from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
+from wharfinger.model.pod import PodKey
+from wharfinger.page.options import page_options
+from wharfinger.registry import keys
+
+__all__ = ["chromium"]
+
+pytestmark = [
+    pytest.mark.skipif(not browser.there(), reason=browser.MISSING),
+    pytest.mark.long,
+    pytest.mark.timeout(300),
+]
+VIEWS = {
+    f"/runs/{RUN}": "text=Waits for",
+    "/placements": "text=Update runs",
+    "/placements/cluster%2Fweb": "text=What would happen next",
+    "/alerts": "text=not evaluated, because",
+    "/gangs/default/mpi": "text=room for",
+    f"/pods/{LOW}": "text=It left for",
+    f"/pods/{HIGH}": "text=Who left for it",
+    "/pods/default/mpi-0?tab=what-if": "text=Weights",
+}
+
+
+async def hub() -> tuple[RunScene, int]:
+    """A run that waits for an approval, a gang that fits nowhere, and a pod that was evicted; its last revision."""
+    scene = RunScene()
+    await scene.arrange(stage("canary", {"name": "b"}, beforeStageTasks=[APPROVAL]), unmatched="Last")
+    await scene.put(run_object())
+    await scene.settle()
+    cluster = MemoryCluster(store=scene.store)
+    await cluster.profile()
+    for name, zone in (("n1", "a"), ("n2", "b")):
+        await cluster.node(name, "4", labels={"zone": zone})
+    labels = {GROUP_LABEL: "mpi", MIN_AVAILABLE_LABEL: "2"}
+    for number in range(2):
+        await cluster.pod(f"mpi-{number}", "3", labels=labels, metadata={"annotations": {TOPOLOGY: "zone"}})
+        await cluster.refusal("default", f"mpi-{number}", ("NodeResourcesFit",), "gang needs 2 members, 1 fit.")
+    await cluster.pod("low", "1", nodeName="n2")
+    await cluster.pod("high", "1", nodeName="n2", priority=1000)
+    kv = (await scene.store.get(keys.pod(*LOW))).kv
+    assert kv is not None
+    message = PREEMPTED.format(scheduler="default-scheduler", pod=HIGH)
+    await scene.store.put(keys.pod(*LOW), evict_pod(kv.value, message=message, now=WHEN))
+    await scene.store.delete(keys.pod(*LOW))
+    return scene, kv.mod_revision
+
+
+def record(attempts: Any, revision: int) -> None:
+    """What Temporal has of the victim and of its preemptor."""
+    assert isinstance(attempts, RecordedAttempts)
+    ended = BEGAN + timedelta(seconds=2)
+    bound = attempt(LOW, 1, outcome="bound", node="n2", ended=ended, placement={"pod_revision": revision})
+    victims = [{"pod": str(LOW), "create_revision": 1, "uid": ""}]
+    chose = attempt(
+        HIGH, 1, outcome="refused", ended=ended, placement={"nominated_node": "n2", "victims": victims}
+    )  # fmt: skip
+    attempts.record(LOW, None, [bound])  # type: ignore[arg-type]
+    attempts.record(HIGH, None, [chose, attempt(HIGH, 2, outcome="bound", node="n2", ended=ended)])  # type: ignore[arg-type]
+
+
+async def test_views_are_quiet_and_accessible_light_and_dark(chromium: Any) -> None:
+    scene, revision = await hub()
+    async with served(MemoryCluster(store=scene.store)) as page:
+        record(page.parts.attempts, revision)
+        member = page.parts.following.cache.pods[PodKey("default", "mpi-0")]
+        page.parts.attempts.record(member.key, member, [])  # type: ignore[attr-defined]
+        found: list[str] = []
+        for size, scheme in ((WIDE, "light"), (WIDE, "dark"), (PHONE, "light"), (PHONE, "dark")):
+            async with let_in(page, chromium, size, scheme) as tab:
+                for address, until in VIEWS.items():
+                    await tab.open(address, until)
+                    found += [f"{address} {scheme}: {one}" for one in await serious(tab)]
+                    width = await tab.tab.evaluate("document.documentElement.scrollWidth")
+                    found += [f"{address} is {width} wide"] if width > size["width"] else []
+                found += tab.wrong
+        assert found == []
+
+
+async def test_a_stage_is_approved_from_the_view_of_its_run(chromium: Any) -> None:
+    scene, _ = await hub()
+    options = page_options("127.0.0.1", 0, allow_actions=True)
+    async with served(MemoryCluster(store=scene.store), options) as page, let_in(page, chromium) as tab:
+        await tab.open("/placements", "text=Update runs")
+        await tab.tab.click(f"a:has-text('{RUN}')")
+        await tab.tab.click("button:has-text('Approve canary.before')")
+        await tab.tab.fill("dialog label:has-text('Reason') input", "all is well")
+        await tab.tab.fill(f"dialog label:has-text('Write {RUN}') input", RUN)
+        await tab.tab.click("dialog button.primary")
+        await tab.tab.wait_for_selector("text=stage canary of release is approved (before)")
+        await scene.settle()
+        await tab.tab.wait_for_selector("text=canary.before was approved by one-time link")
+        await tab.tab.wait_for_selector("text=cluster b, which is not available yet")
+        assert tab.tab.url.endswith(f"/runs/{RUN}")
+        assert tab.wrong == []
+
+
+async def test_victims_and_preemptors_link_to_each_other(chromium: Any) -> None:
+    scene, revision = await hub()
+    async with served(MemoryCluster(store=scene.store)) as page, let_in(page, chromium) as tab:
+        record(page.parts.attempts, revision)
+        await tab.open(f"/pods/{LOW}", "text=It left for")
+        assert "by attempt 1" in await tab.text()
+        await tab.tab.click(f"section:has-text('It was evicted') a:has-text('{HIGH}')")
+        await tab.tab.wait_for_selector("text=Who left for it")
+        await tab.tab.click(f"section:has-text('Who left for it') a:has-text('{LOW}')")
+        await tab.tab.wait_for_selector("text=It left for")
+        assert tab.wrong == []
