@@ -65,6 +65,22 @@ async def test_a_failure_is_no_refusal_of_a_pod_of_any_kind(stage: Stage) -> Non
     assert replayed.compared.keys() == {"two", "huge"}, "another plugin refuses it before"
 
 
+async def test_the_pods_behind_a_failure_find_its_seat_taken(stage: Stage) -> None:
+    """Each node has room for one."""
+    for name in ("a", "b"):
+        await stage.world.put_node(name, cpu="1")
+    hand = await stage.world.hand()
+    for name in ("one", "two"):
+        await stage.world.put_pod(name)
+    await stage.world.seen()
+    await stage.together(hand, "one", "two")
+    Fails.passing = ("two",)
+
+    replayed = await stage.replay(CHANGE)
+
+    assert replayed.report.counts == {"unreplayable": 1, "same": 1}
+
+
 async def test_a_failure_that_is_recorded_is_the_same_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a cohort and of a gang: their records say so, and the profile fails again."""
     failing = Profile(DEFAULT_SCHEDULER, Enabled.everywhere([*USUAL.plugins, Fails()], {}), digest=USUAL.digest)

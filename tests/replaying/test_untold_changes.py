@@ -56,17 +56,22 @@ async def test_the_next_decision_tells_what_a_failed_one_told(stage: Stage) -> N
     assert (good.computation.begun, good.computation.ended) == ((begun,), (ended,))
 
 
+@pytest.mark.parametrize("how", ["given up", "bound"])
 async def test_a_cohort_that_fails_has_what_still_holds_told_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """One of the two assumptions has ended since: only its end is told."""
+    """An assumption that was given up since has an end to tell, and one that etcd shows as bound has nothing."""
     hand, _, ended = await told(stage)
     other, good = (hand.cache.pods[PodKey("default", name)] for name in ("other", "good"))
 
     async def failing(self: CohortDecision, pods: tuple[CohortPod, ...]) -> None:
         seat = self.decide_one(pods[0], good)
         assert isinstance(seat, Seat)
-        hand.cache.forget(other.identity)
+        if how == "bound":
+            await stage.world.put_pod("other", spec={"nodeName": "a"})
+            await stage.world.seen()
+        else:
+            hand.cache.forget(other.identity)
         raise ApplicationError("the worker stops")
 
     monkeypatch.setattr(CohortDecision, "decide", failing)
@@ -76,5 +81,6 @@ async def test_a_cohort_that_fails_has_what_still_holds_told_again(
 
     assert isinstance(placed, Placed)
     assert placed.computation.begun == ()
-    assert {ended, f"default/other {other.create_revision}"} <= set(placed.computation.ended)
+    gone = {f"default/other {other.create_revision}"} if how == "given up" else set()
+    assert set(placed.computation.ended) - {f"default/good {good.create_revision}"} == {ended, *gone}
     assert placed.computation.assumed == ()

@@ -15,8 +15,6 @@ from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods.extending import answered
-from wharfinger.engine.pods.placing_cohorts import Candidate, CohortDecision, OpenStretch
-from wharfinger.engine.pods.placing_gangs import GangDecision
 from wharfinger.errors import PluginError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
@@ -24,6 +22,7 @@ from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, co
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of, members_of
 from wharfinger.replaying.stand_in import StandIn
+from wharfinger.replaying.together_again import CohortAgain, GangAgain, failed_then, gang_failed_then
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 
 
@@ -48,42 +47,6 @@ class UnitScene:
     """Placements that any worker may have assumed, in the end."""
     same_software: bool = True
     """Whether the profile is the recorded one, so that what is not recorded can be missed."""
-
-
-class CohortAgain(CohortDecision):
-    """A cohort that is decided again, stretch by stretch."""
-
-    failed_then: tuple[str, ...] | None = None
-    """Whose failure is recorded of the pod that is decided; None = nobody's."""
-
-    def _failed(self, stretch: OpenStretch, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
-        """A failure that is not recorded says nothing of the pod."""
-        if rejectors != self.failed_then:
-            raise Unreplayable(Lack.PLUGIN, message)
-        super()._failed(stretch, one, message, rejectors)
-
-    def put_right(self, pod: Pod, seat: Seat | None) -> None:
-        """Go on as if the pod had been seated, or turned away, as it was."""
-        if seat is None:
-            self._taken.discard(pod.identity)
-            return
-        self._taken.add(pod.identity)
-        if self._stretch is not None:
-            self._stretch.known.clear()
-
-
-class GangAgain(GangDecision):
-    """A gang that is decided again."""
-
-    failure: PluginError | None = None
-    """Why its members are turned away, where a plugin failed."""
-
-    def _decided(self) -> PlacedMany:
-        try:
-            return super()._decided()
-        except PluginError as error:
-            self.failure = error
-            raise
 
 
 class Deciding:
@@ -192,7 +155,7 @@ class Deciding:
             return Again(known, key, error)
         if isinstance(recorded, TurnedAway):
             stand_in.decider.late = _late(key, recorded.late, many.reasons[recorded.reasons].message)
-        cohort.failed_then = _failed_then(recorded, many)
+        cohort.failed_then = failed_then(recorded, many)
         try:
             again = cohort.decide_one(asked.get(key) or CohortPod(namespace=key.namespace, name=key.name), pod)
         except Unreplayable as error:
@@ -229,7 +192,7 @@ class Deciding:
                 stand_in.decider.late = _late(key_of(one), one.late, many.reasons[one.reasons].message)
         gang = GangAgain(stand_in.core, stand_in.decider, found)
         again = gang.decide()
-        if gang.failure is not None and not _gang_failed_then(many, gang.failure.plugin):
+        if gang.failure is not None and not gang_failed_then(many, gang.failure.plugin):
             raise Unreplayable(Lack.PLUGIN, str(gang.failure))
         for seat in again.seats:
             pod = stand_in.cache.pods[key_of(seat)]
@@ -284,21 +247,6 @@ def keys_of(run: DecidedRun, place: int) -> list[PodKey]:
     if run.kind == "gang":
         return [key_of(one) for one in members_of(run.many)]
     return [key_of(one) for one in decisions_of(run.many, place)]
-
-
-def _failed_then(recorded: Seat | TurnedAway, many: PlacedMany) -> tuple[str, ...] | None:
-    """Whose failure is recorded: such a pod is left to an attempt of its own, and no node is counted."""
-    if isinstance(recorded, Seat) or not recorded.own_attempt or recorded.late is not None:
-        return None
-    why = many.reasons[recorded.reasons]
-    return why.rejectors if not why.refusals else None
-
-
-def _gang_failed_then(many: PlacedMany, plugin: str) -> bool:
-    """Whether this plugin alone turned all members away, as one that fails does."""
-    return not many.seats and all(
-        one.late is None and many.reasons[one.reasons].rejectors == (plugin,) for one in many.turned_away
-    )
 
 
 def _late(key: PodKey, late: LateVerdict | None, message: str) -> dict[PodKey, tuple[LateVerdict, str]]:

@@ -50,7 +50,7 @@ async def replayed(
     *,
     lives: bool,
 ) -> Decided:
-    """The report of what the servers recorded, and what else is told of it. `lives`: whether the span is lived again."""
+    """The report of what the servers recorded, and what else is told of it. `lives`: as a rerun."""
     began, (since, until) = time.perf_counter(), span
     spool = Spool(memory)
     undecided: list[RunName] = []
