@@ -181,7 +181,7 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         kv = (await world.store.get(placement_keys.result(WEB, name))).kv
         return kv is not None and ResultRecord.model_validate_json(kv.value).available
 
-    async with world.hub("h1"), Obedient({"b", "c"}).at_work(world.store) as agents:
+    async with world.hub("h1") as hub, Obedient({"b", "c"}).at_work(world.store) as agents:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}
         await world.put(namespace)
         await world.put(placement_object(**pick(2)))
@@ -202,6 +202,7 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         await world.until_chosen("web", [])
         await until(lambda: gone(placement_keys.work(WEB, "c")), SECONDS)
         assert not await gone(placement_keys.placement(WEB))
+        await until(lambda: not hub.judge._later, SECONDS)  # only events make it judge again
         agents.holding.clear()
         await until(lambda: gone(placement_keys.placement(WEB)), SECONDS)
         assert await gone(placement_keys.rollout(WEB))

@@ -10,6 +10,7 @@ import pytest
 from tests.engine.placements.scene import HubScene, P
 from tests.hub_loops.scene import ALL, EAST, WEST, JudgedScene, Starter
 from tests.placement.objects import in_region, pick, placement_object
+from wharfinger.contracts.delivery_records import PinRecord, SnapshotRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.registry import placement_keys
 
@@ -138,6 +139,47 @@ async def test_nothing_is_kept_of_placements_that_are_gone(scene: JudgedScene) -
         scene.clock.advance(5)
     judge = scene.judge
     assert (judge._judged, judge._noted, judge._started, judge._decided) == ({}, {}, {}, {})
+
+
+LEFT = {
+    "works": placement_keys.work(P, "a"),
+    "results": placement_keys.result(P, "a"),
+    "snapshots": placement_keys.snapshot(P, 1),
+    "pins": placement_keys.pin(P),
+}
+"""Records that keep the object of a placement that is being deleted."""
+
+
+@pytest.mark.parametrize("last", LEFT)
+async def test_a_deleted_placement_goes_with_the_last_of_its_records(scene: JudgedScene, last: str) -> None:
+    await scene.put(placement_object(**pick(1)))
+    await scene.settle()
+    await scene.work("a")
+    await scene.store.put(LEFT["snapshots"], SnapshotRecord(digest="").to_bytes())
+    await scene.store.put(LEFT["pins"], PinRecord(snapshot=1).to_bytes())
+    await scene.put(placement_object(generation=2, deleting=True, **pick(1)))
+    await scene.settle()
+    for folder in LEFT.keys() - {last}:
+        await scene.store.delete(LEFT[folder])
+    scene.clock.advance(100)  # whatever was started for the deletion is long over
+    assert await scene.judged() == []
+    scene.clock.advance(100)
+    assert await scene.judged() == []
+    await scene.store.delete(LEFT[last])
+    assert await scene.judged() == [P]
+    assert scene.decide().action == "remove"
+
+
+@pytest.mark.parametrize("folder", ["snapshots", "pins"])
+async def test_a_placement_that_stays_is_not_judged_by_what_is_forgotten(scene: JudgedScene, folder: str) -> None:
+    await scene.put(placement_object(**pick(1)))
+    await scene.store.put(LEFT["snapshots"], SnapshotRecord(digest="").to_bytes())
+    await scene.store.put(LEFT["pins"], PinRecord(snapshot=1).to_bytes())
+    await scene.settle()
+    scene.changes.clear()
+    await scene.store.delete(LEFT[folder])
+    await scene.judged()
+    assert [one.delivered for one in scene.changes] == [True]
 
 
 async def test_timers_do_not_pass_before_all_is_listed() -> None:

@@ -50,7 +50,8 @@ STREAMS: Mapping[str, str] = {
     HUB: placement_keys.HUB,
 }
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
-
+LEFT = ("works", "results", "snapshots", "pins")
+"""Records without which a placement that is being deleted goes: an attempt waits for the last of them."""
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 
 
@@ -359,8 +360,10 @@ class HubView:
         self.delivery.notify(reference)
         changes = [HubChange(reference, own=folder == "pins", delivered=True)]
         decision, member = self.decisions.get(reference), rest.rpartition("/")[2]
-        waits = decision is None or decision.deleting or member in decision.evicted
-        waited_for = waits and folder in ("works", "results")
+        if decision is None or decision.deleting:
+            waited_for = folder in LEFT
+        else:
+            waited_for = member in decision.evicted and folder in ("works", "results")
         if (waited_for and value is None) or (folder != "pins" and any(self.pending_evictions(reference))):
             changes.append(HubChange(reference))
         return changes
