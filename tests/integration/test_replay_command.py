@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,14 @@ from wharfinger.dev.ports import free_port
 pytestmark = pytest.mark.timeout(180)
 
 
-def replayed(tree: DevTree, *more: str, code: int = 0) -> Any:
-    answer = tree.cli("replay", "--since", "1h", "-o", "json", *more, check=False)
+def replayed(tree: DevTree, *more: str, since: str = "1h", code: int = 0) -> Any:
+    answer = tree.cli("replay", "--since", since, "-o", "json", *more, check=False)
     assert answer.returncode == code, answer.stderr
     return json.loads(answer.stdout)
 
 
 def test_recorded_decisions_are_made_again_to_the_letter(cluster: DevTree) -> None:
-    etcd = cluster.etcd
-    since = etcd.revision()
+    etcd, since, before = cluster.etcd, datetime.now(UTC).isoformat(), cluster.etcd.revision()
     for number in range(4):
         etcd.put(f"{NODES}node-{number}", node(f"node-{number}", cpu="8"))
     names = [f"web-{number}" for number in range(20)]
@@ -35,20 +35,21 @@ def test_recorded_decisions_are_made_again_to_the_letter(cluster: DevTree) -> No
     wait_until(lambda: bound_pods(etcd).keys() >= set(names) and refusal(etcd, "huge"), 30, "all decided")
 
     same = replayed(cluster, "--fail-on", "refused > 0")
-    ours = [one for one in same["pods"] if one["revision"] > since]
+    ours = [one for one in same["pods"] if one["revision"] > before]
     packed = replayed(
         cluster,
         "--set",
         "NodeResourcesFit.scoringStrategy.type=MostAllocated",
         "--fail-on",
         "elsewhere > 0",
+        since=since,
         code=1,
     )
-    text = cluster.cli("replay", "--since", "1h").stdout
+    text = cluster.cli("replay", "--since", since).stdout
 
     assert ours == []
     assert same["summary"]["same"] + same["summary"]["unreplayable"] == same["decisions"] >= 21
-    assert {one["lack"] for one in same["unreplayable"]} <= {"compacted", "state"}, "of tests before this one"
+    assert {one["lack"] for one in same["unreplayable"]} <= {"compacted", "state"}, same["unreplayable"]
     assert same["summary"]["same"] >= 21
     assert same["sameShare"] == 1
     assert [one["build"] for one in same["builds"] if one["digest"]] != []

@@ -189,7 +189,8 @@ async def test_runs_whose_record_cannot_be_read_are_told_and_not_left_out() -> N
     newer = history_with(lambda plain: plain | {"node": ["n"]})
     damaged = history_with(lambda _plain: None)
     begun = WorkflowHistory("workflow", whole.events[:1])
-    client = Listed(whole=whole, newer=newer, damaged=damaged, taken=None, begun=begun)
+    skipped = WorkflowHistory.from_json("workflow", (HISTORIES / "cohort_gone.json").read_text())
+    client = Listed(whole=whole, newer=newer, damaged=damaged, taken=None, begun=begun, skipped=skipped)
     unread: list[tuple[str, str]] = []
     gone: list[str] = []
     undecided: list[str] = []

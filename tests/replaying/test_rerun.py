@@ -216,10 +216,13 @@ def test_what_cannot_be_read_stops_nothing() -> None:
     span._take(keys.node("broken"), {"metadata": {"name": "broken"}, "status": {"allocatable": {"cpu": "many"}}})
     span._take(keys.pod("default", "broken"), {"spec": {"containers": "none"}})
     span.gone(keys.node("never-there"))
+    for other in (keys.pod("default", "other-name"), f"{keys.PODS}default/web/more", f"{keys.PODS}web"):
+        span._take(other, pod_object("differs"))
+        span.gone(other)
     span.node("a")
     span.pod("web")
 
-    assert span.nodes["web"] == "a"
+    assert span.nodes == {"web": "a"}
 
 
 async def test_a_span_is_lived_again_under_a_change(stage: Stage) -> None:

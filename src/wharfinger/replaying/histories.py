@@ -213,7 +213,8 @@ def why_unreadable(name: RunName, events: Sequence[HistoryEvent]) -> str:
     """Why what a run recorded cannot be read; empty where it can, or where it recorded no decision."""
     try:
         attempt = read_attempt(name.workflow_id, name.run_id, events)
-        if attempt is not None and any(step.name == "place" and not step.detail for step in attempt.steps):
+        answered = attempt is not None and any(step.name == "place" and not step.detail for step in attempt.steps)
+        if attempt is not None and answered and not attempt.placement:  # a cohort's has no kind, but tells of a pod
             return "its decision is no JSON object"
         _record(name.workflow_id, name.run_id, events)
     except ValidationError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.model.pod import PodKey
+from wharfinger.registry import keys
 from wharfinger.replaying.ends import verdict_of
 
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -61,6 +62,20 @@ class LivedPod:
         if self.failed and not self.node:
             return "unreplayable"
         return verdict_of(self.recorded, self.node, evicted=self.evicted and not self.evicted_then)
+
+
+def pod_key_of(stored: str) -> PodKey | None:
+    """The pod that a key of etcd names; None for any other key, also one below the pods that names none."""
+    parsed = keys.parse(stored)
+    return (
+        PodKey(*parsed.parts) if parsed is not None and parsed.prefix == keys.PODS and len(parsed.parts) == 2 else None
+    )
+
+
+def is_of(obj: Mapping[str, Any], key: PodKey) -> bool:
+    """Whether the object is the one that its key names; workers read no other."""
+    metadata = obj.get("metadata")
+    return isinstance(metadata, dict) and (metadata.get("namespace") or key.namespace, metadata.get("name")) == key
 
 
 def freed(obj: Mapping[str, Any]) -> dict[str, Any]:

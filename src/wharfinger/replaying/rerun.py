@@ -24,7 +24,16 @@ from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
-from wharfinger.replaying.lived_pods import LivedPod, freed, is_victim, owner_of, placed_object, started_of
+from wharfinger.replaying.lived_pods import (
+    LivedPod,
+    freed,
+    is_of,
+    is_victim,
+    owner_of,
+    placed_object,
+    pod_key_of,
+    started_of,
+)
 from wharfinger.replaying.report import written
 from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator
 
@@ -93,10 +102,8 @@ class Rerun:
     def note(self, events: Iterable[Event]) -> None:
         """Changes behind the span's end: they only tell where what was decided in it was bound."""
         for event in events:
-            parsed = keys.parse(event.kv.key)
-            if parsed is None or parsed.prefix != keys.PODS:
-                continue
-            pod = self._pods.get(PodKey(*parsed.parts))
+            key = pod_key_of(event.kv.key)
+            pod = self._pods.get(key) if key is not None else None
             if pod is None or pod.key not in self._unbound:
                 continue
             if event.deleted or pod.create_revision != event.kv.create_revision:
@@ -126,11 +133,12 @@ class Rerun:
     # --- facts --------------------------------------------------------------------------------
 
     def _apply(self, event: Event) -> None:
+        key = pod_key_of(event.kv.key)
+        if key is not None:
+            self._pod(event, key)
+            return
         parsed = keys.parse(event.kv.key)
         if parsed is None:
-            return
-        if parsed.prefix == keys.PODS:
-            self._pod(event, PodKey(*parsed.parts))
             return
         kind = "Node" if parsed.prefix == keys.NODES else SURROUNDING_KINDS.get(parsed.prefix)
         if kind is None:
@@ -153,6 +161,8 @@ class Rerun:
             return
         try:
             obj = dict(documents.parse(event.kv.value))
+            if not is_of(obj, key):
+                return
             finished = (obj.get("status") or {}).get("phase") in _FINISHED
             node = str((obj.get("spec") or {}).get("nodeName") or "")
             if known is not None:

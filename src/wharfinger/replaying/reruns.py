@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.formats import format_of
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, WatchBatch
 from wharfinger.replaying.changes import ProfileChange
@@ -17,6 +17,7 @@ from wharfinger.replaying.decided_pods import DecidedPods
 from wharfinger.replaying.explaining import said_of
 from wharfinger.replaying.facts import Facts
 from wharfinger.replaying.kept import KeptStates, oldest_kept
+from wharfinger.replaying.lived_pods import pod_key_of
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import Unit
 from wharfinger.replaying.rerun import Rerun, RerunSimulator
@@ -155,8 +156,7 @@ class _Span:
             self.life.time = self._seconds
         self.life.take(batch.events)
         new = [event.kv.key for event in batch.events if event.kv.create_revision == batch.revision]
-        parsed = (one for key in new if (one := keys.parse(key)) is not None and one.prefix == keys.PODS)
-        found = (self.facts.cache.pods.get(PodKey(*one.parts)) for one in parsed)
+        found = (self.facts.cache.pods.get(key) for one in new if (key := pod_key_of(one)) is not None)
         self._count(pod for pod in found if pod is not None)
 
     def _count(self, pods: Iterable[Pod]) -> None:
