@@ -162,7 +162,7 @@ async def _rolled(cluster: MemoryCluster, number: int) -> str:
 async def _alert(cluster: MemoryCluster, number: int) -> str:
     """One more pod that nobody serves."""
     await cluster.put(keys.pod("web", f"broken-{number}"), b"no json")
-    return _text("#view", f"{number + 1} objects")
+    return _text("#view", f"{number + 1} object")
 
 
 VIEWS = (
