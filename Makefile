@@ -34,7 +34,7 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a twentieth is played. The tests are run by four forks of one pytest (tests/forked_session.py). Lint
+# simulated fleets a twentieth is played. The tests are run by three forks of one pytest (tests/forked_session.py). Lint
 # and types run beside them, because collection takes one core and some tests wait; `+` lets the tests print at once,
 # while -O keeps the output of the others together.
 check: linked
@@ -43,13 +43,14 @@ check: linked
 quick-tests: linked
 	+@TESTS_PROCESSES=4 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
 
-# Five processes, for two cores too: most of the time a test waits for servers. One of them computes in the meantime. The
-# tests of a file, and of files on the same servers, stay in one process (tests/handing_out.py). Long files go first.
+# Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
+# The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
+# the order there, long ones first.
 # Temporal's full server and Kubernetes' are built where Go is at hand; where they cannot be had, their tests are skipped
 # and say so.
 test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory -k cluster-server kubernetes-servers || true
-	@TESTS_PROCESSES=5 $(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") --durations=20
+	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 5 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
 # Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.

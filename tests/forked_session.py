@@ -1,15 +1,16 @@
-"""Runs the collected tests in several forks of pytest: the Makefile sets the variable `TESTS_PROCESSES`.
+"""Runs the collected tests in several forks of pytest: `make check` sets the variable `TESTS_PROCESSES`.
 
 ::
 
-    pytest: collects ──fork──► process 0 ─┐   each takes the next tests from a queue, a pipe,
+    pytest: collects ──fork──► process 0 ─┐   each takes the next few tests from a queue, a pipe,
                      ├─fork──► process 1 ─┤   and sends what pytest reports of them
                      └─fork──► process 2 ─┴─► pytest: counts and prints, as if it had run them
 
-To import and collect all tests takes a process a quarter of a minute; processes that are forks do it once for all.
+Processes of pytest-xdist, which `make test` uses, each import and collect all the tests, and send several messages
+about each. Where tests take milliseconds, that doubles the processor time. Tests with servers take seconds, and share
+servers by the file; there xdist's scheduling is worth more.
 
-Neighbours: `tests.conftest` registers the plugin, `tests.handing_out` says which tests go together, `tests.patience`
-counts the processes.
+Neighbours: `tests.conftest` registers the plugin, `tests.patience` counts the processes.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import groupby
 from typing import Any, NoReturn
 
 import pytest
 
-from tests import handing_out
 from tests.patience import PROCESS, PROCESSES
 from wharfinger.dev import processes
 
-_NICE = 10
+_TESTS_AT_ONCE = 8
+"""A process takes so many tests of one file. They often share fixtures; but the last ones should not be many."""
 _NUMBER_BYTES = 4
 _LENGTH_BYTES = 4
 _PIPE_BYTES = 65_536
 """What a pipe holds on Linux before a writer must wait."""
+_LONG = ("properties", "tooling", "packaging")
+"""Folders that go first: tests of seconds must not be the last ones, while other processes have none left."""
 
 
 class ForkedSession:
@@ -46,7 +49,8 @@ class ForkedSession:
         """Run all tests; None leaves a session without tests to run to pytest."""
         if session.testsfailed or session.config.option.collectonly or not session.items:
             return None
-        others, calm = map(_Queue, handing_out.shares(session.items))
+        batches = _batches(session.items)
+        queue = _filled(len(batches))
         # Each fork would look for a free name of its own, and remove the folders of earlier sessions.
         temporary = session.config._tmp_path_factory
         temporary.getbasetemp()
@@ -55,14 +59,12 @@ class ForkedSession:
             for number in range(PROCESSES):
                 reading, writing = os.pipe()
                 sys.stdout.flush()
-                yields = bool(calm.portions) and 2 < PROCESSES == number + 1
-                fork = _Fork(session, number, writing, yields=yields)
+                fork = _Fork(session, number, writing)
                 if (pid := os.fork()) == 0:
-                    fork.run(chain(calm.taken()) if yields else chain(others.taken(), calm.taken()))
+                    fork.run(_taken(batches, queue))
                 os.close(writing)
                 forks[pid] = reading
-            others.close()
-            calm.close()
+            os.close(queue)
             _Reports(session, forks).receive()
         finally:
             for pid in forks:
@@ -71,33 +73,37 @@ class ForkedSession:
         return True
 
 
-class _Queue:
-    """A pipe with the numbers of all portions. Whoever reads one has it alone, and its end is the end of the work."""
+def _batches(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """The tests, those that may take long first; a batch has tests of one file."""
+    found: list[list[pytest.Item]] = []
+    for _, group in groupby(items, lambda item: item.path):
+        of_file = list(group)
+        found += [of_file[at : at + _TESTS_AT_ONCE] for at in range(0, len(of_file), _TESTS_AT_ONCE)]
+    found.sort(key=lambda batch: _LONG.index(room) if (room := batch[0].path.parent.name) in _LONG else len(_LONG))
+    return found
 
-    def __init__(self, portions: Sequence[Sequence[pytest.Item]]) -> None:
-        assert len(portions) * _NUMBER_BYTES <= _PIPE_BYTES, f"{len(portions)} portions do not fit into a pipe"
-        self.portions = portions
-        self._reading, writing = os.pipe()
-        os.write(writing, b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in range(len(portions))))
-        os.close(writing)
 
-    def taken(self) -> Iterator[pytest.Item]:
-        """The tests that this process takes."""
-        while number := os.read(self._reading, _NUMBER_BYTES):
-            yield from self.portions[int.from_bytes(number, "big")]
+def _filled(count: int) -> int:
+    """A pipe with the numbers of all batches. Whoever reads one has it alone, and its end is the end of the work."""
+    assert count * _NUMBER_BYTES <= _PIPE_BYTES, f"{count} batches do not fit into a pipe"
+    reading, writing = os.pipe()
+    os.write(writing, b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in range(count)))
+    os.close(writing)
+    return reading
 
-    def close(self) -> None:
-        """Leave it to the forks."""
-        os.close(self._reading)
+
+def _taken(batches: Sequence[Sequence[pytest.Item]], queue: int) -> Iterator[pytest.Item]:
+    """The tests of one process."""
+    while number := os.read(queue, _NUMBER_BYTES):
+        yield from batches[int.from_bytes(number, "big")]
 
 
 class _Fork:
     """One of the processes. It prints nothing and does not end the session: its parent does both."""
 
-    def __init__(self, session: pytest.Session, number: int, output: int, *, yields: bool) -> None:
-        """`yields`: to all other processes, whenever they need the processor."""
+    def __init__(self, session: pytest.Session, number: int, output: int) -> None:
         self._session, self._config = session, session.config
-        self._number, self._descriptor, self._yields = number, output, yields
+        self._number, self._descriptor = number, output
         self._end_with_parent = processes.die_with_parent()
         self._reports: list[pytest.TestReport | dict[str, Any]] = []
 
@@ -121,8 +127,6 @@ class _Fork:
         if self._end_with_parent is not None:
             self._end_with_parent()
         os.environ[PROCESS] = str(self._number)
-        if self._yields:
-            os.nice(_NICE)
         self._output = os.fdopen(self._descriptor, "wb")
         temporary = self._config._tmp_path_factory
         temporary._basetemp = temporary.mktemp(f"process{self._number}", numbered=False)
