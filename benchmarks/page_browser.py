@@ -13,6 +13,7 @@ import asyncio
 import gc
 import itertools
 import multiprocessing
+import os
 import random
 import statistics
 import sys
@@ -21,6 +22,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from processes import resident_mib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -43,18 +46,6 @@ GROWTH = 5.0
 """Per cent more memory after the second half of the changes than after the first."""
 ROLLOUT = 1.0
 """Seconds between two steps of the rollout."""
-FRAMES = """async (rows) => {
-  const table = document.querySelector(".vtable"), took = [];
-  let before = performance.now();
-  while (table.scrollTop + table.clientHeight < table.scrollHeight - 1 && took.length < rows) {
-    table.scrollTop += 480;
-    await new Promise(requestAnimationFrame);
-    const now = performance.now();
-    took.push(now - before);
-    before = now;
-  }
-  return took;
-}"""
 
 
 @dataclass(frozen=True)
@@ -254,7 +245,7 @@ async def scroll(page: Page, tab: Any, rows: Rows, nodes: int) -> None:
     """Scroll the explorer over all of its rows."""
     await tab.goto(f"{page.server.url}{POD}?tab=explorer&attempt=4")
     await tab.wait_for_selector(".vbody .mark", timeout=60_000)
-    took = await tab.evaluate(FRAMES, nodes)
+    took = await tab.evaluate(browser.FRAMES, nodes)
     median, slow = statistics.median(took), sum(one > FRAME for one in took)
     told = f"median {median:.1f} ms, {slow} of {len(took)} longer than {FRAME:.0f} ms"
     rows.line(f"explorer, scrolled over {nodes:,} rows", told, bad=median > FRAME)
@@ -262,12 +253,12 @@ async def scroll(page: Page, tab: Any, rows: Rows, nodes: int) -> None:
 
 async def _start(cluster: MemoryCluster) -> tuple[float, float, float]:
     gc.collect()
-    before = resident()
+    before = resident_mib(os.getpid())
     following = Following(cluster.store.client(), Metrics(), rng=random.Random(1))
     began, cpu = time.monotonic(), time.process_time()
     running = asyncio.create_task(following.run())
     await following.in_step.wait()
-    told = time.monotonic() - began, time.process_time() - cpu, resident() - before
+    told = time.monotonic() - began, time.process_time() - cpu, resident_mib(os.getpid()) - before
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     return told
@@ -302,16 +293,10 @@ async def age(page: Page, rows: Rows, seconds: float, pace: int) -> None:
         await in_step(page.parts, cluster.store.revision)
         cluster.store.compact(cluster.store.revision)
         gc.collect()
-        after.append(resident())
+        after.append(resident_mib(os.getpid()))
     growth = 100 * (after[1] / after[0] - 1)
     told = f"{after[0]:.0f} MiB, then {after[1]:.0f} MiB ({growth:+.1f} %, store and filler included)"
     rows.line(f"memory over {seconds * pace:,.0f} changes", told, bad=growth > GROWTH)
-
-
-def resident() -> float:
-    """MiB of this process."""
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    return int(fields[1]) * 4096 / 2**20
 
 
 async def measure(cluster: MemoryCluster, began: tuple[float, float, float], nodes: int, tries: int, pace: int) -> int:

@@ -11,6 +11,19 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = "no Playwright or no Chromium here: `make browser` installs both where the machine allows"
+FRAMES = """async (steps) => {
+  const table = document.querySelector(".vtable"), took = [];
+  let before = performance.now();
+  while (table.scrollTop + table.clientHeight < table.scrollHeight - 1 && took.length < steps) {
+    table.scrollTop += 480;
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    took.push(now - before);
+    before = now;
+  }
+  return took;
+}"""
+"""Scrolls the explorer, at most so many steps; answers how long each frame took, milliseconds."""
 
 
 def executable() -> str:

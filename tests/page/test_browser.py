@@ -40,20 +40,6 @@ DONE = {
 }
 BUSY = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 """How many processes want each core: what is promised of a machine of its own takes so much longer here."""
-FRAMES = """async (steps) => {
-  const table = document.querySelector(".vtable"), took = [];
-  let before = performance.now();
-  for (let step = 0; step < steps; step += 1) {
-    table.scrollTop += 480;
-    await new Promise(requestAnimationFrame);
-    const now = performance.now();
-    took.push(now - before);
-    before = now;
-  }
-  return took;
-}"""
-
-
 TURNED = """[...document.querySelectorAll("*")].flatMap((one) => [...one.attributes]).filter(
   (one) => !["href", "value"].includes(one.name) && /[\u202e\u0007]/.test(one.value)).map((one) => one.name)"""
 """Attributes in which others' marks are obeyed."""
@@ -336,7 +322,7 @@ async def test_five_thousand_nodes_are_smooth(chromium: Any) -> None:
                 assert loop.time() - began < 1.0 * BUSY, address
             await page.parts.attempts.decision(SUBJECT, 4)
             await tab.open(f"{POD}?tab=explorer&attempt=4", ".vbody .mark")
-            took = await tab.tab.evaluate(FRAMES, 120)
+            took = await tab.tab.evaluate(browser.FRAMES, 120)
             rows = await tab.tab.evaluate("document.querySelectorAll('.vbody .vrow').length")
             assert statistics.median(took) <= 1000 / 30 * BUSY
             assert rows < 80

@@ -232,9 +232,9 @@ async def test_a_viewer_that_does_not_read_is_told_to_ask_again() -> None:
     messages = stream.messages(["status"])
     assert await anext(messages) == b"retry: 1000\n\n"
     for _ in range(MOST_PENDING + 5):
-        stream.tick()
+        await stream.tick()
     got = [await anext(messages) for _ in range(MOST_PENDING)]
-    stream.tick()
+    await stream.tick()
     assert RESYNC not in got
     assert await anext(messages) == RESYNC
     await messages.aclose()
@@ -248,7 +248,7 @@ async def test_topics_are_made_once_for_all_viewers() -> None:
     viewers = [stream.messages(["overview"]) for _ in range(50)]
     for viewer in viewers:
         await anext(viewer)
-    stream.tick()
+    await stream.tick()
     said = {await anext(viewer) for viewer in viewers}
 
     assert len(said) == 1

@@ -151,7 +151,7 @@ async def test_a_tick_is_one_message_to_each_viewer() -> None:
     both, one = stream.messages(["a", "node:x", "b"]), stream.messages(["b"])
     for viewer in (both, one):
         await anext(viewer)
-    stream.tick()
+    await stream.tick()
     told = await anext(both)
     assert [line for line in told.split(b"\n") if line.startswith(b"event")] == [
         b"event: a",
@@ -159,7 +159,7 @@ async def test_a_tick_is_one_message_to_each_viewer() -> None:
         b"event: node",
     ]
     assert await anext(one) == told[told.index(b"event: b") : told.index(b"event: node")]
-    stream.tick()
+    await stream.tick()
     assert await anext(both) == b'event: node\ndata: {"topic":"node:x","now":3}\n\n', "the others are as they were"
     for viewer in (both, one):
         await viewer.aclose()

@@ -27,7 +27,8 @@ HISTORIES = Path(__file__).parent.parent / "replay" / "histories"
 
 def recorded(name: str) -> DecidedRun | None:
     history = WorkflowHistory.from_json("workflow", (HISTORIES / f"{name}.json").read_text())
-    return recorded_run("workflow", "run", history.events)
+    found = recorded_run("workflow", "run", history.events)
+    return found if isinstance(found, DecidedRun) else None
 
 
 @pytest.mark.parametrize(

@@ -264,14 +264,7 @@ class ClusterModel:
 
     def state_of(self, pod: Pod) -> str:
         """How a pod stands, in one of `STATES`."""
-        if pod.finished:
-            return FINISHED
-        if pod.node_name:
-            return BOUND
-        if pod.deletion_timestamp:
-            return TERMINATING
-        reason = reason_of(pod, self.view.records.get(pod.key), TENANT_LABEL).reason
-        return HELD if reason == GATED else QUEUED if reason == NOT_TRIED else WAITING
+        return _state(pod, self._reason(pod.key, pod))
 
     def record_of(self, pod: Pod) -> Refusal | None:
         """The refusal that a pending pod waits with."""
@@ -326,16 +319,14 @@ class ClusterModel:
 
     # --- inside -------------------------------------------------------------------------------
 
+    def _reason(self, key: PodKey, pod: Pod) -> ReasonKey | None:
+        """Why a pod waits; None for one that is not pending."""
+        return reason_of(pod, self.view.records.get(key), TENANT_LABEL) if pod.pending else None
+
     def _file(self, key: PodKey, pod: Pod | None) -> None:
         """Count the pod where it belongs now, and no more where it was."""
-        state = None
-        reason = None
-        if pod is not None:
-            if pod.pending:
-                reason = reason_of(pod, self.view.records.get(key), TENANT_LABEL)
-                state = HELD if reason.reason == GATED else QUEUED if reason.reason == NOT_TRIED else WAITING
-            else:
-                state = FINISHED if pod.finished else BOUND if pod.node_name else TERMINATING
+        reason = self._reason(key, pod) if pod is not None else None
+        state = _state(pod, reason) if pod is not None else None
         before = self._state_of.get(key)
         if before != state:
             counted = self.states.setdefault(key.namespace, Counter())
@@ -402,3 +393,10 @@ class ClusterModel:
 
 def _run(record: Refusal) -> tuple[str, str, int]:
     return record.workflow_id, record.run_id, record.attempt
+
+
+def _state(pod: Pod, reason: ReasonKey | None) -> str:
+    """One of `STATES`. `reason`: why it waits, None where it is not pending."""
+    if reason is None:
+        return FINISHED if pod.finished else BOUND if pod.node_name else TERMINATING
+    return HELD if reason.reason == GATED else QUEUED if reason.reason == NOT_TRIED else WAITING

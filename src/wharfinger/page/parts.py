@@ -150,7 +150,7 @@ class PageParts:
         self._everywhere = None
         clock = self.following.clock()
         if not self.following.in_step.is_set():
-            await self.stream.tick_in_turns()
+            await self.stream.tick()
             return
         if clock - self._noted >= SLOT_SECONDS / 2:
             self._noted = clock
@@ -162,7 +162,7 @@ class PageParts:
             self.fleets.expire()
         if "placements" in self._touched:
             self.placements.expire()
-        await self.stream.tick_in_turns()
+        await self.stream.tick()
 
     def _followed(self, topics: Collection[str]) -> None:
         self.following.watch_for({topic for topic in topics if topic.partition("?")[0].partition(":")[0] in MOMENTS})

@@ -109,12 +109,8 @@ class ViewerStream:
                 self._payloads.pop(topic, None)
             self._told(self._topics.keys())
 
-    def tick(self) -> None:
-        """Tell what is new."""
-        self._tell({topic: message for topic in list(self._topics) if (message := self._message(topic)) is not None})
-
-    async def tick_in_turns(self) -> None:
-        """The same; others have their turn in between, however many topics there are."""
+    async def tick(self) -> None:
+        """Tell what is new; others have their turn in between, however many topics there are."""
         new: dict[str, bytes] = {}
         began = time.perf_counter()
         for topic in list(self._topics):

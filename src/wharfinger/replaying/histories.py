@@ -185,15 +185,13 @@ async def _fetched(
             gone(name)
             return None
         raise
-    run = recorded_run(name.workflow_id, name.run_id, history.events)
-    if run is not None:
-        return run
-    why = why_unreadable(name, history.events)
-    if why:
-        unreadable(name, why)
-    elif goes_on(history.events):
+    found = recorded_run(name.workflow_id, name.run_id, history.events)
+    if isinstance(found, UnreadableRun):
+        unreadable(name, found.why)
+        return None
+    if found is None and goes_on(history.events):
         undecided(name)
-    return None
+    return found
 
 
 def goes_on(events: Sequence[HistoryEvent]) -> bool:
@@ -201,41 +199,32 @@ def goes_on(events: Sequence[HistoryEvent]) -> bool:
     return not events or events[-1].event_type not in _ENDS
 
 
-def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | None:
-    """What a run's history records; None for a run that decided nothing, or whose record cannot be read."""
-    try:
-        return _record(workflow_id, run_id, events)
-    except ValidationError:
-        return None
+class UnreadableRun(NamedTuple):
+    """A run that decided something that this release does not understand."""
+
+    why: str
 
 
-def why_unreadable(name: RunName, events: Sequence[HistoryEvent]) -> str:
-    """Why what a run recorded cannot be read; empty where it can, or where it recorded no decision."""
+def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | UnreadableRun | None:
+    """What a run's history records; None for a run that decided nothing."""
     try:
-        attempt = read_attempt(name.workflow_id, name.run_id, events)
-        answered = attempt is not None and any(step.name == "place" and not step.detail for step in attempt.steps)
-        if attempt is not None and answered and not attempt.placement:  # a cohort's has no kind, but tells of a pod
-            return "its decision is no JSON object"
-        _record(name.workflow_id, name.run_id, events)
+        attempt = read_attempt(workflow_id, run_id, events)
+        if attempt is None:
+            return None
+        if not attempt.placement:  # a cohort's answer has no kind, but tells of a pod
+            damaged = any(step.name == "place" and not step.detail for step in attempt.steps)
+            return UnreadableRun("its decision is no JSON object") if damaged else None
+        start = events[0]
+        if start.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            return None
+        started = start.workflow_execution_started_event_attributes
+        tenant = started.task_queue.name.rpartition("/")[2]
+        if started.workflow_type.name == SCHEDULE_ATTEMPT:
+            return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
+        return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return ""
-
-
-def _record(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | None:
-    """Raises `ValidationError` where it cannot be read."""
-    attempt = read_attempt(workflow_id, run_id, events)
-    if attempt is None or not attempt.placement:
-        return None
-    start = events[0]
-    if start.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-        return None
-    started = start.workflow_execution_started_event_attributes
-    tenant = started.task_queue.name.rpartition("/")[2]
-    if started.workflow_type.name == SCHEDULE_ATTEMPT:
-        return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
-    return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
+        return UnreadableRun(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
 
 def _alone(attempt: Attempt, pod: AttemptInput, tenant: str) -> DecidedRun | None:

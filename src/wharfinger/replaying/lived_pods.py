@@ -10,14 +10,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.manifests.edit import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.replaying.ends import verdict_of
-
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTION = "PreemptionByScheduler"
-"""Type and reason of the condition that a victim gets before it is deleted."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from wharfinger.cli.objects.stored import Stored
 from wharfinger.cli.output import Columns
+from wharfinger.manifests.edit import PREEMPTION
 from wharfinger.manifests.kinds import NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
@@ -20,8 +21,6 @@ CLASS_HEADINGS = ("NAME", "VALUE", "GLOBAL-DEFAULT", "PREEMPTIONPOLICY", "AGE", 
 OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
 CLUSTER_HEADINGS = ("NAME", "AGE")
 """Of kinds without a namespace."""
-PREEMPTED = "PreemptionByScheduler"
-"""The reason of a victim's condition DisruptionTarget."""
 VICTIMS = 5
 """Victims named in one line."""
 _UNKNOWN = "<unknown>"
@@ -106,7 +105,7 @@ def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
 def pod_reason(pod: Pod) -> str:
     """Why a pending pod is not placed, by its condition, or that a pod was preempted; empty for any other."""
     if pod.disruption_target and not pod.finished:
-        return PREEMPTED
+        return PREEMPTION
     if pod.bound or pod.condition is None or pod.condition[0] == "True":
         return ""
     return pod.condition[1]
