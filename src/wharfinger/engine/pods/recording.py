@@ -2,8 +2,8 @@
 
 One transaction writes them. It compares the pod's revision, and whether the tenant that the pod's label names exists,
 so no record describes a pod that is bound, deleted, replaced or in another pool by then. A nomination also compares and
-rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then, so
-the recorder checks on the current snapshot that the victims are still enough.
+rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then:
+`nominating` checks it on the current snapshot.
 
 A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
 name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
@@ -18,53 +18,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
-from wharfinger.contracts.eviction import Victim, digest
+from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.lone import member_refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
-from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import PodReference, StoredPod
-from wharfinger.engine.pods.extending import answered
+from wharfinger.engine.pods.eligibility import StoredPod
 from wharfinger.engine.pods.locks import gather_to_end
+from wharfinger.engine.pods.nominating import Nominations, RefusalToRecord
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.manifests.edit import nominate_pod
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, TxnResult
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalToRecord:
-    """A refusal to record, and the workflow that the pod waits with from then on."""
-
-    request: RefusalInput
-    parked: bool = True
-    """Whether that workflow is open and waits to be woken."""
-    urgent: bool = False
-    decided_by: str = ""
-    """`<workflow id>@<run id>` where another workflow decided than the one that waits."""
-    gang_victims: tuple[Victim, ...] | None = None
-    """Victims of all members of the pod's gang; None for a pod that is placed alone."""
-    record_revision: int | None = None
-    """Mod revision of the attempt record that may be overwritten; None = any."""
-
-    @property
-    def reference(self) -> PodReference:
-        """The pod that was refused."""
-        return PodReference(
-            PodKey(self.request.namespace, self.request.name), self.request.uid, self.request.create_revision
-        )
-
-    def without_nomination(self) -> RefusalToRecord:
-        """The refusal alone; no pod is evicted."""
-        return replace(
-            self, request=self.request.model_copy(update={"nominated_node": "", "victims": (), "victim_count": 0})
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +126,7 @@ class Recorder:
         self._eligibility = core.eligibility
         self._utc_now = core.process.utc_now
         self._cluster = core.identity.cluster
+        self._nominations = Nominations(core)
         self._limits = core.limits
         self._teller = core.upstream.teller if core.upstream is not None else None
         """Tells the Kubernetes API, where one is the store: then only the nomination is written into the copy here."""
@@ -197,15 +168,16 @@ class Recorder:
             self._unreserve(refusal.request, found)
         nominated = True
         if isinstance(found, StoredPod) and refusal.request.victim_count > len(refusal.request.victims):
-            refusal, nominated = await self._with_all_victims(refusal, found.pod)
+            refusal, nominated = await self._nominations.with_all_victims(refusal, found.pod)
         while isinstance(found, StoredPod):
             gone = self._eligibility.verdict(reference, found.pod)  # tenants may have come or gone since it was found
             if gone is not None:
                 return gone
             # An assumption that an earlier step of this attempt left has no use any more.
             self._cache.forget_unsent(found.pod.identity)
-            if refusal.request.victims and not self._makes_room(refusal, found.pod):
-                refusal, nominated = refusal.without_nomination(), False
+            if refusal.request.victims:
+                checked = await self._nominations.checked(refusal, found.pod)
+                refusal, nominated = checked, bool(checked.request.victims)
             try:
                 writing = self._writing(refusal, found)
                 answer = await self._write(writing)
@@ -230,43 +202,6 @@ class Recorder:
         profile = self._profiles.get(pod.scheduler_name)
         if profile is not None:
             profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
-
-    async def _with_all_victims(self, refusal: RefusalToRecord, pod: Pod) -> tuple[RefusalToRecord, bool]:
-        """Decide again which pods are the victims, where they are too many to travel; the digest must be the same."""
-        request = refusal.request
-        await self._cache.progress.wait_for(request.revision, self._catch_up)
-        profile = self._profiles.get(pod.scheduler_name)
-        if profile is not None:
-            answers = answered(request.answers)
-            found = profile.evaluate(
-                pod,
-                self._cache.snapshot(excluding=pod.identity),
-                verdicts=answers.verdicts,
-                preemption=answers.preemption,
-            )
-            victims = preemption.victims(found.victims)
-            if found.nominated_node == request.nominated_node and digest(victims) == request.victims_digest:
-                return replace(refusal, request=request.model_copy(update={"victims": victims})), True
-        return refusal.without_nomination(), False
-
-    def _makes_room(self, refusal: RefusalToRecord, pod: Pod) -> bool:
-        """Whether the pod fits its nominated node now without the victims, and no node with them.
-
-        Some members of a gang may fit with them; all must fit without.
-        """
-        node = refusal.request.nominated_node
-        profile = self._profiles.get(pod.scheduler_name)
-        snapshot = self._cache.snapshot(excluding=pod.identity)
-        if profile is None or node not in snapshot:
-            return False
-        verdicts = answered(refusal.request.answers).verdicts
-        if (
-            refusal.gang_victims is None
-            and profile.evaluate(pod, snapshot, preempt=False, verdicts=verdicts).node is not None
-        ):
-            return False  # the pod fits by now, so no pod has to leave
-        left = preemption.without(snapshot, node, refusal.gang_victims or refusal.request.victims)
-        return profile.verify(pod, left, node).ok
 
     async def _caught_up_with(self, binding: KeyValue | None) -> bool:
         """Whether the watch has shown the last bind on the nominated node; only then is its effect known."""
@@ -369,7 +304,7 @@ class Recorder:
         """Condition, nomination and record for the pod as it was found."""
         request, now = refusal.request, rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
-        nominated = request.nominated_node or self._kept_nomination(found.pod)
+        nominated = request.nominated_node or refusal.keeps or self._nominations.kept(found.pod)
         kept = request.nominated_node if found.format.marks_pods else nominated
         record = _record(refusal, found, now, kept)
         puts = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
@@ -412,13 +347,6 @@ class Recorder:
             )
             for one in writings
         )
-
-    def _kept_nomination(self, pod: Pod) -> str:
-        """The earlier nomination, where it stays: see `preemption.stays_nominated`."""
-        profile = self._profiles.get(pod.scheduler_name)
-        snapshot = self._cache.snapshot(excluding=pod.identity)
-        stays = preemption.stays_nominated(pod, profile, snapshot, self._utc_now())
-        return pod.nominated_node_name if stays else ""
 
 
 def _record(refusal: RefusalToRecord, found: StoredPod, now: str, nominated_node: str) -> AttemptRecord:
