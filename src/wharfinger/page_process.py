@@ -20,10 +20,10 @@ from wharfinger.client.starts import DEFAULT_NAMESPACE, temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import StoreError, UsageError
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.page.following import Following
+from wharfinger.page.follow.following import Following
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
-from wharfinger.page.server import PageServer
+from wharfinger.page.web.server import PageServer
 from wharfinger.process.connecting import connect_etcd, identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.stopping import stop_on_signals, unless_stopped

@@ -28,12 +28,12 @@ from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, Step
-from wharfinger.page.attempts import PodAttempts
-from wharfinger.page.following import Following
+from wharfinger.page.follow.following import Following
+from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.options import PageOptions, page_options
 from wharfinger.page.parts import PageParts
-from wharfinger.page.reaching import TemporalReach
-from wharfinger.page.server import PageServer
+from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics

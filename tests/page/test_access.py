@@ -17,8 +17,8 @@ from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
-from wharfinger.page.access import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
-from wharfinger.page.guard import MARK_HEADER
+from wharfinger.page.access.guard import MARK_HEADER
+from wharfinger.page.access.sessions import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.options import page_options
 from wharfinger.registry import keys
 

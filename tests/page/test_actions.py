@@ -14,7 +14,7 @@ import pytest
 from tests.cli.fleet.fleet_records import Records, status
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
-from wharfinger.page.guard import BY_LINK
+from wharfinger.page.access.guard import BY_LINK
 from wharfinger.page.options import page_options
 from wharfinger.registry import keys
 
@@ -99,7 +99,7 @@ async def test_a_fleet_says_which_actions_mean_something(acting: Acting) -> None
 
 async def test_who_paused_and_why_is_told(acting: Acting, caplog: pytest.LogCaptureFixture) -> None:
     await acting.write(resting())
-    with caplog.at_level(logging.INFO, "wharfinger.page.actions"):
+    with caplog.at_level(logging.INFO, "wharfinger.page.web.actions"):
         assert (await acting.ask("pause", "the disk is full"))[0] == 200
     paused = await acting.fleet()
     assert (await acting.ask("resume", "it was mended"))[0] == 200

@@ -17,14 +17,14 @@ from tests.conftest import EtcdServer
 from tests.engine.placements.scene import HubScene
 from tests.page.cluster import Page
 from wharfinger.contracts.placement_records import HubRecord
-from wharfinger.page import expressions
-from wharfinger.page.alert_rules import HUB_METRICS, RULES
-from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
-from wharfinger.page.etcd_health import EtcdHealth
-from wharfinger.page.exposition import read
-from wharfinger.page.hub_presence import HubPresence
+from wharfinger.page.alerts import expressions
+from wharfinger.page.alerts.etcd_health import EtcdHealth
+from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
+from wharfinger.page.alerts.hub_presence import HubPresence
+from wharfinger.page.alerts.rules import HUB_METRICS, RULES
+from wharfinger.page.follow.exposition import read
+from wharfinger.page.follow.scraping import KEPT, CounterGrowth, ScrapedProcess, Scraper
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.page.scraping import KEPT, CounterGrowth, ScrapedProcess, Scraper
 from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import MemoryStore

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from tests.page.cluster import Page
-from wharfinger.page.alert_rules import NOT_EVALUATED, RULES, SEEN_EXPRESSIONS
-from wharfinger.page.alerts import SKIPPED
-from wharfinger.page.api import Api
+from wharfinger.page.alerts.evaluation import SKIPPED
+from wharfinger.page.alerts.rules import NOT_EVALUATED, RULES, SEEN_EXPRESSIONS
+from wharfinger.page.web.api import Api
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

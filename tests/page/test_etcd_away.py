@@ -15,8 +15,8 @@ import pytest
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from wharfinger.errors import Unavailable
+from wharfinger.page.follow.prompt_store import PromptStore
 from wharfinger.page.options import page_options
-from wharfinger.page.prompt_store import PromptStore
 from wharfinger.testing import MemoryStore
 
 BIG = "/api/v1/pods/default/big"

@@ -11,8 +11,8 @@ from tests.page.cluster import Page, in_step
 from tests.page.test_json import get
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.model.gang import GangKey
-from wharfinger.page.deciding import Deciders
-from wharfinger.page.gang_verdicts import GangQuestion, verdicts
+from wharfinger.page.trying.deciding import Deciders
+from wharfinger.page.trying.gang_verdicts import GangQuestion, verdicts
 
 GANG = "/api/v1/gangs/default/mpi"
 TOPOLOGY = "wharfinger.dev/topology-key"

@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 import wharfinger.page
-from wharfinger.page.shell import Shell
+from wharfinger.page.web.shell import Shell
 
 ASSETS = Path(wharfinger.page.__file__).parent / "assets"
 

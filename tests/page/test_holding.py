@@ -9,8 +9,8 @@ import pytest
 
 from tests.page.cluster import Page, in_step
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
-from wharfinger.page.holding import held_by
-from wharfinger.page.reasons import GATED, ReasonKey
+from wharfinger.page.follow.reasons import GATED, ReasonKey
+from wharfinger.page.views.holding import held_by
 
 
 @pytest.fixture

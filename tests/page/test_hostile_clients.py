@@ -15,10 +15,10 @@ import pytest
 
 from tests.page.cluster import MemoryCluster, Page, in_step, served
 from tests.page.conftest import TOKEN
-from wharfinger.page import admitting
-from wharfinger.page.admitting import FormReading, ListTurns, OpenStreams, WrongTokens
+from wharfinger.page.access import admitting
+from wharfinger.page.access.admitting import FormReading, ListTurns, OpenStreams, WrongTokens
 from wharfinger.page.options import page_options
-from wharfinger.page.server import PageServer
+from wharfinger.page.web.server import PageServer
 from wharfinger.serving.listening import ConnectionLimits
 
 STREAM = "/api/v1/stream"

@@ -18,10 +18,10 @@ from tests.page.conftest import TOKEN
 from wharfinger.contracts import upstream_records
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Promise
-from wharfinger.page.attempts import PodAttempts
-from wharfinger.page.model import Nomination
+from wharfinger.page.follow.read_model import Nomination
 from wharfinger.page.options import page_options
-from wharfinger.page.server import PageServer
+from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.testing import pod_manifest

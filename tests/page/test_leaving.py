@@ -24,8 +24,8 @@ from wharfinger.errors import ServerError
 from wharfinger.manifests.edit import evict_pod
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.history import Attempt, Step
-from wharfinger.page.attempts import PodAttempts
 from wharfinger.page.options import page_options
+from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.registry import keys
 
 __all__ = ["site"]

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.page.cluster import MemoryCluster
-from wharfinger.page.following import Following
-from wharfinger.page.inputs import BadInput, selector_of
-from wharfinger.page.node_map import NodeMap
-from wharfinger.page.pending import PendingPods
-from wharfinger.page.plain import as_json
-from wharfinger.page.rings import CountRing, DurationRing, LevelRing
-from wharfinger.page.stream import MOST_PENDING, RESYNC, ViewerStream
+from wharfinger.page.follow.following import Following
+from wharfinger.page.follow.plain import as_json
+from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
+from wharfinger.page.views.node_map import NodeMap
+from wharfinger.page.views.pending import PendingPods
+from wharfinger.page.web.inputs import BadInput, selector_of
+from wharfinger.page.web.stream import MOST_PENDING, RESYNC, ViewerStream
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import pod_manifest

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.page.cluster import MemoryCluster, Page, in_step, served
-from wharfinger.page import model as module
-from wharfinger.page.rings import SLOT_SECONDS, SLOTS
+from wharfinger.page.follow import read_model as module
+from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
 from wharfinger.registry import keys
 
 

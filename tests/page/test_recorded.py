@@ -14,9 +14,9 @@ from temporalio.client import Client
 from tests.page.cluster import Page, RecordedAttempts, attempt_of
 from wharfinger.errors import ServerError
 from wharfinger.model.pod import PodKey
-from wharfinger.page import attempts as module
-from wharfinger.page.attempts import PodAttempts
-from wharfinger.page.reaching import TemporalReach
+from wharfinger.page.follow.reaching import TemporalReach
+from wharfinger.page.views import attempts as module
+from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.profiles import load_profiles
 
 BIG = PodKey("default", "big")

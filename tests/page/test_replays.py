@@ -15,10 +15,10 @@ import pytest
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from tests.page.replay_reports import MOST, ends, filled_folder, kept, rerun, shadow
+from wharfinger.page.follow.plain import LONGEST
 from wharfinger.page.options import page_options
-from wharfinger.page.plain import LONGEST
-from wharfinger.page.replay_figures import POINTS
-from wharfinger.page.replays import FRESH, ReplayLooks
+from wharfinger.page.views.replay_figures import POINTS
+from wharfinger.page.views.replays import FRESH, ReplayLooks
 from wharfinger.replaying import kept_reports
 
 HOSTILE = "<script>alert(1)</script>\u202e\u0007"

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from tests.page.test_scraping import FakeWorker
+from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.page.scraping import Scraper
 
 MALFORMED = ("host-1:10259", "http://[::1", "http://", "https://a:b", "\x00", "http://h:99999999", "/", "http:")
 

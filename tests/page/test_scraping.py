@@ -13,9 +13,9 @@ from aiohttp import web
 from tests.page.cluster import Page
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
-from wharfinger.page.alerts import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
+from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
+from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.page.scraping import Scraper
 
 FIRST = """
 scheduler_pending_pods{queue="active"} 12

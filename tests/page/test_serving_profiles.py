@@ -12,8 +12,8 @@ from tests.page.cluster import Page, in_step
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import StoreError
 from wharfinger.model.pod import PodKey
-from wharfinger.page.deciding import Deciders
-from wharfinger.page.model import TENANT_LABEL
+from wharfinger.page.follow.read_model import TENANT_LABEL
+from wharfinger.page.trying.deciding import Deciders
 from wharfinger.profiles import load_configuration
 from wharfinger.registry import keys
 

@@ -10,15 +10,15 @@ from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
 from wharfinger.manifests.pods import GROUP_LABEL
 from wharfinger.model.node import CPU
-from wharfinger.page.hub_changes import HubChanges
-from wharfinger.page.node_map import NodeMap
+from wharfinger.page.follow.hub_changes import HubChanges
+from wharfinger.page.follow.rings import DurationRing
+from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
-from wharfinger.page.overview import Overview
-from wharfinger.page.pending import MOST_NAMESPACES, UNSEEN, PendingPods
-from wharfinger.page.rings import DurationRing
-from wharfinger.page.room import RoomSums
-from wharfinger.page.scraping import Scraper
-from wharfinger.page.stream import ViewerStream
+from wharfinger.page.views.node_map import NodeMap
+from wharfinger.page.views.overview import Overview
+from wharfinger.page.views.pending import MOST_NAMESPACES, UNSEEN, PendingPods
+from wharfinger.page.views.room import RoomSums
+from wharfinger.page.web.stream import ViewerStream
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing import node_manifest
 

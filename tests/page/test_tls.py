@@ -12,7 +12,7 @@ import pytest
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from tests.registry.certificates import Authority
-from wharfinger.page.guard import MARK_HEADER
+from wharfinger.page.access.guard import MARK_HEADER
 from wharfinger.page.options import page_options
 
 

@@ -2,10 +2,10 @@
 
 ::
 
-    etcd ─informer─► cache ─► `model` (states, reasons, rates) ─► `overview`, `pending`, `node_map`, `pods`, ...
-                                                                        │ JSON, by `api`; deltas, by `stream`
-    browser ◄── shell, modules and style of `assets/` ◄── `server` ◄── `guard` (who may ask, from where)
+    etcd ─informer─► cache ─► `follow` (states, reasons, rates, metrics) ─► `views`, `alerts`; decided anew by `trying`
+                                                                              │ JSON, by `web.api`; deltas, `web.stream`
+    browser ◄── shell, modules and style of `assets/` ◄── `web.server` ◄── `access` (who may ask, from where)
 
-Nothing here writes to etcd or Temporal but `actions`, which exist only where they are allowed. `page_process` is the
-process around it, `wharfinger ui` the command.
+`parts` puts them together. Nothing here writes to etcd or Temporal but `web.actions`, which exist only where they are
+allowed. `page_process` is the process around it, `wharfinger ui` the command.
 """

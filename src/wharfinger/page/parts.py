@@ -9,30 +9,30 @@ from typing import Any
 
 from temporalio.client import Client
 
-from wharfinger.page.actions import Actions
-from wharfinger.page.alert_rules import HUB_METRICS
-from wharfinger.page.alerts import Alerts
-from wharfinger.page.attempts import PodAttempts
-from wharfinger.page.deciding import Deciders
-from wharfinger.page.etcd_health import EtcdHealth
-from wharfinger.page.fleets import FleetLooks
-from wharfinger.page.following import Following
-from wharfinger.page.hub_changes import HubChanges
-from wharfinger.page.hub_presence import HubPresence
-from wharfinger.page.leaving import PodDepartures
-from wharfinger.page.looking import Looking
-from wharfinger.page.node_map import NodeMap
+from wharfinger.page.alerts.etcd_health import EtcdHealth
+from wharfinger.page.alerts.evaluation import Alerts
+from wharfinger.page.alerts.hub_presence import HubPresence
+from wharfinger.page.alerts.rules import HUB_METRICS
+from wharfinger.page.follow.following import Following
+from wharfinger.page.follow.hub_changes import HubChanges
+from wharfinger.page.follow.reaching import TemporalReach
+from wharfinger.page.follow.rings import SLOT_SECONDS
+from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import PageOptions
-from wharfinger.page.overview import Overview
-from wharfinger.page.pending import PendingPods
-from wharfinger.page.placements import PlacementLooks
-from wharfinger.page.reaching import TemporalReach
-from wharfinger.page.replays import ReplayLooks
-from wharfinger.page.rings import SLOT_SECONDS
-from wharfinger.page.scraping import Scraper
-from wharfinger.page.stream import MOMENTS, TICK, ViewerStream
-from wharfinger.page.update_runs import UpdateRunLooks
-from wharfinger.page.upstream import is_copied
+from wharfinger.page.trying.deciding import Deciders
+from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.views.fleets import FleetLooks
+from wharfinger.page.views.leaving import PodDepartures
+from wharfinger.page.views.looking import Looking
+from wharfinger.page.views.node_map import NodeMap
+from wharfinger.page.views.overview import Overview
+from wharfinger.page.views.pending import PendingPods
+from wharfinger.page.views.placements import PlacementLooks
+from wharfinger.page.views.replays import ReplayLooks
+from wharfinger.page.views.update_runs import UpdateRunLooks
+from wharfinger.page.views.upstream import is_copied
+from wharfinger.page.web.actions import Actions
+from wharfinger.page.web.stream import MOMENTS, TICK, ViewerStream
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.settings import EtcdSettings
 

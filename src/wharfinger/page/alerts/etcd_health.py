@@ -1,0 +1,92 @@
+"""etcd's own metrics and alarms, read of each of its members: at the endpoints that the page uses, or where it is told.
+
+etcd serves `/metrics` and `/health` on its client addresses, and on those of `--listen-metrics-urls`. It asks for no
+user there. Where it is not reached, or another server stands before it, nothing is known, and it is told as such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+
+from wharfinger.errors import ConfigurationError
+from wharfinger.page.follow.plain import text
+from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper
+from wharfinger.page.options import ScrapeOptions
+from wharfinger.registry import etcd_tls
+from wharfinger.settings import EtcdSettings
+
+log = logging.getLogger(__name__)
+
+READ = (
+    "etcd_mvcc_db_total_size_in_use_in_bytes",
+    "etcd_server_quota_backend_bytes",
+    "etcd_server_has_leader",
+    "etcd_disk_wal_fsync_duration_seconds_bucket",
+)
+LONGEST_HEALTH = 4096
+"""Bytes."""
+ALARM = "ALARM"
+
+
+class EtcdHealth:
+    """Reads etcd's members."""
+
+    def __init__(self, settings: EtcdSettings | None, addresses: Sequence[str], clock: Callable[[], float]) -> None:
+        """`settings`: how etcd is reached, None where it is not a server's; `addresses`: base URLs of its metrics
+        where they are others than the endpoints.
+        """
+        self.addresses = tuple(addresses) or (settings.endpoints if settings is not None else ())
+        self.scraper = Scraper(
+            ScrapeOptions(), lambda: self.addresses, clock, names=READ, tls=_context(settings, self.addresses)
+        )
+        self.alarms: dict[str, str | None] = {}
+        """By address, why etcd says that it is not healthy: an alarm, or no leader. Empty = it is; None = unknown."""
+
+    async def run(self) -> None:
+        """Read again and again until cancelled."""
+        timeout = aiohttp.ClientTimeout(total=WITHIN)
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+            while True:
+                await self.read_all(session)
+                await asyncio.sleep(EVERY)
+
+    async def read_all(self, session: aiohttp.ClientSession) -> None:
+        """Read each once."""
+        await self.scraper.read_all(session)
+        for address in self.addresses:
+            self.alarms[address] = await self._health(session, address)
+
+    def told(self) -> dict[str, Any]:
+        """As `Scraper.told`, with what etcd says of its health."""
+        said = [{"address": text(url), "says": text(why)} for url, why in self.alarms.items() if why]
+        return self.scraper.told() | {"unhealthy": said}
+
+    async def _health(self, session: aiohttp.ClientSession, address: str) -> str | None:
+        try:
+            ssl_ = self.scraper.tls if address.startswith("https://") else True
+            async with session.get(f"{address}/health", ssl=ssl_, allow_redirects=False) as response:
+                said = orjson.loads(await response.content.read(LONGEST_HEALTH))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            log.debug("etcd_health_unread address=%s error=%r", address, str(error))
+            return None
+        if not isinstance(said, dict) or "health" not in said:
+            return None
+        return "" if str(said["health"]).lower() == "true" else str(said.get("reason") or "it is not healthy")
+
+
+def _context(settings: EtcdSettings | None, addresses: Sequence[str]) -> ssl.SSLContext | None:
+    """How its members are trusted. The store has refused certificates that cannot be used already."""
+    if settings is None or not any(address.startswith("https://") for address in addresses):
+        return None
+    try:
+        return etcd_tls.context(settings)
+    except ConfigurationError as error:
+        log.warning("etcd_metrics_unread error=%r", str(error))
+        return None

@@ -1,0 +1,402 @@
+"""The read model: what the cache does not count by itself, kept up to date change by change.
+
+A `Subscriber` of the informer. Pods by state, waiting pods by reason, what happened a second, how long pods waited, and
+the last events of nodes. All of it is bounded; what is listed by namespace is kept for `MOST_NAMESPACES` only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import NamedTuple
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
+from wharfinger.informer.view import View
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.page.follow.reasons import GATED, NOT_TRIED, ReasonKey, reason_of
+from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS, CountRing, DurationRing
+from wharfinger.registry import keys, placement_keys
+
+MOST_NAMESPACES = 200
+"""Namespaces with rates of their own."""
+MOST_EVENTS = 20_000
+MOST_PREEMPTIONS = 200
+_OF_FLEETS = (
+    keys.FLEETS,
+    keys.REVISIONS,
+    keys.OUTCOMES,
+    keys.ACTORS,
+    keys.FLEET_STATUS,
+    keys.SLOTS,
+    keys.GRANTS,
+    keys.EXITS,
+    keys.HOSTS,
+    keys.CORDONS,
+    keys.LOST_HOSTS,
+)
+_OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
+TENANT_LABEL = Ownership(frozenset()).tenant_label
+
+BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
+    "bound",
+    "queued",
+    "waiting",
+    "gated",
+    "terminating",
+    "finished",
+)
+STATES = (BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED)
+"""Of pods: bound; not tried yet; refused; held back; being deleted without a node; ended."""
+
+
+class NodeEvent(NamedTuple):
+    """Something that happened to a node while the page looked."""
+
+    time: datetime
+    node: str
+    what: str
+    """`bound`, `left`, `finished`, `added`, `removed`, `taints`, `cordoned`, `uncordoned`, `ready`, `not ready`,
+    `labels`, `allocatable`, `nominated`.
+    """
+    about: PodKey | str
+    """A pod, or the new value."""
+
+
+class Nomination(NamedTuple):
+    """Room that preemption makes."""
+
+    time: datetime
+    pod: PodKey
+    node: str
+
+
+@dataclass(slots=True)
+class Rates:
+    """What happened, and how long it took."""
+
+    created: CountRing
+    bound: CountRing
+    refused: CountRing
+    latency: DurationRing
+    """From a pod's appearance in the watch to its bind in the watch."""
+    counted: float = float("-inf")
+    """When anything was counted last, monotonic seconds."""
+
+    @classmethod
+    def since(cls, began: float) -> Rates:
+        """Counted from then on, monotonic seconds."""
+        return cls(CountRing(began), CountRing(began), CountRing(began), DurationRing())
+
+
+class ClusterModel:
+    """See the module."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        view: View,
+        *,
+        clock: Callable[[], float],
+        utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`clock`: monotonic seconds."""
+        self.cache = cache
+        self.view = view
+        self._clock = clock
+        self._utc_now = utc_now
+        self.states: dict[str, Counter[str]] = {}
+        """By namespace, how many pods are in each state."""
+        self.reasons: dict[str, dict[ReasonKey, dict[PodKey, int]]] = {}
+        """The waiting pods by namespace and reason, each with its create revision."""
+        self.not_ready: set[str] = set()
+        """Nodes that are there and not ready."""
+        self.began = clock()
+        self.rates = Rates.since(self.began)
+        self.rates_of: dict[str, Rates] = {}
+        """By namespace, as far as there is room."""
+        self._seats_from = self.began
+        """Since when the rates of a namespace that has none yet are known."""
+        self._look_for_seats = 0.0
+        self.instances: dict[tuple[str, str, int], InstanceRecord] = {}
+        """Registrations by tenant, slot and incarnation."""
+        self.events: deque[NodeEvent] = deque(maxlen=MOST_EVENTS)
+        self.nominations: deque[Nomination] = deque(maxlen=MOST_PREEMPTIONS)
+        self.changes = 0
+        """Grows with every revision that changed something."""
+        self.touched: set[str] = set()
+        """What changed since it was last taken: `pod:<ns>/<name>`, `node:<name>`, `gang:<ns>/<name>`, and what has a
+        part that did: `pods` and `gangs` (`?namespace=<ns>`: of one), `fleets`, `placements`, `kubernetes`.
+        """
+        self._reason_of: dict[PodKey, ReasonKey] = {}
+        self._state_of: dict[PodKey, str] = {}
+        self._appeared: dict[PodKey, float] = {}
+        """When a pod that still waits appeared, monotonic seconds."""
+        self.watched: set[str] = set()
+        """Which of `touched` somebody wants to know."""
+
+    # --- taking in ----------------------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Take in one revision."""
+        now, stamp = self._clock(), self._utc_now()
+        self.changes += 1
+        for pod_change in changes.pods:
+            self._pod(pod_change, now, stamp, listed=changes.listed)
+        for record_change in changes.records:
+            self._record(record_change, now, stamp, listed=changes.listed)
+        for node_change in changes.nodes:
+            self._node(node_change, stamp, listed=changes.listed)
+        for instance_change in changes.instances:
+            self._instance(instance_change)
+        if self.watched:
+            self._touch_whole(changes)
+        for reclassified in changes.reclassified:
+            self._pod(reclassified, now, stamp, listed=True)
+
+    def passed_over(self, key: str) -> None:
+        """A key changed that only fleets or placements are made of."""
+        if key.startswith(_OF_PLACEMENTS):
+            self.touch("placements")
+        elif key.startswith(_OF_FLEETS):
+            self.touch("fleets")
+
+    def touch(self, mark: str) -> None:
+        """Note that something changed, if anybody wants to know."""
+        if mark in self.watched:
+            self.touched.add(mark)
+
+    def _touch_whole(self, changes: Changes) -> None:
+        if changes.instances:
+            self.touch("fleets")
+        if changes.promises or changes.upstream:
+            self.touch("kubernetes")
+
+    def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:
+        key, old, new = change
+        now_there = self.cache.pods.get(key)
+        if now_there is not None:
+            key = now_there.key  # equal; one for all dictionaries takes less room
+        self._file(key, now_there)
+        if self.watched:
+            self._touch(key, old, new)
+        if listed:
+            return
+        node = new.node_name if new is not None else ""
+        before = old.node_name if old is not None else ""
+        reborn = old is not None and new is not None and old.identity != new.identity
+        if new is not None and (old is None or reborn):
+            self._count("created", key.namespace, now)
+            if new.pending:
+                self._appeared[key] = now
+        if node and (node != before or reborn) and not (new and new.finished):
+            self.events.append(NodeEvent(stamp, node, "bound", key))
+            self._count("bound", key.namespace, now)
+            since = self._appeared.pop(key, None)
+            if since is not None:
+                for rates in self._rates(key.namespace, now):
+                    rates.latency.add(now, now - since)
+        elif new is None or not new.pending:
+            self._appeared.pop(key, None)
+        if before and (not node or reborn):
+            self.events.append(NodeEvent(stamp, before, "left", key))
+        elif old is not None and new is not None and node and new.finished and not old.finished:
+            self.events.append(NodeEvent(stamp, node, "finished", key))
+
+    def _record(self, change: RecordChange, now: float, stamp: datetime, *, listed: bool) -> None:
+        pod = self.cache.pods.get(change.key)
+        if pod is not None:
+            self._file(pod.key, pod)
+            if self.watched:
+                self._touch(pod.key, None, pod)
+        if listed or change.new is None:
+            return
+        if change.old is None or _run(change.old) != _run(change.new):
+            self._count("refused", change.key.namespace, now)
+        nominated = change.new.nominated_node
+        if nominated and (change.old is None or change.old.nominated_node != nominated):
+            self.nominations.append(Nomination(stamp, change.key, nominated))
+            self.events.append(NodeEvent(stamp, nominated, "nominated", change.key))
+
+    def _node(self, change: NodeChange, stamp: datetime, *, listed: bool) -> None:
+        name, old, new = change
+        if new is None or new.ready:
+            self.not_ready.discard(name)
+        else:
+            self.not_ready.add(name)
+        if self.watched:
+            self.touch(f"node:{name}")
+        if listed:
+            return
+        if old is None or new is None:
+            self.events.append(NodeEvent(stamp, name, "removed" if new is None else "added", ""))
+            return
+        if old.unschedulable != new.unschedulable:
+            self.events.append(NodeEvent(stamp, name, "cordoned" if new.unschedulable else "uncordoned", ""))
+        if old.ready != new.ready:
+            self.events.append(NodeEvent(stamp, name, "ready" if new.ready else "not ready", ""))
+        if old.taints != new.taints:
+            said = ", ".join(f"{one.key}={one.value}:{one.effect}" for one in new.taints) or "none"
+            self.events.append(NodeEvent(stamp, name, "taints", said[:500]))
+        if old.labels != new.labels:
+            self.events.append(NodeEvent(stamp, name, "labels", ""))
+        if old.allocatable != new.allocatable:
+            self.events.append(NodeEvent(stamp, name, "allocatable", ""))
+
+    def _instance(self, change: InstanceChange) -> None:
+        place = change.tenant, change.slot, change.incarnation
+        if change.new is None:
+            self.instances.pop(place, None)
+        else:
+            self.instances[place] = change.new
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return self._utc_now()
+
+    def state_of(self, pod: Pod) -> str:
+        """How a pod stands, in one of `STATES`."""
+        return _state(pod, self._reason(pod.key, pod))
+
+    def record_of(self, pod: Pod) -> Refusal | None:
+        """The refusal that a pending pod waits with."""
+        record = self.view.records.get(pod.key)
+        return record if record is not None and record.create_revision in (0, pod.create_revision) else None
+
+    def counts(self, namespace: str = "") -> Counter[str]:
+        """Pods by state, of one namespace or of all."""
+        if namespace:
+            return Counter(self.states.get(namespace, {}))
+        total: Counter[str] = Counter()
+        for counted in self.states.values():
+            total.update(counted)
+        return total
+
+    def namespaces(self) -> list[str]:
+        """Those with pods, sorted."""
+        return sorted(name for name, counted in self.states.items() if +counted)
+
+    def rates_in(self, namespace: str) -> Rates | None:
+        """Of one namespace, or of all; None where none are kept."""
+        return self.rates if not namespace else self.rates_of.get(namespace)
+
+    def rates_note(self, namespace: str) -> str | None:
+        """Why no rates of a namespace are kept; None where they are, or will be when something happens."""
+        if not namespace or namespace in self.rates_of or len(self.rates_of) < MOST_NAMESPACES:
+            return None
+        return f"rates are kept of {MOST_NAMESPACES} namespaces, and there are more"
+
+    def waiting(self, namespace: str = "") -> Iterator[tuple[ReasonKey, list[PodKey]]]:
+        """The waiting pods by reason, the oldest first."""
+        spaces = list(self.reasons.values()) if not namespace else [self.reasons.get(namespace, {})]
+        for key in dict.fromkeys(key for reasons in spaces for key in reasons):
+            pods = [one for reasons in spaces if key in reasons for one in reasons[key].items()]
+            pods.sort(key=itemgetter(1))
+            yield key, [pod for pod, _ in pods]
+
+    def events_of(self, node: str, most: int = 100) -> list[NodeEvent]:
+        """The last events of a node, the newest first."""
+        found: list[NodeEvent] = []
+        for event in reversed(self.events):
+            if event.node == node:
+                found.append(event)
+                if len(found) == most:
+                    break
+        return found
+
+    def take_touched(self) -> set[str]:
+        """What changed since the last call, of what is watched."""
+        taken, self.touched = self.touched, set()
+        return taken
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _reason(self, key: PodKey, pod: Pod) -> ReasonKey | None:
+        """Why a pod waits; None for one that is not pending."""
+        return reason_of(pod, self.view.records.get(key), TENANT_LABEL) if pod.pending else None
+
+    def _file(self, key: PodKey, pod: Pod | None) -> None:
+        """Count the pod where it belongs now, and no more where it was."""
+        reason = self._reason(key, pod) if pod is not None else None
+        state = _state(pod, reason) if pod is not None else None
+        before = self._state_of.get(key)
+        if before != state:
+            counted = self.states.setdefault(key.namespace, Counter())
+            if before is not None:
+                counted[before] -= 1
+            if state is None:
+                self._state_of.pop(key, None)
+                if not +counted:
+                    del self.states[key.namespace]
+            else:
+                counted[state] += 1
+                self._state_of[key] = state
+        known = self._reason_of.get(key)
+        if known != reason and known is not None:
+            reasons = self.reasons[key.namespace]
+            del reasons[known][key]
+            if not reasons[known]:
+                del reasons[known]
+                if not reasons:
+                    del self.reasons[key.namespace]
+            del self._reason_of[key]
+        if reason is not None and pod is not None:
+            self.reasons.setdefault(key.namespace, {}).setdefault(reason, {})[key] = pod.create_revision
+            self._reason_of[key] = reason
+
+    def _touch(self, key: PodKey, old: Pod | None, new: Pod | None) -> None:
+        marks = {f"pod:{key}", "pods", f"pods?namespace={key.namespace}"}
+        for pod in (old, new):
+            if pod is not None:
+                marks.update({f"node:{pod.node_name}"} if pod.node_name else ())
+                if pod.group:
+                    marks |= {f"gang:{pod.namespace}/{pod.group}", "gangs", f"gangs?namespace={pod.namespace}"}
+        self.touched.update(marks & self.watched)
+
+    def _count(self, what: str, namespace: str, now: float) -> None:
+        for rates in self._rates(namespace, now):
+            ring: CountRing = getattr(rates, what)
+            ring.add(now)
+
+    def _rates(self, namespace: str, now: float) -> Iterable[Rates]:
+        own = self.rates_of.get(namespace)
+        if own is None and (len(self.rates_of) < MOST_NAMESPACES or self._give_back(now)):
+            own = self.rates_of[namespace] = Rates.since(self._seats_from)
+        if own is not None:
+            own.counted = now
+        return (self.rates, own) if own is not None else (self.rates,)
+
+    def _give_back(self, now: float) -> bool:
+        """Give up the rates of namespaces without pods, once all of them are of too long ago; whether any were."""
+        if now < self._look_for_seats:
+            return False
+        self._look_for_seats = now + SLOT_SECONDS
+        gone = [
+            name
+            for name, rates in self.rates_of.items()
+            if name not in self.states and now - rates.counted > SLOTS * SLOT_SECONDS
+        ]
+        for name in gone:
+            del self.rates_of[name]
+        if gone:  # what happened before in a namespace that takes such a seat was counted nowhere
+            self._seats_from = now
+        return bool(gone)
+
+
+def _run(record: Refusal) -> tuple[str, str, int]:
+    return record.workflow_id, record.run_id, record.attempt
+
+
+def _state(pod: Pod, reason: ReasonKey | None) -> str:
+    """One of `STATES`. `reason`: why it waits, None where it is not pending."""
+    if reason is None:
+        return FINISHED if pod.finished else BOUND if pod.node_name else TERMINATING
+    return HELD if reason.reason == GATED else QUEUED if reason.reason == NOT_TRIED else WAITING

@@ -1,0 +1,279 @@
+"""What only processes know, read from their `/metrics` every five seconds: of workers and hubs with the page's own
+credential, of etcd's members as etcd itself is reached.
+
+A process that cannot be read shows no figures and says why; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from wharfinger.errors import UsageError
+from wharfinger.page.follow.exposition import MOST_BYTES, Scrape, Wanted, read
+from wharfinger.page.options import ScrapeOptions
+from wharfinger.serving.options import is_loopback
+
+log = logging.getLogger(__name__)
+
+EVERY = 5.0
+"""Seconds."""
+WITHIN = 3.0
+KEPT = 181
+"""Scrapes that are kept of each process: a quarter of an hour."""
+APART, KEPT_APART = 60.0, 61
+"""Seconds between older ones, and how many of these are kept: an hour."""
+RECENT = 3
+"""Whole scrapes that are kept."""
+MOST_PROCESSES = 256
+AT_ONCE = 8
+MOST_TOLD = 20
+"""Problems that are named."""
+
+READ = (
+    "scheduler_pending_pods",
+    "scheduler_schedule_attempts_total",
+    "scheduler_scheduling_algorithm_duration_seconds_sum",
+    "scheduler_scheduling_algorithm_duration_seconds_count",
+    "scheduler_pod_scheduling_sli_duration_seconds_bucket",
+    "temporal_workflow_task_execution_failed_total",
+    "wharfinger_ready",
+    "wharfinger_in_flight_limit",
+    "wharfinger_start_failures_total",
+    "wharfinger_contended_total",
+    "wharfinger_foreign_overcommit_total",
+    "wharfinger_evictions_overdue_total",
+    "wharfinger_config_problems",
+    "wharfinger_invalid_objects",
+    "wharfinger_lost_pods",
+    "wharfinger_node_evictions_held_total",
+    "wharfinger_unserved_pods",
+    "wharfinger_relists_total",
+    "wharfinger_upstream_import_lag_seconds",
+    "wharfinger_upstream_oldest_promise_seconds",
+    "wharfinger_upstream_promises",
+    "wharfinger_upstream_events_total",
+    "wharfinger_upstream_requests_total",
+    "wharfinger_gangs_torn_total",
+    "wharfinger_watch_revision",
+    "wharfinger_parked_chains",
+    "wharfinger_waiting_without_chain",
+)
+"""Metrics of workers that the page shows or evaluates."""
+
+
+class CounterGrowth:
+    """How a counter grew: a restart of its process begins at 0. A point a scrape, and older ones a minute apart."""
+
+    __slots__ = ("_newer", "_older", "_value")
+
+    def __init__(self) -> None:
+        self._newer: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        """When (monotonic seconds), and how much it has grown since the first point."""
+        self._older: deque[tuple[float, float]] = deque(maxlen=KEPT_APART)
+        self._value = 0.0
+
+    def add(self, at: float, value: float) -> None:
+        """One more point, which is newer than all others."""
+        if not self._newer:
+            grown = 0.0
+        else:
+            grown = self._newer[-1][1] + (value - self._value if value >= self._value else value)
+            if len(self._newer) == KEPT and (not self._older or self._newer[0][0] - self._older[-1][0] >= APART):
+                self._older.append(self._newer[0])
+        self._newer.append((at, grown))
+        self._value = value
+
+    def over(self, seconds: float) -> tuple[float, float] | None:
+        """How much it grew over the last seconds, and of how many of these that is known; None for one point."""
+        if not self._newer:
+            return None
+        at, grown = self._newer[-1]
+        first = next(point for points in (self._older, self._newer) for point in points if point[0] >= at - seconds)
+        return (grown - first[1], at - first[0]) if first[0] < at else None
+
+    @property
+    def newest(self) -> float:
+        """When it was added to last; before everything where it never was."""
+        return self._newer[-1][0] if self._newer else float("-inf")
+
+
+@dataclass(slots=True)
+class ScrapedProcess:
+    """What was read of one process."""
+
+    recent: deque[Scrape] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """The newest ones that succeeded: growth that is asked for begins with them."""
+    problem: str = "was not read yet"
+    """Why there are no figures now; empty when there are."""
+    _growth: dict[Any, CounterGrowth] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Scrape | None:
+        """The newest one that succeeded, unless something is wrong since."""
+        return self.recent[-1] if self.recent and not self.problem else None
+
+    def add(self, scrape: Scrape) -> None:
+        """Take in one more."""
+        self.recent.append(scrape)
+        self.problem = ""
+        for (name, labels), growth in self._growth.items():
+            value = scrape.total(name, **dict(labels))
+            if value is not None:
+                growth.add(scrape.at, value)
+
+    def increase(self, name: str, seconds: float, **labels: Wanted) -> float | None:
+        """How much a counter grew over the last `seconds`; a restart begins at 0. None while that is not known."""
+        found = self._grown(name, seconds, labels)
+        return found[0] if found is not None else None
+
+    def rate(self, name: str, seconds: float, **labels: Wanted) -> float | None:
+        """The same a second, of the part of the window of which something is known."""
+        found = self._grown(name, seconds, labels)
+        return found[0] / found[1] if found is not None else None
+
+    def _grown(self, name: str, seconds: float, labels: Mapping[str, Wanted]) -> tuple[float, float] | None:
+        key = name, tuple(sorted(labels.items()))
+        growth = self._growth.get(key)
+        if growth is None:
+            growth = self._growth[key] = CounterGrowth()
+            for scrape in self.recent:
+                value = scrape.total(name, **labels)
+                if value is not None:
+                    growth.add(scrape.at, value)
+        return growth.over(seconds) if self.recent and growth.newest == self.recent[-1].at else None
+
+
+class Scraper:
+    """Reads the processes that are registered."""
+
+    def __init__(
+        self,
+        options: ScrapeOptions,
+        registered: Callable[[], Iterable[str]],
+        clock: Callable[[], float],
+        *,
+        names: Iterable[str] = READ,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`registered`: base URLs; `clock`: monotonic seconds; `names`: the metrics that are kept; `tls`: of another
+        authority than the options name. Raises `UsageError`.
+        """
+        self._registered = registered
+        self._clock = clock
+        self._options = options
+        self._names = tuple(names)
+        self.tls = tls if tls is not None else _context(options)
+        self.workers: dict[str, ScrapedProcess] = {}
+        """By base URL."""
+        self.rounds = 0
+        """How often all of them were read."""
+
+    async def run(self) -> None:
+        """Read again and again until cancelled."""
+        timeout = aiohttp.ClientTimeout(total=WITHIN)
+        async with aiohttp.ClientSession(timeout=timeout, auto_decompress=True, trust_env=False) as session:
+            while True:
+                await self.read_all(session)
+                await asyncio.sleep(EVERY)
+
+    async def read_all(self, session: aiohttp.ClientSession) -> None:
+        """Read each worker once."""
+        urls = [url for url in dict.fromkeys(self._registered()) if url][:MOST_PROCESSES]
+        for gone in self.workers.keys() - set(urls):
+            del self.workers[gone]
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(url: str) -> None:
+            async with gate:
+                await self._read(session, url)
+
+        await asyncio.gather(*map(one, urls))
+        self.rounds += 1
+
+    def told(self) -> dict[str, Any]:
+        """How many are known, how many could be read just now, and why not the others."""
+        unread = {url: one.problem for url, one in sorted(self.workers.items()) if one.problem}
+        return {
+            "known": len(self.workers),
+            "read": len(self.workers) - len(unread),
+            "problems": [{"address": url, "problem": said} for url, said in list(unread.items())[:MOST_TOLD]],
+        }
+
+    def figures(self, url: str) -> dict[str, Any]:
+        """What is shown of a worker: null where it is not known, and why."""
+        worker = self.workers.get(url)
+        last = worker.last if worker is not None else None
+        if worker is None or last is None:
+            problem = (
+                worker.problem if worker is not None else "it serves no metrics" if not url else "was not read yet"
+            )
+            return {"problem": problem}
+        decided = worker.increase("scheduler_scheduling_algorithm_duration_seconds_count", 60)
+        took = worker.increase("scheduler_scheduling_algorithm_duration_seconds_sum", 60)
+        attempts = worker.rate("scheduler_schedule_attempts_total", 60)
+        return {
+            "problem": None,
+            "inFlightLimit": last.total("wharfinger_in_flight_limit"),
+            "active": last.total("scheduler_pending_pods", queue="active"),
+            "backoff": last.total("scheduler_pending_pods", queue="backoff"),
+            "unschedulable": last.total("scheduler_pending_pods", queue="unschedulable"),
+            "inFlight": last.total("scheduler_pending_pods", queue="in-flight"),
+            "attemptsPerSecond": round(attempts, 2) if attempts is not None else None,
+            "decisionSeconds": took / decided if took is not None and decided else None,
+            "revision": last.largest("wharfinger_watch_revision"),
+        }
+
+    async def _read(self, session: aiohttp.ClientSession, url: str) -> None:
+        worker = self.workers.setdefault(url, ScrapedProcess())
+        try:
+            headers = self._credential(url)
+            ssl_ = self.tls if url.startswith("https://") else True
+            async with session.get(f"{url}/metrics", headers=headers, ssl=ssl_, allow_redirects=False) as response:
+                if response.status != 200:
+                    worker.problem = _refused(response.status)
+                    return
+                body = bytearray()
+                async for chunk in response.content.iter_chunked(1 << 16):
+                    body += chunk
+                    if len(body) > MOST_BYTES:
+                        raise ValueError("too long")
+            worker.add(read(body.decode("utf-8", "replace"), self._clock(), self._names))
+        except Exception as error:  # whoever registers says the address: no text of it may end anything else
+            worker.problem = f"does not answer ({type(error).__name__})"
+            log.debug("scrape_failed url=%s error=%r", url, str(error))
+
+    def _credential(self, url: str) -> dict[str, str]:
+        """The token stays on this machine, or goes to whom the authorities that were given vouch for.
+
+        Who registers a worker says its address, and a certificate for some name of theirs is had by anybody.
+        """
+        file, host = self._options.token_file, urlsplit(url).hostname or ""
+        vouched = url.startswith("https://") and self._options.ca_file is not None
+        if file is None or not (vouched or is_loopback(host)):
+            return {}
+        return {"Authorization": f"Bearer {file.read_text(encoding='utf-8').strip()}"}
+
+
+def _refused(status: int) -> str:
+    if status in (401, 403):
+        return f"needs a credential (status {status}): give --metrics-token-file or --metrics-cert-file"
+    return f"answered with status {status}"
+
+
+def _context(options: ScrapeOptions) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(options.ca_file) if options.ca_file is not None else None)
+        if options.cert_file is not None:
+            context.load_cert_chain(options.cert_file, options.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--metrics-ca-file, --metrics-cert-file: cannot be read ({error})") from error
+    return context
