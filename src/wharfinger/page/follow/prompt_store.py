@@ -77,11 +77,11 @@ class PromptStore(Store):
         """Nothing: who opened the other store closes it."""
 
     async def _soon(self, call: Coroutine[Any, Any, T]) -> T:
-        if self._silent:
-            await asyncio.sleep(LOOK_EVERY)  # where the event loop was held up, its answer is only just coming in
-            if self._silent:
-                call.close()
-                raise Unavailable(self._said())
+        try:
+            await self._refuse_while_silent()
+        except BaseException:
+            call.close()  # it was never begun
+            raise
         asking = asyncio.ensure_future(call)
         looks = 0
         try:
@@ -92,6 +92,12 @@ class PromptStore(Store):
             return asking.result()
         finally:
             asking.cancel()
+
+    async def _refuse_while_silent(self) -> None:
+        if self._silent:
+            await asyncio.sleep(LOOK_EVERY)  # where the event loop was held up, its answer is only just coming in
+        if self._silent:
+            raise Unavailable(self._said())
 
     @property
     def _silent(self) -> bool:
