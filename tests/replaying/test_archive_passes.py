@@ -30,6 +30,7 @@ from wharfinger.replaying import histories
 from wharfinger.replaying.archive_pass import Passed
 from wharfinger.replaying.archived import Archive
 from wharfinger.replaying.archiving import ArchiveFile, ArchiveNotWritten
+from wharfinger.replaying.histories import UnreadableRun
 from wharfinger.replaying.memory_limit import UNLIMITED
 from wharfinger.replaying.recorded import DecidedRun
 
@@ -40,7 +41,7 @@ class Told:
 
     began: dict[str, float] = field(default_factory=dict)
     """Of the runs that it lists, seconds since 1970."""
-    decided: dict[str, DecidedRun] = field(default_factory=dict)
+    decided: dict[str, DecidedRun | UnreadableRun] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     """Runs whose history it has."""
     fetched: list[str] = field(default_factory=list)
@@ -128,6 +129,21 @@ async def test_a_run_that_retention_takes_undecided_is_lost(stage: Stage, told: 
     assert first.reached.undecided == waited == (("workflow/stuck", "stuck"),)
     assert (last.lost, last.reached.undecided) == (1, ())
     assert Archive.open(file).lost == 1
+
+
+async def test_a_run_that_is_not_understood_is_lost_once(
+    stage: Stage, told: Told, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "archive"
+    told.runs("newer", 950.0)
+    told.decided["newer"] = UnreadableRun("its decision is no JSON object")
+    out = ArchiveFile(file, CLUSTER)
+
+    first = await passed(stage, told, out, 1000.0)
+    second = await passed(stage, told, out, 1060.0)  # finds it again
+
+    assert (first.lost, second.lost, Archive.open(file).lost) == (1, 0, 1)
+    assert "archive_run_unreadable workflow=workflow/newer run=newer" in caplog.text
 
 
 async def test_one_process_at_a_time_writes_a_file_for_its_owner(tmp_path: Path) -> None:

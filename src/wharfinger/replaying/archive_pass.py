@@ -92,7 +92,8 @@ class Reached:
     undecided: tuple[RunName, ...] = ()
     """Of those, the ones that had not decided; a later pass reads them again."""
     lost: int = 0
-    """Runs that Temporal had no more when they were to be read, or that were too many to wait for."""
+    """Runs that Temporal had no more when they were to be read, that this release does not understand, or that were too
+    many to wait for."""
     anchor: Anchor | None = None
 
 

@@ -79,6 +79,8 @@ class ArchiveFile:
         """So many states are in it: one more than gaps."""
         self._recent: dict[str, float] = {}
         """Runs that were written: when those began that the next pass will find again, by run id."""
+        self.unread: set[RunName] = set()
+        """Runs that were found and not understood: the next pass may find them again, and counts them once."""
         self._end = self._scan(cluster) if not _empty(path) else 0
         if not self._end:
             begin = HEADER + packed(META, {"cluster": cluster, "since": since})

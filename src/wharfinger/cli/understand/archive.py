@@ -173,6 +173,13 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
     first: list[int] = []
     undecided: list[RunName] = []
     gone: list[RunName] = []
+    unread: list[RunName] = []
+
+    def unreadable(name: RunName, why: str) -> None:
+        if name not in out.unread:
+            out.unread.add(name)
+            unread.append(name)
+            log.warning("archive_run_unreadable workflow=%s run=%s error=%r", name.workflow_id, name.run_id, why)
 
     async def runs() -> AsyncIterator[DecidedRun]:
         client, cluster = temporal
@@ -185,6 +192,7 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
             known=out.has,
             undecided=undecided.append,
             gone=gone.append,
+            unreadable=unreadable,
         ):
             first[:] = [min([*first, *(computation.revision for computation in run.computations())])]
             yield run
@@ -195,7 +203,7 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
         first=lambda: first[0] if first else 0,
         until=until,
         undecided=lambda: undecided,
-        lost=lambda: len(gone),
+        lost=lambda: len(gone) + len(unread),
     )
 
 
@@ -213,6 +221,6 @@ def _say(passed: Passed) -> None:
         gap += " (etcd was restored)"
     waiting = len(passed.reached.undecided)
     later = f"; {waiting:,} runs have not decided yet, and are read again" if waiting else ""
-    lost = f"; {passed.lost:,} runs are lost: Temporal has them no more" if passed.lost else ""
+    lost = f"; {passed.lost:,} runs are lost: Temporal has them no more, or they cannot be read" if passed.lost else ""
     done = f"{passed.decisions:,} decisions of {passed.runs:,} runs, up to revision {passed.reached.revision}"
     typer.echo(f"{done}{gap}{later}{lost}")
