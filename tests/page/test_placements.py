@@ -10,6 +10,7 @@ from tests.client.delivered import GOOD, DeliveredScene
 from tests.engine.placements.scene import P
 from tests.page.cluster import no_temporal
 from wharfinger.errors import NotFound
+from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.placements import PlacementLooks
 from wharfinger.page.views.update_runs import UpdateRunLooks
 
@@ -19,10 +20,11 @@ async def test_clusters_by_placements_with_the_state_of_each() -> None:
     await scene.snapshot(1)
     await scene.deliver("a", result=GOOD)
     await scene.deliver("b", result={"failed": True, "reason": "no"})
+    reading = HubReading(scene.store, lambda: 1.0)
     runs = UpdateRunLooks(
-        scene.store, clock=lambda: 1.0, utc_now=lambda: datetime.now(UTC), cluster="c", ui="", namespace="default"
+        scene.store, reading, utc_now=lambda: datetime.now(UTC), cluster="c", ui="", namespace="default"
     )
-    looks = PlacementLooks(scene.store, lambda: 1.0, runs, no_temporal, "c")
+    looks = PlacementLooks(scene.store, reading, runs, no_temporal, "c")
 
     found = await looks.all()
     [row] = found["placements"]

@@ -22,6 +22,7 @@ from wharfinger.page.options import PageOptions
 from wharfinger.page.trying.deciding import Deciders
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.fleets import FleetLooks
+from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.leaving import PodDepartures
 from wharfinger.page.views.looking import Looking
 from wharfinger.page.views.node_map import NodeMap
@@ -78,15 +79,16 @@ class PageParts:
         self.actions = Actions(following.store)
         self.replays = ReplayLooks(options.replays_dir, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
+        self.hub = HubReading(following.store, following.clock)
         self.update_runs = UpdateRunLooks(
             following.store,
-            clock=following.clock,
+            self.hub,
             utc_now=following.utc_now,
             cluster=cluster,
             ui=options.temporal_ui,
             namespace=namespace,
         )
-        self.placements = PlacementLooks(following.store, following.clock, self.update_runs, self._client, cluster)
+        self.placements = PlacementLooks(following.store, self.hub, self.update_runs, self._client, cluster)
         self.attempts = PodAttempts(
             following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
         )
@@ -161,7 +163,7 @@ class PageParts:
         if "fleets" in self._touched:
             self.fleets.expire()
         if "placements" in self._touched:
-            self.placements.expire()
+            self.hub.expire()
         await self.stream.tick()
 
     def _followed(self, topics: Collection[str]) -> None:

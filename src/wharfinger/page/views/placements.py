@@ -1,7 +1,7 @@
 """Placements on member clusters, where this etcd is a hub's: clusters by placements, verdicts, how each stands, the
 plan of its rollout, and what happened.
 
-Read when somebody looks, for all viewers together at most every other second. Runs are `page.update_runs`' subject.
+Read when somebody looks, for all viewers together. Runs are `update_runs`' subject.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from wharfinger.engine.placements.seen import state_of
 from wharfinger.errors import NotFound, ServerError, StoreError
 from wharfinger.model.delivery import RolloutStep
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
-from wharfinger.observe.placements import read_all
 from wharfinger.observe.supposed_placements import supposed_of
 from wharfinger.page.follow.plain import text
+from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.update_runs import UpdateRunLooks
 from wharfinger.placement.foreseeing import foresee
 from wharfinger.registry import placement_keys
@@ -31,8 +31,6 @@ from wharfinger.registry.store import Store
 
 log = logging.getLogger(__name__)
 
-FRESH = 2.0
-"""Seconds for which an answer is given again."""
 LOOK_EVERY = 20.0
 MOST_PLACEMENTS = 500
 MOST_MEMBERS = 500
@@ -51,19 +49,18 @@ class PlacementLooks:
     def __init__(
         self,
         store: Store,
-        clock: Callable[[], float],
+        reading: HubReading,
         runs: UpdateRunLooks,
         connect: Callable[[], Awaitable[Client]],
         cluster: str,
     ) -> None:
-        """`clock`: monotonic seconds; `connect` answers the client of Temporal."""
+        """`connect` answers the client of Temporal."""
         self._store = store
         self._runs = runs
         self._connect = connect
         self._cluster = cluster
-        self._clock = clock
-        self._known: tuple[float, dict[str, Any]] | None = None
-        self._expired = False
+        self._reading = reading
+        self._known: tuple[HubView, dict[str, Any]] | None = None
         self.there = False
         """Whether this etcd has placements."""
 
@@ -83,21 +80,16 @@ class PlacementLooks:
 
         Raises `StoreError` where they never were.
         """
-        if self._known is None or self._expired or self._clock() - self._known[0] >= FRESH:
-            try:
-                view = await read_all(self._store)
-            except StoreError:
-                if self._known is None:
-                    raise
-                return self._known[1] | {"current": False, "ageSeconds": round(self._clock() - self._known[0])}
+        try:
+            view = await self._reading.view()
+        except StoreError:
+            if self._known is None:
+                raise
+            return self._known[1] | {"current": False, "ageSeconds": round(self._reading.age)}
+        if self._known is None or self._known[0] is not view:
             told = _table(view) | {"runs": self._runs.rows(view), "current": True, "ageSeconds": 0}
-            self._known, self._expired = (self._clock(), told), False
+            self._known = view, told
         return self._known[1]
-
-    def expire(self) -> None:
-        """Something changed: read anew when somebody asks."""
-        self._expired = True
-        self._runs.expire()
 
     async def one(self, reference: str) -> dict[str, Any]:
         """One placement: every member with its verdict and its state. Raises `NotFound`, `StoreError`."""

@@ -6,7 +6,6 @@ a run waiting and why, since when, and who did what.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -18,17 +17,16 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests.times import seconds_since
-from wharfinger.observe.placements import read_all, why_unwell
+from wharfinger.observe.placements import why_unwell
 from wharfinger.observe.update_runs import check_name, plan_mapping, plan_of, run_of, status_of
 from wharfinger.page.follow.plain import bounded, text
+from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 MOST_RUNS = 200
 """Runs of the list; those that are under way come first."""
 MOST_WAITS = 100
-FRESH = 1.0
-"""Seconds for which what was read is used again."""
 
 APPROVAL, TIMED, CLUSTER, BUDGET, TURN, PAUSE, STATE = "approval", "time", "cluster", "budget", "turn", "pause", "state"
 """What a run may wait for: an approval, the end of a wait, a cluster, room within `maxConcurrency`, its turn or a plan,
@@ -45,27 +43,25 @@ class UpdateRunLooks:
     def __init__(
         self,
         store: Store,
+        reading: HubReading,
         *,
-        clock: Callable[[], float],
         utc_now: Callable[[], datetime],
         cluster: str,
         ui: str,
         namespace: str,
     ) -> None:
-        """`clock`: monotonic seconds; `ui`: base URL of Temporal's own UI, empty for none; `namespace`: Temporal's."""
+        """`ui`: base URL of Temporal's own UI, empty for none; `namespace`: Temporal's."""
         self._store = store
-        self._clock = clock
+        self._reading = reading
         self._utc_now = utc_now
         self._cluster = cluster
         self._ui = ui
         self._namespace = namespace
-        self._view: tuple[float, HubView] | None = None
-        self._reading = asyncio.Lock()
 
     async def one(self, name: str, namespace: str = "") -> dict[str, Any]:
         """One run. Raises `NotFound`, `StoreError`, and `UsageError` for what names no run."""
         check_name(name, namespace)
-        view = await self._read()
+        view = await self._reading.view()
         run = run_of(view, name, namespace)
         records = view.update_runs.of(run.reference, run.name, run.identity)
         status = status_of(view, run)
@@ -90,10 +86,6 @@ class UpdateRunLooks:
             "history": await self._history(run, records, ended=ended),
             "link": self._link(run),
         }
-
-    def expire(self) -> None:
-        """Something changed: read anew when somebody asks."""
-        self._view = None
 
     def rows(self, view: HubView) -> list[dict[str, Any]]:
         """Every run in short, of a view that was read already: those under way first, then by name."""
@@ -121,14 +113,6 @@ class UpdateRunLooks:
         }
 
     # --- inside -------------------------------------------------------------------------------
-
-    async def _read(self) -> HubView:
-        """What hubs have seen, read once for all who ask at a time."""
-        async with self._reading:
-            if self._view is None or self._clock() - self._view[0] >= FRESH:
-                view = await read_all(self._store)
-                self._view = self._clock(), view
-            return self._view[1]
 
     def _plan(self, view: HubView, run: SeenRun, records: RunRecords) -> tuple[dict[str, Any] | None, str | None]:
         """The plan, as `update-run plan` has it; or why there is none."""
