@@ -119,3 +119,17 @@ def test_replaced_token_file_counts_without_a_restart(tmp_path: Path, caplog: py
     assert found.find("newer") is not None
     assert "static_tokens_kept" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o640, False), (0o600, False)])
+def test_a_file_of_tokens_that_everybody_can_read_is_warned_of(
+    tmp_path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens.csv"
+    file.touch(mode=mode)
+    file.chmod(mode)
+
+    tokens(file, "secret-token,prometheus,1")
+
+    assert ("static_tokens_open_to_all" in caplog.text) is warned
+    assert "secret-token" not in caplog.text

@@ -21,6 +21,7 @@ from wharfinger.serving.file_changes import FileChanges
 from wharfinger.serving.options import AuthenticationOptions
 from wharfinger.serving.review_cache import KeyedHash, ReviewCache
 from wharfinger.upstream.client import TOKEN_REVIEWS, Upstream
+from wharfinger.upstream.files import open_to_all
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,10 @@ class StaticTokens:
             raise UsageError(f"--static-token-file: cannot read {self._path} ({error.strerror or error})") from error
         except (UnicodeDecodeError, csv.Error):  # their text would show what is in the file
             raise UsageError(f"--static-token-file: {self._path} is no CSV") from None
+        if open_to_all(self._path):
+            log.warning(
+                "static_tokens_open_to_all effect=every_local_user_can_read_them do=chmod_600 file=%s", self._path
+            )
         callers: dict[bytes, Caller] = {}
         for number, row in enumerate(rows, start=1):
             callers |= self._caller(number, [part.strip() for part in row])
