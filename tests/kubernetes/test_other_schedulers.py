@@ -47,14 +47,18 @@ def test_each_pod_is_bound_once_beside_a_rival(
 ) -> None:
     """kube-scheduler and wharfinger bind the same pods, both without election; promises that lost are given up."""
     site.create_pods(names("web", ALL - 60))
-    installation.start_workers(2, "--no-leader-elect", qps=EQUAL / 3)
+    workers = installation.start_workers(2, "--no-leader-elect", qps=EQUAL / 3)
     rival = KubeSchedulerProcess(site.api, tmp_path / "rival", elect=False, qps=EQUAL)
     schedulers.append(rival)
     wait_until(lambda: len(installation.promised_and_unbound()) > 20, 60, "many are promised", every=0.05)
+    for worker in workers:  # so that kube-scheduler binds one of these, however slowly it starts
+        stop(worker)
+    promised = set(installation.promised_and_unbound())
     rival.start_and_wait()
+    wait_until(lambda: not promised <= set(site.unbound()), 60, "kube-scheduler has bound one of them", every=0.05)
+    for worker in workers:
+        resume(worker)
     site.create_pods(names("later", 60))
-
-    promised: set[str] = set()
 
     def over() -> bool:
         promised.update(installation.promised_and_unbound())

@@ -134,6 +134,8 @@ class FleetWorld:
     metrics: Metrics = field(default_factory=Metrics)
     unreadable: Callable[[PlanInput], bool] = lambda request: False
     """Of which looks the answer cannot be read: that fails the run which asked."""
+    last_look: PlanInput | None = None
+    """What the last look was asked with."""
 
     @property
     def fleet_id(self) -> str:
@@ -266,6 +268,7 @@ async def fleet_world(
 
     @activity.defn(name="plan")
     async def plan(request: PlanInput) -> Any:
+        world.last_look = request
         return "no plan" if world.unreadable(request) else await control.plan(request)
 
     watch = FleetWatch(store.client(), reconcile_signals(client, world.cluster), rng=random.Random(0), apart=0.1)

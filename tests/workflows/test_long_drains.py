@@ -44,6 +44,13 @@ async def poke_until_long(world: FleetWorld, workflow_id: str) -> str:
     return str(description.run_id)
 
 
+async def waited_a_moment(world: FleetWorld) -> bool:
+    """Whether the actor has seen an instance leave and then waited: the time that its looks take counts for nothing."""
+    await world.handle(world.fleet_id).signal("poke")  # ends the wait, and it looks again
+    look = world.last_look
+    return look is not None and any(look.memory.clock > entry.since for entry in look.memory.leaving)
+
+
 async def drains(run: WorkflowHandle[object, object]) -> list[float]:
     """The seconds that each drain of a run may take."""
     events = (await run.fetch_history()).events
@@ -58,6 +65,7 @@ async def test_fleet_fills_a_slot_though_a_drain_outlived_3000_events(world: Fle
     world.hosts.stubborn = True
     await world.apply(1, "v1", **ENDS)
     await world.until(lambda: draining(world, 1))
+    await world.until(lambda: waited_a_moment(world))
     long = await poke_until_long(world, world.fleet_id)
 
     (life,) = [life for life in await scenes.lives(world) if life[0] == 0]
