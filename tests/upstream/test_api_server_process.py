@@ -30,20 +30,22 @@ def test_started_servers_are_clusters_of_their_own(
     assert kube_apiserver.request("GET", SYSTEM).body["metadata"]["uid"] == one
 
 
-def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(kube_apiserver: ApiServerProcess, tmp_path: Path) -> None:
-    """Kubernetes' own client reads what we write, and a node and a pod of tests are enough to schedule."""
+def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(start_kube_apiserver: StartKubeApiserver, tmp_path: Path) -> None:
+    """Kubernetes' own client reads what we write, and a node and a pod of tests are enough to schedule.
+
+    On a server of its own: on one that is shared, pods that other tests have left compete for the node.
+    """
     executable = binaries.at_hand(binaries.KUBE_SCHEDULER)
     if executable is None:
         pytest.skip("no kube-scheduler: `make kubernetes-servers` builds it, where Go is installed")
+    own = start_kube_apiserver()
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
-    kube_apiserver.create(
-        "/api/v1/nodes", {"metadata": {"name": "only-node", "labels": {"for": "waiting"}}, "status": status}
-    )
+    own.create("/api/v1/nodes", {"metadata": {"name": "only-node", "labels": {"for": "waiting"}}, "status": status})
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     spec = {"containers": [container], "nodeSelector": {"for": "waiting"}}
-    kube_apiserver.create(PODS, {"metadata": {"name": "waiting"}, "spec": spec})
+    own.create(PODS, {"metadata": {"name": "waiting"}, "spec": spec})
     options = [
-        f"--kubeconfig={kube_apiserver.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
+        f"--kubeconfig={own.kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
         f"--secure-port={free_port()}", f"--cert-dir={tmp_path}", "--authentication-skip-lookup",
     ]  # fmt: skip
     with (tmp_path / "log").open("wb") as log:
@@ -58,11 +60,13 @@ def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(kube_apiserver: ApiServerP
 
         def is_bound() -> bool:
             assert scheduler.poll() is None, (tmp_path / "log").read_text()[-2000:]
-            return kube_apiserver.request("GET", f"{PODS}/waiting").body["spec"].get("nodeName") == "only-node"
+            return own.request("GET", f"{PODS}/waiting").body["spec"].get("nodeName") == "only-node"
 
-        wait_until(is_bound, 30, "the pod is bound")
+        try:
+            wait_until(is_bound, 30, "the pod is bound")
+        except AssertionError as late:
+            pod = own.request("GET", f"{PODS}/waiting").body
+            raise AssertionError(f"{late}: {pod['status']}; {(tmp_path / 'log').read_text()[-2000:]}") from late
     finally:
         scheduler.kill()
         scheduler.wait()
-        kube_apiserver.request("DELETE", "/api/v1/nodes/only-node")
-        kube_apiserver.request("DELETE", f"{PODS}/waiting?gracePeriodSeconds=0")
