@@ -66,7 +66,8 @@ def test_small_run_prints_every_figure_of_both_sides_and_a_table(tmp_path: Path)
     workloads = ["lone.p50_ms", "arrivals.cpu_ms_per_pod", "backlog.pods_per_s", "backlog.cpu_ms_per_pod"]
     for figures in (peer, ours):
         assert all(figures[name] > 0 for name in workloads), figures
-    assert ours["backlog.cpu_ms.wharfinger-worker"] > 0
+    assert ours["arrivals.cpu_ms.wharfinger-worker"] > 0
+    assert ours["backlog.cpu_ms.wharfinger-worker"] >= 0  # so few pods may all be bound when the first one is seen
     assert not any(name.endswith("wharfinger-worker") for name in peer)
     assert binds["binds.per_s"] > 0
     assert 0 < imported["import.fresh_s"] < imported["import.fresh_ready_s"] + 5

@@ -6,13 +6,9 @@ expected have a status of their own; every other one is the server's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
-
-from aiohttp import web
 
 from wharfinger.errors import (
     ConfigurationError,
@@ -38,52 +34,9 @@ from wharfinger.page.views.upstream import upstream
 from wharfinger.page.web import inputs as read
 from wharfinger.page.web.actions import VERBS
 from wharfinger.page.web.inputs import BadInput
+from wharfinger.page.web.routes import Answer, PageRequest, Route, body_of
 from wharfinger.process.connecting import release
 from wharfinger.serving.authentication import Barred
-
-Answer = Any
-
-
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """A request to one address."""
-
-    request: web.Request
-    viewer: Viewer
-    names: Mapping[str, str]
-    """Out of the address."""
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        """The parameters."""
-        return self.request.query
-
-
-Handler = Callable[[PageRequest], Awaitable[Answer]]
-
-
-class Route:
-    """An address with its handler; names in braces stand for one part each."""
-
-    def __init__(self, method: str, path: str, handler: Handler) -> None:
-        self.method = method
-        self.handler = handler
-        self.path = path
-        self._parts = path.split("/")
-
-    def match(self, raw_path: str) -> dict[str, str] | None:
-        """The names, of an address as it was sent; None for another address."""
-        parts = raw_path.split("/")
-        if len(parts) != len(self._parts):
-            return None
-        names: dict[str, str] = {}
-        for wanted, part in zip(self._parts, parts, strict=True):
-            if wanted.startswith("{"):
-                names[wanted[1:-1]] = unquote(part)
-            elif wanted != part:
-                return None
-        return names
-
 
 MOST_FORM = 64 * 1024
 """Bytes of a form."""
@@ -395,16 +348,6 @@ def _without_others(told: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 def _helps(pods: Sequence[Pod], stage: PresentState) -> Answer:
     return helping.helps(stage, pods)
-
-
-async def body_of(request: web.Request, most: int) -> bytes:
-    """The body. Raises `BadInput` for one that is too long."""
-    found = bytearray()
-    async for chunk in request.content.iter_chunked(1 << 14):
-        found += chunk
-        if len(found) > most:
-            raise BadInput(f"at most {most} bytes are read")
-    return bytes(found)
 
 
 def barred(error: WharfingerError) -> Barred | None:

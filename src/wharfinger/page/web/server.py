@@ -24,8 +24,9 @@ from wharfinger.page.access.sessions import ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
-from wharfinger.page.web.api import Api, PageRequest, Route, barred, body_of
+from wharfinger.page.web.api import Api, barred
 from wharfinger.page.web.inputs import made_topics, topics_of
+from wharfinger.page.web.routes import PageRequest, Route, body_of
 from wharfinger.page.web.shell import DOOR_POLICY, POLICY, Shell, door, lost
 from wharfinger.page.web.stream import MOST_TOPICS, MOST_VIEWERS
 from wharfinger.serving.authentication import Authenticator, Barred
