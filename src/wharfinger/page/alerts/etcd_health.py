@@ -70,8 +70,7 @@ class EtcdHealth:
 
     async def _health(self, session: aiohttp.ClientSession, address: str) -> str | None:
         try:
-            ssl_ = self.scraper.tls if address.startswith("https://") else True
-            async with session.get(f"{address}/health", ssl=ssl_, allow_redirects=False) as response:
+            async with session.get(f"{address}/health", ssl=self.scraper.tls, allow_redirects=False) as response:
                 said = orjson.loads(await response.content.read(LONGEST_HEALTH))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.debug("etcd_health_unread address=%s error=%r", address, str(error))
