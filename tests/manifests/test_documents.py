@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.shares import in_quarters
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.documents import objects, parse, to_json
 from wharfinger.manifests.yaml_text import to_yaml
@@ -36,8 +37,9 @@ def test_scalars_mean_what_manifests_mean_by_them(text: str, value: object) -> N
     assert parse(f"a: {text}\n".encode()) == {"a": value}
 
 
-@given(VALUES)
-def test_what_is_written_as_yaml_is_read_back_the_same(value: Any) -> None:
+@in_quarters(100)
+@given(value=VALUES)
+def test_what_is_written_as_yaml_is_read_back_the_same(quarter: int, value: Any) -> None:
     assert parse(to_yaml({"value": value}).encode()) == {"value": value}
 
 
@@ -110,8 +112,9 @@ def test_a_file_is_refused_where_its_syntax_ends() -> None:
         list(objects("{"))
 
 
-@given(VALUES)
-def test_what_is_written_as_json_is_read_back_the_same(value: Any) -> None:
+@in_quarters(100)
+@given(value=VALUES)
+def test_what_is_written_as_json_is_read_back_the_same(quarter: int, value: Any) -> None:
     assert parse(to_json({"value": value})) == {"value": value}
 
 

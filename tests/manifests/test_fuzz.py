@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
 from wharfinger.manifests.edit import bind_pod, refuse_pod
@@ -174,16 +174,16 @@ def test_random_values(value: Any) -> None:
     read_everything(json.dumps(value).encode())
 
 
-@in_halves(400)
+@in_quarters(400)
 @given(st.sampled_from(paths(FULL_POD)), VALUES)
-def test_a_pod_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
+def test_a_pod_with_one_field_replaced(quarter: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_POD, path, new)))
 
 
-@in_halves(200)
+@in_quarters(200)
 @given(st.sampled_from(paths(FULL_POD["spec"])), VALUES)
 def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(
-    half: int, path: tuple[Any, ...], new: Any
+    quarter: int, path: tuple[Any, ...], new: Any
 ) -> None:
     spec = {**FULL_POD["spec"], "nodeName": "n1"}
     value = raw({**FULL_POD, "spec": replaced(spec, path, new)})
@@ -194,15 +194,15 @@ def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(
         assert held.node_name == "n1"
 
 
-@in_halves(200)
+@in_quarters(200)
 @given(st.sampled_from(paths(FULL_NODE)), VALUES)
-def test_a_node_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
+def test_a_node_with_one_field_replaced(quarter: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_NODE, path, new)))
 
 
-@in_halves(200)
+@in_quarters(200)
 @given(st.sampled_from(paths(FULL_SURROUNDING)), VALUES)
-def test_a_surrounding_object_with_one_field_replaced(half: int, path: tuple[Any, ...], new: Any) -> None:
+def test_a_surrounding_object_with_one_field_replaced(quarter: int, path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_SURROUNDING, path, new)))
 
 

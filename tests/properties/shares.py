@@ -14,11 +14,11 @@ def shared_out(count: int, *, quick: int) -> list[Any]:
     return [pytest.param(number, marks=[] if number < quick else pytest.mark.long) for number in range(count)]
 
 
-def in_halves(examples: int) -> Callable[[Callable[..., object]], Any]:
-    """For a test by `@given` with a parameter `half`: `make check` tries half of so many examples, `make test` all."""
+def in_quarters(examples: int) -> Callable[[Callable[..., object]], Any]:
+    """For a test by `@given` with a parameter `quarter`: `make check` tries a quarter of so many, `make test` all."""
 
     def shared(test: Callable[..., object]) -> Any:
-        halves = pytest.mark.parametrize("half", shared_out(2, quick=1))
-        return halves(settings(max_examples=(examples + 1) // 2)(test))
+        quarters = pytest.mark.parametrize("quarter", shared_out(4, quick=1))
+        return quarters(settings(max_examples=(examples + 3) // 4)(test))
 
     return shared

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.properties import scalar
 from tests.properties.clusters import GPU, clusters, pods
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod
@@ -46,10 +46,10 @@ def possible(pod: Pod, infos: Sequence[NodeInfo]) -> list[NodeInfo]:
     return [info for info in infos if named is None or info.node.name in named]
 
 
-@in_halves(80)
+@in_quarters(80)
 @given(clusters(), pods())
 def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(
-    half: int, infos: list[NodeInfo], pod: Pod
+    quarter: int, infos: list[NodeInfo], pod: Pod
 ) -> None:
     evaluation = DEFAULT.evaluate(pod, Snapshot.of(infos))
     expected: dict[str, dict[str, int]] = {}
@@ -72,9 +72,9 @@ def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(
     assert {plugin: reasons for plugin, reasons in found.items() if reasons} == expected
 
 
-@in_halves(60)
+@in_quarters(60)
 @given(clusters(), pods())
-def test_every_refusal_of_every_filter_is_returned_node_by_node(half: int, infos: list[NodeInfo], pod: Pod) -> None:
+def test_every_refusal_of_every_filter_is_returned_node_by_node(quarter: int, infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)
     verdicts = evaluation.verdicts()
@@ -87,10 +87,10 @@ def test_every_refusal_of_every_filter_is_returned_node_by_node(half: int, infos
             assert (fit.reasons if fit else ()) == scalar.insufficient(pod, info)
 
 
-@in_halves(80)
+@in_quarters(80)
 @given(clusters(), pods(), SHAPES)
 def test_scores_are_those_of_the_formulas(
-    half: int, infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]
+    quarter: int, infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]
 ) -> None:
     points = [{"utilization": utilization, "score": score} for utilization, score in shape]
     profiles = {

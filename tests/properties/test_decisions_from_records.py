@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.conftest import Hand, World, node_object
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
@@ -138,20 +138,20 @@ def assert_same(record: Placed | Refused, again: Recomputation) -> None:
     assert sum(one.feasible for one in again.nodes) == record.computation.feasible
 
 
-@in_halves(60)
+@in_quarters(60)
 @given(clusters())
 def test_a_decision_computed_again_from_its_record_is_the_same_decision(
-    half: int,
+    quarter: int,
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]],
 ) -> None:
     for record, again in asyncio.run(replayed(cluster, CONFIG)):
         assert_same(record, again)
 
 
-@in_halves(60)
+@in_quarters(60)
 @given(clusters(), st.integers(1, 5), st.sampled_from([1, 30, 1000]))
 def test_so_is_the_decision_of_one_of_several_workers(
-    half: int, cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]], members: int, margin: int
+    quarter: int, cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]], members: int, margin: int
 ) -> None:
     """Each prefers nodes of its own; which ones follows from the record."""
     preferred_nodes = PreferredNodes(margin)

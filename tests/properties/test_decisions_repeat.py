@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.clusters import clusters, pods
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod
@@ -17,26 +17,26 @@ from wharfinger.profiles import load_profiles
 DEFAULT = load_profiles()["default-scheduler"]
 
 
-@in_halves(50)
+@in_quarters(50)
 @given(clusters(), pods())
-def test_deciding_twice_is_deciding_once(half: int, infos: list[NodeInfo], pod: Pod) -> None:
+def test_deciding_twice_is_deciding_once(quarter: int, infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     assert DEFAULT.evaluate(pod, snapshot).decide() == DEFAULT.evaluate(pod, snapshot).decide()
 
 
-@in_halves(50)
+@in_quarters(50)
 @given(clusters(), pods(), st.randoms(use_true_random=False))
 def test_the_order_in_which_nodes_appeared_decides_nothing(
-    half: int, infos: list[NodeInfo], pod: Pod, shuffler: random.Random
+    quarter: int, infos: list[NodeInfo], pod: Pod, shuffler: random.Random
 ) -> None:
     shuffled = list(infos)
     shuffler.shuffle(shuffled)
     assert DEFAULT.evaluate(pod, Snapshot.of(infos)).decide() == DEFAULT.evaluate(pod, Snapshot.of(shuffled)).decide()
 
 
-@in_halves(50)
+@in_quarters(50)
 @given(clusters(), pods())
-def test_a_pod_is_only_placed_where_it_may_be_verified(half: int, infos: list[NodeInfo], pod: Pod) -> None:
+def test_a_pod_is_only_placed_where_it_may_be_verified(quarter: int, infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)
     if evaluation.node is not None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.clock import Clock
 from tests.manifests.test_fuzz import VALUES, paths, replaced
 from tests.properties import hostile
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
@@ -72,9 +72,9 @@ def test_every_key_space_is_tried() -> None:
     assert set(hostile.COMPLETE) == {*keys._PREFIXES, keys.INSTALLATION}
 
 
-@in_halves(150)
+@in_quarters(150)
 @given(st.data(), st.sampled_from(sorted(hostile.COMPLETE)), VALUES)
-def test_any_field_of_any_kind_may_hold_anything(half: int, data: st.DataObject, prefix: str, new: Any) -> None:
+def test_any_field_of_any_kind_may_hold_anything(quarter: int, data: st.DataObject, prefix: str, new: Any) -> None:
     complete = hostile.named(hostile.COMPLETE[prefix], prefix, 1)
     value = json.dumps(replaced(complete, data.draw(st.sampled_from(paths(complete))), new)).encode()
     follower = Follower()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.properties import neighbours
 from tests.properties.neighbours import Reading
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -52,10 +52,10 @@ def scores(plugin: InterPodAffinity, pod: Pod, snapshot: Snapshot, rows: Any) ->
     return plugin.normalize(state, pod, raw, snapshot, rows).tolist()
 
 
-@in_halves(250)
+@in_quarters(250)
 @given(neighbours.clusters(), neighbours.pods(), neighbours.surroundings, ARGS, st.data())
 def test_refusals_and_scores_are_those_of_a_plain_reading(
-    half: int, infos: list[NodeInfo], pod: Pod, around: Surroundings, args: InterPodAffinityArgs, data: st.DataObject
+    quarter: int, infos: list[NodeInfo], pod: Pod, around: Surroundings, args: InterPodAffinityArgs, data: st.DataObject
 ) -> None:
     plugin, snapshot = InterPodAffinity(args), Snapshot.of(infos, surroundings=around)
     reading = Reading(pod, infos, around)
@@ -100,10 +100,10 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
     return known
 
 
-@in_halves(150)
+@in_quarters(150)
 @given(histories(), st.lists(neighbours.pods(), min_size=1, max_size=3), st.data())
 def test_what_was_counted_before_changes_nothing(
-    half: int, history: list[Snapshot], subjects: list[Pod], data: st.DataObject
+    quarter: int, history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:
     kept = InterPodAffinity(InterPodAffinityArgs())
     steps = st.tuples(st.sampled_from(history), st.sampled_from(subjects))
@@ -135,9 +135,9 @@ def big_cluster() -> Snapshot:
     return Snapshot.of(info(number) for number in range(2 * HOSTS))
 
 
-@in_halves(15)
+@in_quarters(15)
 @given(st.randoms(use_true_random=False))
-def test_sums_moved_by_the_difference_equal_those_made_anew(half: int, random: Random) -> None:
+def test_sums_moved_by_the_difference_equal_those_made_anew(quarter: int, random: Random) -> None:
     kept = InterPodAffinity(InterPodAffinityArgs())
     known = [big_cluster()]
     for number in range(12):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.clusters import a_node, a_pod, clusters, pods
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from tests.properties.whole_clusters import World
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
@@ -58,10 +58,10 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
     return known
 
 
-@in_halves(25)
+@in_quarters(25)
 @given(histories(), st.lists(pods(), min_size=1, max_size=2), st.data())
 def test_what_is_kept_between_decisions_changes_none(
-    half: int, history: list[Snapshot], subjects: list[Pod], data: st.DataObject
+    quarter: int, history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:
     kept = fresh()
     order = data.draw(st.lists(st.sampled_from(history), min_size=2, max_size=6))
@@ -74,9 +74,9 @@ def test_what_is_kept_between_decisions_changes_none(
                 assert kept.verify(subject, snapshot, name) == expected_status(expected, name, subject)
 
 
-@in_halves(40)
+@in_quarters(40)
 @given(st.integers(0, 2**32))
-def test_nor_with_everything_at_play(half: int, seed: int) -> None:
+def test_nor_with_everything_at_play(quarter: int, seed: int) -> None:
     """Terms, spread, preemption, nominations, budgets, sampling; snapshots in any order, one node alone among them."""
     world = World(seed)
     history = [world.snapshot()]
@@ -122,9 +122,9 @@ def expected_status(evaluation: object, name: str, pod: Pod) -> Status:
     return fresh().verify(pod, evaluation.snapshot, name)  # type: ignore[attr-defined]
 
 
-@in_halves(80)
+@in_quarters(80)
 @given(clusters(), pods())
-def test_both_forms_of_a_plugin_agree(half: int, infos: list[NodeInfo], pod: Pod) -> None:
+def test_both_forms_of_a_plugin_agree(quarter: int, infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     for plugin in fresh().plugins:
         state = CycleState()

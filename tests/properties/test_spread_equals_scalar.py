@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.properties import spread_scalar
 from tests.properties.clusters import Draw, taints, terms, tolerations
-from tests.properties.shares import in_halves
+from tests.properties.shares import in_quarters
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -148,10 +148,10 @@ def check(plugin: PodTopologySpread, args: PodTopologySpreadArgs, snapshot: Snap
             assert column.tolist() == expected
 
 
-@in_halves(300)
+@in_quarters(300)
 @given(clusters(), surroundings(), subjects(), st.sampled_from([SYSTEM, LIST]))
 def test_refusals_and_scores_are_those_of_the_plain_reading(
-    half: int, infos: list[NodeInfo], around: Surroundings, pod: Pod, args: PodTopologySpreadArgs
+    quarter: int, infos: list[NodeInfo], around: Surroundings, pod: Pod, args: PodTopologySpreadArgs
 ) -> None:
     check(PodTopologySpread(args), args, Snapshot.of(infos, surroundings=around), pod)
 
@@ -159,10 +159,15 @@ def test_refusals_and_scores_are_those_of_the_plain_reading(
 steps = st.sampled_from(["place", "evict", "change", "resize", "only", "around", "again"])
 
 
-@in_halves(150)
+@in_quarters(150)
 @given(clusters(), clusters(), surroundings(), st.lists(subjects(), min_size=1, max_size=3), st.data())
 def test_snapshots_may_be_asked_for_in_any_order(
-    half: int, infos: list[NodeInfo], others: list[NodeInfo], around: Surroundings, pods: list[Pod], data: st.DataObject
+    quarter: int,
+    infos: list[NodeInfo],
+    others: list[NodeInfo],
+    around: Surroundings,
+    pods: list[Pod],
+    data: st.DataObject,
 ) -> None:
     """Branches with other pods, with other states of the nodes, with other nodes, and one node alone."""
     args = data.draw(st.sampled_from([SYSTEM, LIST]))
