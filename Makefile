@@ -34,7 +34,7 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a twentieth is played. The tests are run by four forks of one pytest (tests/forked_session.py). Lint
+# simulated fleets a fortieth is played. The tests are run by four forks of one pytest (tests/forked_session.py). Lint
 # and types run beside them, because collection takes one core and some tests wait; `+` lets the tests print at once,
 # while -O keeps the output of the others together.
 check: linked

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
@@ -113,8 +114,9 @@ def test_thousands_of_resources_of_each_of_many_nodes() -> None:
         assert load_profiles()["default-scheduler"].evaluate(subject, snapshot).node is None
 
 
+@in_quarters(100)
 @given(
-    st.lists(
+    few=st.lists(
         st.builds(
             Toleration,
             st.sampled_from(["", "a", "b"]),
@@ -124,14 +126,14 @@ def test_thousands_of_resources_of_each_of_many_nodes() -> None:
         ),
         max_size=5,
     ),
-    st.builds(
+    taint=st.builds(
         Taint,
         st.sampled_from(["a", "b"]),
         st.sampled_from(["", "x", "y"]),
         st.sampled_from(["NoSchedule", "PreferNoSchedule"]),
     ),
 )
-def test_taints_are_looked_up_as_they_are_compared(few: list[Toleration], taint: Taint) -> None:
+def test_taints_are_looked_up_as_they_are_compared(quarter: int, few: list[Toleration], taint: Taint) -> None:
     many = (*few, *(Toleration(f"other{number}", "Exists") for number in range(300)))
     assert tolerated(many, (taint,)) is tolerated(tuple(few), (taint,))
     assert unpreferred(many, (taint,)) == unpreferred(tuple(few), (taint,))

@@ -28,7 +28,7 @@ PODS = 16
 ROUNDS = 12
 
 
-@pytest.mark.parametrize("seed", shared_out(25, quick=6))
+@pytest.mark.parametrize("seed", shared_out(25, quick=4))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
     rng = Random(seed)
     for name, cpu in NODES.items():

@@ -54,7 +54,7 @@ def check(operations: int, compares: Any, success: Any) -> None:
         assert max(len(compares), len(success)) <= operations
 
 
-@pytest.mark.parametrize("seed", shared_out(25, quick=6))
+@pytest.mark.parametrize("seed", shared_out(25, quick=4))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
     rng = Random(seed)
     hands = await cluster(world, rng, operations=rng.choice([8, 16, 40, 128]), apart=0.2)

@@ -14,9 +14,9 @@ from tests.properties.fleet_world.run import play, told
 
 CASES = 20_000
 SHARDS = 40
-QUICK = 2
-"""Shards that `make check` plays; `make test` plays all. Rules that are broken on purpose are noticed within them
-(test_fleets_judge_bites.py), all but one."""
+QUICK = 1
+"""Shards that `make check` plays; `make test` plays all. Rules that are broken on purpose are noticed within two, all
+but one (test_fleets_judge_bites.py)."""
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def simulated(scene: Scene, name: str) -> Decided:
     return decision.node or "", decision.nominated_node or "", victims, rejectors, message
 
 
-@pytest.mark.parametrize("seed", shared_out(SEEDS, quick=30))
+@pytest.mark.parametrize("seed", shared_out(SEEDS, quick=15))
 async def test_simulated_and_live_decisions_agree(seed: int) -> None:
     cluster = Cluster(seed)
     hand = await cluster.world.hand()

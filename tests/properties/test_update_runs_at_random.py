@@ -161,7 +161,7 @@ class Life:
         raise AssertionError({name: (one.action, one.ends, one.why) for name, one in ends.items()})
 
 
-@pytest.mark.parametrize("seed", shared_out(LIVES, quick=24))
+@pytest.mark.parametrize("seed", shared_out(LIVES, quick=12))
 async def test_members_have_what_the_last_run_wanted(seed: int) -> None:
     life = Life(seed)
     await life.begin()

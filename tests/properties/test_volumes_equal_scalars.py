@@ -163,7 +163,7 @@ class World:
         return [self.pod(f"there{self.rng.randrange(10**9)}") for _ in range(self.rng.randrange(4))]
 
 
-@pytest.mark.parametrize("shard", shared_out(10, quick=3))
+@pytest.mark.parametrize("shard", shared_out(10, quick=2))
 def test_all_nodes_at_once_and_one_node_say_the_same(shard: int) -> None:
     for seed in range(shard * 60, shard * 60 + 60):
         world = World(seed)
@@ -172,7 +172,7 @@ def test_all_nodes_at_once_and_one_node_say_the_same(shard: int) -> None:
             refusals(pod, world.snapshot, [node.name for node in world.nodes])  # compares all ways to ask
 
 
-@pytest.mark.parametrize("shard", shared_out(5, quick=2))
+@pytest.mark.parametrize("shard", shared_out(5, quick=1))
 def test_volumes_are_chosen_as_a_plain_reading_has_it(shard: int) -> None:
     chosen = 0
     for seed in range(shard * 200, shard * 200 + 200):
