@@ -662,7 +662,9 @@ async def test_no_more_pods_are_evicted_where_an_equal_pods_victims_leave_next(w
     ("record", "nominated"),
     [
         ({}, False),
+        ({"time": "2026-03-01T12:00:20Z"}, False),  # by a clock that is a little ahead
         ({"time": "2026-03-01T11:59:00Z"}, True),  # its evictions are not coming
+        ({"time": "2100-01-01T00:00:00Z"}, True),
         ({"time": "soon"}, True),
         ({"nominated_node": "node-2"}, True),
         ({"create_revision": 1}, True),  # of an earlier pod of that name
@@ -679,6 +681,51 @@ async def test_only_evictions_that_are_about_to_happen_are_waited_for(
     refused = await hand.refused("high")
 
     assert (await nominate(hand, refused, attempt=2)).nominated is nominated
+
+
+async def test_a_pod_that_came_back_by_a_victims_name_is_not_about_to_leave(world: World) -> None:
+    hand, second, _ = await crowded_by_an_equal(world)
+    [victim] = second.victims
+    name = victim.pod.split("/")[1]
+    await world.store.delete(keys.pod("default", name))
+    await world.put_pod(name, spec={"nodeName": "node-1", "priority": 1})
+    await hand.seen()
+
+    assert (await nominate(hand, await hand.refused("high"), attempt=2)).nominated
+
+
+async def test_what_is_bound_while_the_records_of_others_are_read_counts(world: World) -> None:
+    """The record is old, so the pod does not wait for the other's evictions; but its own would not help any more."""
+    hand, *_ = await crowded_by_an_equal(world)
+    old = await world.record_of("second") | {"time": "2026-03-01T11:59:00Z"}
+    await world.store.put(keys.attempt("default", "second"), json.dumps(old).encode())
+    refused = await hand.refused("high")
+    get = hand.store.get
+
+    async def slow(key: str, **more: Any) -> Any:
+        if key == keys.attempt("default", "second"):
+            await world.put_pod("late", spec={"nodeName": "node-2", "priority": 20})
+            await hand.seen()
+        return await get(key, **more)
+
+    hand.store.get = slow  # type: ignore[method-assign]
+
+    assert not (await nominate(hand, refused, attempt=2)).nominated
+    assert await world.pod("late") is not None
+
+
+async def test_a_nomination_that_was_cleared_meanwhile_is_not_kept(world: World) -> None:
+    hand, *_ = await crowded_by_an_equal(world)
+    refused = await hand.refused("high")
+
+    async def cleared(_: Any, __: Any) -> None:
+        hand.store.before_txn = None
+        await world.change_pod("high", lambda pod: pod["status"].pop("nominatedNodeName"))
+
+    hand.store.before_txn = cleared
+
+    assert not (await nominate(hand, refused, attempt=2)).nominated
+    assert "nominatedNodeName" not in (await world.pod("high"))["status"]
 
 
 async def test_less_important_pods_lose_their_nomination_to_the_node(world: World) -> None:

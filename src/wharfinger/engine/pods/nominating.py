@@ -6,6 +6,7 @@ evicted only where nothing less helps. `recording` writes what is left.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,12 +19,18 @@ from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
 from wharfinger.engine.pods.extending import answered
+from wharfinger.engine.pods.locks import gather_to_end
+from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 
 OTHERS_EVICT_WITHIN = timedelta(seconds=30)
 """How long a nomination counts as one whose evictions are about to happen."""
+MOST_OTHERS = 16
+"""Other pods nominated to a node whose records are read; the victims of more important ones leave first."""
+
+OthersRecords = Mapping[PodKey, tuple[AttemptRecord, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +95,32 @@ class Nominations:
                 return replace(refusal, request=request.model_copy(update={"victims": victims})), True
         return refusal.without_nomination(), False
 
-    async def checked(self, refusal: RefusalToRecord, pod: Pod) -> RefusalToRecord:
+    async def others_records(self, refusal: RefusalToRecord, pod: Pod) -> OthersRecords:
+        """The attempt records of the other pods that are nominated to the pod's node, with their mod revisions.
+
+        Only where they may count: see `checked`, which makes no reads, so that what it checks is what is compared.
+        Raises `StoreError`.
+        """
+        if not refusal.request.victims or refusal.gang_victims is not None or not pod.nominated_node_name:
+            return {}
+        there = self._cache.nominated_on(pod.nominated_node_name)
+        others = [one for one in there if one.key != pod.key and one.priority >= pod.priority][:MOST_OTHERS]
+        reads = await gather_to_end(self._store.get(keys.attempt(*one.key)) for one in others)
+        return {
+            one.key: (record, read.kv.mod_revision)
+            for one, read in zip(others, reads, strict=True)
+            if read.kv is not None and (record := _readable(read.kv.value)) is not None
+        }
+
+    def checked(self, refusal: RefusalToRecord, pod: Pod, others: OthersRecords) -> RefusalToRecord:
         """The refusal as it is; without its nomination where evicting would not help, or is not needed any more.
 
-        Raises `StoreError`.
+        `others`: see `others_records`.
         """
         snapshot = self._cache.snapshot(excluding=pod.identity)
         if not self._makes_room(refusal, pod, snapshot):
             return refusal.without_nomination()
-        if refusal.gang_victims is None and await self._others_give_way(pod, snapshot):
+        if others and self._others_give_way(pod, snapshot, others):
             return refusal.without_nomination(keeps=pod.nominated_node_name)
         return refusal
 
@@ -125,37 +149,44 @@ class Nominations:
         left = preemption.without(snapshot, node, refusal.gang_victims or refusal.request.victims)
         return profile.verify(pod, left, node).ok
 
-    async def _others_give_way(self, pod: Pod, snapshot: Snapshot) -> bool:
-        """Whether the pod's earlier room is free as soon as the evictions for pods nominated there later are done.
+    def _others_give_way(self, pod: Pod, snapshot: Snapshot, others: OthersRecords) -> bool:
+        """Whether the pod fits its nominated node as soon as the evictions for others nominated there are done.
 
-        Its victims have left, another pod as important was nominated to the same node, and that one's victims still
-        run there: then both fit in a moment, and evicting more pods elsewhere would be needless. kube-scheduler
-        decides one pod after the other, so for it the moment is hardly there.
+        They count there with all of their requests, while their victims still run. kube-scheduler decides one pod after
+        the other, so for it that moment is hardly there; here other pods would be evicted elsewhere for nothing.
         """
         node, profile = pod.nominated_node_name, self._profiles.get(pod.scheduler_name)
-        others = [one for one in snapshot.nominated.get(node, ()) if one.key != pod.key]
-        if not others or profile is None or node not in snapshot:
+        if profile is None or node not in snapshot or profile.extenders_of(pod):
             return False
         about_to_leave: list[Victim] = []
-        for other in others:
-            about_to_leave += await self._about_to_leave(other, snapshot)
-        return (
-            bool(about_to_leave)
-            and profile.verify(pod, preemption.without(snapshot, node, tuple(about_to_leave)), node).ok
-        )
+        for other in snapshot.nominated.get(node, ()):
+            if other.key in others:
+                about_to_leave += self._about_to_leave(other, snapshot, *others[other.key])
+        if not about_to_leave:
+            return False
+        try:
+            return profile.verify(pod, preemption.without(snapshot, node, tuple(about_to_leave)), node).ok
+        except PluginError:
+            return False  # its next attempt meets the error again, and reports it
 
-    async def _about_to_leave(self, preemptor: Pod, snapshot: Snapshot) -> tuple[Victim, ...]:
-        """Victims of the preemptor's nomination that its attempt evicts about now."""
+    def _about_to_leave(
+        self, preemptor: Pod, snapshot: Snapshot, record: AttemptRecord, written: int
+    ) -> tuple[Victim, ...]:
+        """Victims of the preemptor's nomination that its attempt evicts about now. `written`: the record's revision."""
         node = preemptor.nominated_node_name
-        kv = (await self._store.get(keys.attempt(*preemptor.key))).kv
-        record = _readable(kv.value) if kv is not None else None
-        if record is None or record.nominated_node != node or record.create_revision != preemptor.create_revision:
+        if record.nominated_node != node or record.create_revision != preemptor.create_revision:
             return ()
         if not _is_young(record.time, self._utc_now()):
             return ()
-        there = snapshot.info(node).pods.values()
         return preemption.victims(
-            tuple(one for one in there if str(one.key) in record.victims and one.priority < preemptor.priority)
+            tuple(
+                one
+                for one in snapshot.info(node).pods.values()
+                # A pod that was created later only has a victim's name.
+                if str(one.key) in record.victims
+                and one.create_revision <= written
+                and one.priority < preemptor.priority
+            )
         )
 
 
@@ -168,6 +199,6 @@ def _readable(value: bytes) -> AttemptRecord | None:
 
 def _is_young(time: str, now: datetime) -> bool:
     try:
-        return now - datetime.fromisoformat(time) < OTHERS_EVICT_WITHIN
+        return abs(now - datetime.fromisoformat(time)) < OTHERS_EVICT_WITHIN  # clocks differ a little
     except (ValueError, TypeError):
         return False

@@ -170,14 +170,16 @@ class Recorder:
         if isinstance(found, StoredPod) and refusal.request.victim_count > len(refusal.request.victims):
             refusal, nominated = await self._nominations.with_all_victims(refusal, found.pod)
         while isinstance(found, StoredPod):
+            others = await self._nominations.others_records(refusal, found.pod)
+            # From here to the transaction nothing is awaited: it compares what is looked at now.
             gone = self._eligibility.verdict(reference, found.pod)  # tenants may have come or gone since it was found
             if gone is not None:
                 return gone
             # An assumption that an earlier step of this attempt left has no use any more.
             self._cache.forget_unsent(found.pod.identity)
             if refusal.request.victims:
-                checked = await self._nominations.checked(refusal, found.pod)
-                refusal, nominated = checked, bool(checked.request.victims)
+                refusal = self._nominations.checked(refusal, found.pod, others)
+                nominated = bool(refusal.request.victims)
             try:
                 writing = self._writing(refusal, found)
                 answer = await self._write(writing)
@@ -304,7 +306,8 @@ class Recorder:
         """Condition, nomination and record for the pod as it was found."""
         request, now = refusal.request, rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
-        nominated = request.nominated_node or refusal.keeps or self._nominations.kept(found.pod)
+        keeps = refusal.keeps if refusal.keeps == found.pod.nominated_node_name else ""  # unless it was cleared since
+        nominated = request.nominated_node or keeps or self._nominations.kept(found.pod)
         kept = request.nominated_node if found.format.marks_pods else nominated
         record = _record(refusal, found, now, kept)
         puts = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
