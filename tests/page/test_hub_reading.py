@@ -47,7 +47,7 @@ async def test_all_who_ask_at_once_get_one_reading(hub: Hub, reading: HubReading
     found = await asyncio.gather(*(reading.view() for _ in range(100)))
 
     assert hub.reads == 1
-    assert all(view is found[0] for view in found)
+    assert all(one is found[0] for one in found)
 
 
 async def test_a_view_is_given_again_for_two_seconds_unless_something_changes(hub: Hub, reading: HubReading) -> None:
@@ -60,7 +60,7 @@ async def test_a_view_is_given_again_for_two_seconds_unless_something_changes(hu
     hub.now += 2.0
     third = await reading.view()
 
-    assert len({id(view) for view in (first, second, third)}) == 3
+    assert len({id(one.view) for one in (first, second, third)}) == 3
 
 
 async def test_a_hub_that_takes_long_to_read_is_read_less_often(hub: Hub, reading: HubReading) -> None:
@@ -74,13 +74,28 @@ async def test_a_hub_that_takes_long_to_read_is_read_less_often(hub: Hub, readin
     assert await reading.view() is not first
 
 
-async def test_a_reading_that_failed_is_tried_again_by_the_next_who_asks(hub: Hub, reading: HubReading) -> None:
+async def test_all_who_wait_for_a_reading_that_fails_get_its_error(hub: Hub, reading: HubReading) -> None:
+    """One after the other they would each wait for etcd, and the last of many for minutes."""
     first = await reading.view()
     reading.expire()
     hub.away = True
-    with pytest.raises(Unavailable):
-        await reading.view()
-    assert reading.age == 0.0
+
+    found = await asyncio.gather(*(reading.view() for _ in range(100)), return_exceptions=True)
+
+    assert hub.reads == 2
+    assert {type(one) for one in found} == {Unavailable}
+    assert reading.last is first
+    hub.now += 7.0
+    assert reading.age(first) == 7
 
     hub.away = False
     assert await reading.view() is not first
+
+
+async def test_who_gives_up_ends_the_reading_for_nobody_else(hub: Hub, reading: HubReading) -> None:
+    impatient, patient = asyncio.create_task(reading.view()), asyncio.create_task(reading.view())
+    await asyncio.sleep(0)
+    impatient.cancel()
+
+    assert await patient is reading.last
+    assert hub.reads == 1

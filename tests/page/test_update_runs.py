@@ -32,7 +32,7 @@ class Site:
 
     async def get(self, path: str, status: int = 200) -> Any:
         """The answer; nothing is kept from before."""
-        self.page.parts.hub.expire()
+        self.page.parts.hub_reading.last = None
         async with self._session.get(f"/api/v1/{path}") as answer:
             assert answer.status == status, await answer.text()
             return await answer.json()

@@ -79,22 +79,22 @@ class PageParts:
         self.actions = Actions(following.store)
         self.replays = ReplayLooks(options.replays_dir, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
-        self.hub = HubReading(following.store, following.clock)
+        self.hub_reading = HubReading(following.store, following.clock)
         self.update_runs = UpdateRunLooks(
             following.store,
-            self.hub,
+            self.hub_reading,
             utc_now=following.utc_now,
             cluster=cluster,
             ui=options.temporal_ui,
             namespace=namespace,
         )
-        self.placements = PlacementLooks(following.store, self.hub, self.update_runs, self._client, cluster)
+        self.placements = PlacementLooks(following.store, self.hub_reading, self.update_runs, self._client, cluster)
         self.attempts = PodAttempts(
             following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
         )
         self.departures = PodDepartures(following, lambda: self.attempts, self._client, cluster=cluster)
         self.stream = ViewerStream(self._payload, following=self._followed)
-        self._hub = HubChanges(
+        self._hub_changes = HubChanges(
             following.store,
             lambda: "placements" in following.model.watched,
             lambda: following.model.touch("placements"),
@@ -115,7 +115,7 @@ class PageParts:
                 self.hub_scraper.run(),
                 self.etcd.run(),
                 self.placements.run(),
-                self._hub.run(),
+                self._hub_changes.run(),
                 self.temporal.run(lambda: len(self.stream) > 0),
                 self._tell(),
             )
@@ -163,7 +163,7 @@ class PageParts:
         if "fleets" in self._touched:
             self.fleets.expire()
         if "placements" in self._touched:
-            self.hub.expire()
+            self.hub_reading.expire()
         await self.stream.tick()
 
     def _followed(self, topics: Collection[str]) -> None:

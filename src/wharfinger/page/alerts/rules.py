@@ -1,7 +1,7 @@
 """The alerts of the operations guide as rules: each row of its tables is evaluated, or is named with why it is not.
 
 `expression` is the first cell of the row in docs/operations.md, without what only makes it code; a test compares them.
-`page.alerts` evaluates the rules.
+`page.alerts.evaluation` evaluates the rules.
 """
 
 from __future__ import annotations

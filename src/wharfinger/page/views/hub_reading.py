@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.observe.placements import read_all
@@ -11,51 +12,65 @@ from wharfinger.registry.store import Store
 
 FRESH = 2.0
 """Seconds for which a view is given again while nothing changes."""
-SHORT = 0.1
+SHORT = 0.25
 """Seconds; a reading that takes no longer may be followed by another at once."""
 REST = 4.0
 """After any other one, so many times as long nothing is read, whatever changes: a fifth of a core goes into it."""
 
 
+class ReadView(NamedTuple):
+    """What a reading found."""
+
+    view: HubView
+    at: float
+    """When it ended, by the clock."""
+
+
 class HubReading:
-    """Reads the hub's view; one reading at a time, and those who ask meanwhile get the same one."""
+    """Reads the hub's view; those who ask while it is read get that reading, and its error."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         """`clock`: monotonic seconds."""
         self._store = store
         self._clock = clock
-        self._view: HubView | None = None
-        self._read_at = 0.0
-        self._took = 0.0
+        self.last: ReadView | None = None
+        self.took = 0.0
+        """Seconds of the last reading."""
         self._expired = False
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[ReadView] | None = None
 
-    @property
-    def age(self) -> float:
-        """Seconds since the view was read last."""
-        return self._clock() - self._read_at
+    def age(self, found: ReadView) -> int:
+        """Whole seconds since a view was read."""
+        return round(self._clock() - found.at)
 
     def expire(self) -> None:
         """Something changed: read anew when somebody asks."""
         self._expired = True
 
-    async def view(self) -> HubView:
+    async def view(self) -> ReadView:
         """What hubs have seen by now. Raises `StoreError`."""
-        async with self._reading:
-            if self._view is None or self._is_stale:
-                began = self._clock()
-                expired, self._expired = self._expired, False  # what changes while it is read may not be in it
-                try:
-                    self._view = await read_all(self._store)
-                except BaseException:
-                    self._expired = expired
-                    raise
-                self._read_at = self._clock()
-                self._took = self._read_at - began
-            return self._view
+        if self.last is not None and not self._is_stale(self.last):
+            return self.last
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(self._ended)
+        return await asyncio.shield(self._reading)  # who gives up ends it for nobody else
 
-    @property
-    def _is_stale(self) -> bool:
-        if self._took > SHORT and self.age < REST * self._took:
+    async def _read(self) -> ReadView:
+        began = self._clock()
+        self._expired = False  # what changes from now on may not be in it
+        view = await read_all(self._store)
+        self.last = ReadView(view, self._clock())
+        self.took = self.last.at - began
+        return self.last
+
+    def _ended(self, reading: asyncio.Task[ReadView]) -> None:
+        self._reading = None
+        if reading.cancelled() or reading.exception() is not None:
+            self._expired = True
+
+    def _is_stale(self, last: ReadView) -> bool:
+        age = self._clock() - last.at
+        if self.took > SHORT and age < REST * self.took:
             return False
-        return self._expired or self.age >= FRESH
+        return self._expired or age >= FRESH

@@ -80,16 +80,16 @@ class PlacementLooks:
 
         Raises `StoreError` where they never were.
         """
+        current = True
         try:
-            view = await self._reading.view()
+            found = await self._reading.view()
         except StoreError:
-            if self._known is None:
+            if self._reading.last is None:
                 raise
-            return self._known[1] | {"current": False, "ageSeconds": round(self._reading.age)}
-        if self._known is None or self._known[0] is not view:
-            told = _table(view) | {"runs": self._runs.rows(view), "current": True, "ageSeconds": 0}
-            self._known = view, told
-        return self._known[1]
+            found, current = self._reading.last, False
+        if self._known is None or self._known[0] is not found.view:
+            self._known = found.view, _table(found.view) | {"runs": self._runs.rows(found.view)}
+        return self._known[1] | {"current": current, "ageSeconds": self._reading.age(found)}
 
     async def one(self, reference: str) -> dict[str, Any]:
         """One placement: every member with its verdict and its state. Raises `NotFound`, `StoreError`."""

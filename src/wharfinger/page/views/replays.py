@@ -2,7 +2,7 @@
 
 Files are read when somebody looks, one at a time and away from the loop, and again when they have changed. A request
 names a report, never a path: the name is looked up in the listing. `replaying.kept_reports` has the files' limits, and
-`page.replay_figures` what is told of a report.
+`page.views.replay_figures` what is told of a report.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class UpdateRunLooks:
     async def one(self, name: str, namespace: str = "") -> dict[str, Any]:
         """One run. Raises `NotFound`, `StoreError`, and `UsageError` for what names no run."""
         check_name(name, namespace)
-        view = await self._reading.view()
+        view = (await self._reading.view()).view
         run = run_of(view, name, namespace)
         records = view.update_runs.of(run.reference, run.name, run.identity)
         status = status_of(view, run)
