@@ -146,6 +146,26 @@ async def test_a_run_that_is_not_understood_is_lost_once(
     assert "archive_run_unreadable workflow=workflow/newer run=newer" in caplog.text
 
 
+async def test_a_pass_that_fails_counts_no_run_as_lost(
+    stage: Stage, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told.runs("newer", 950.0)
+    told.decided["newer"] = UnreadableRun("its decision is no JSON object")
+    out = ArchiveFile(tmp_path / "archive", CLUSTER)
+
+    async def full(_store: Any, runs: AsyncIterator[Any], **_: Any) -> Passed:
+        async for _run in runs:
+            pass
+        raise ArchiveNotWritten("no space left")
+
+    with monkeypatch.context() as during:
+        during.setattr(out, "write", full)
+        with pytest.raises(ArchiveNotWritten):
+            await passed(stage, told, out, 1000.0)
+
+    assert (await passed(stage, told, out, 1000.0)).lost == 1
+
+
 async def test_one_process_at_a_time_writes_a_file_for_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "archive"
     with _alone(file):

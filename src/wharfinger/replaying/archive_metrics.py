@@ -43,7 +43,9 @@ class ArchiveMetrics:
             "seconds_since_pass", "Seconds since a pass succeeded, or since the process began: it falls behind."
         )
         self._gaps = self._gauge("gaps", "Gaps in the file: etcd had compacted events before they were written.")
-        self._lost = self._gauge("lost_runs", "Runs that could not be read any more: they are not in the file.")
+        self._lost = self._gauge(
+            "lost_runs", "Runs that could not be read, or not be understood: they are not in the file."
+        )
         self._bytes = self._gauge("bytes", "Size of the file.")
         self._revision = self._gauge("revision", "Revision of etcd up to which the file is complete; 0: nothing is.")
 

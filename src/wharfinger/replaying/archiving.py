@@ -79,8 +79,9 @@ class ArchiveFile:
         """So many states are in it: one more than gaps."""
         self._recent: dict[str, float] = {}
         """Runs that were written: when those began that the next pass will find again, by run id."""
-        self.unread: set[RunName] = set()
-        """Runs that were found and not understood: the next pass may find them again, and counts them once."""
+        self.unread: frozenset[RunName] = frozenset()
+        """Runs that the last pass found and did not understand: the next one may find them again, and counts them once.
+        Another process that goes on within two minutes may count them again."""
         self._end = self._scan(cluster) if not _empty(path) else 0
         if not self._end:
             begin = HEADER + packed(META, {"cluster": cluster, "since": since})
@@ -145,7 +146,7 @@ class ArchiveFile:
             first: The revision at which a new segment begins, asked when the runs are read.
             until: Runs that began later are left to the next pass.
             undecided: Runs that began before and have not decided yet, asked then, too.
-            lost: How many runs there were that cannot be read any more, asked then, too.
+            lost: How many runs cannot be read any more, or not be understood, asked then, too.
         """
         with _writing(self._path), self._path.open("r+b") as file:
             file.truncate(self._end)

@@ -173,12 +173,11 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
     first: list[int] = []
     undecided: list[RunName] = []
     gone: list[RunName] = []
-    unread: list[RunName] = []
+    unread: set[RunName] = set()
 
     def unreadable(name: RunName, why: str) -> None:
+        unread.add(name)
         if name not in out.unread:
-            out.unread.add(name)
-            unread.append(name)
             log.warning("archive_run_unreadable workflow=%s run=%s error=%r", name.workflow_id, name.run_id, why)
 
     async def runs() -> AsyncIterator[DecidedRun]:
@@ -197,14 +196,16 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
             first[:] = [min([*first, *(computation.revision for computation in run.computations())])]
             yield run
 
-    return await out.write(
+    passed = await out.write(
         store,
         runs(),
         first=lambda: first[0] if first else 0,
         until=until,
         undecided=lambda: undecided,
-        lost=lambda: len(gone) + len(unread),
+        lost=lambda: len(gone) + len(unread - out.unread),
     )
+    out.unread = frozenset(unread)  # not before: a pass that fails counts nothing
+    return passed
 
 
 def _failed(seconds: float, error: Exception, behind: float) -> None:
