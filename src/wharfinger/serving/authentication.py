@@ -95,7 +95,7 @@ class StaticTokens:
             raise UsageError(f"--static-token-file: {self._path} is no CSV") from None
         if open_to_all(self._path):
             log.warning(
-                "static_tokens_open_to_all effect=all_local_users_can_read_them do=chmod_600_or_defaultMode_0400 file=%s",
+                "static_tokens_open_to_all effect=all_local_users_read_them do=chmod_600_or_defaultMode_0400 file=%s",
                 self._path,
             )
         callers: dict[bytes, Caller] = {}
