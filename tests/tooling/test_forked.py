@@ -19,7 +19,10 @@ from wharfinger.dev import processes
 from wharfinger.runtime import lives
 from wharfinger.testing import node_manifest, pod_manifest
 
-pytestmark = pytest.mark.skipif(not fork_server.supported(), reason="only Linux makes a process another one's child")
+pytestmark = [
+    pytest.mark.long,  # commands are forks in tests with servers only, and those are left out of `make check` as well
+    pytest.mark.skipif(not fork_server.supported(), reason="only Linux makes a process another one's child"),
+]
 
 Follow = Callable[..., Forked]
 
