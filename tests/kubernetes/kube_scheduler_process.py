@@ -50,7 +50,7 @@ class KubeSchedulerProcess(Process):
 
     def _is_ready(self) -> bool:
         """Whether its informers have listed everything; a standby is ready, too."""
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it signs its own certificate
         direct = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)

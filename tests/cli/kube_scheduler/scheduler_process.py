@@ -45,7 +45,7 @@ class SchedulerProcess:
 
     def page(self, path: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> Page:
         if tls is None:
-            tls = ssl.create_default_context()
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default one reads the machine's authorities each time
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
