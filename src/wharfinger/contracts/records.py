@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.model.formats import ClusterFormat
 
@@ -32,6 +32,14 @@ class Record(BaseModel):
     def to_bytes(self) -> bytes:
         """As stored in etcd: compact JSON."""
         return self.model_dump_json(exclude_none=True).encode()
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Self | None:
+        """The record that is stored; None for what is none, such as what a stranger wrote."""
+        try:
+            return cls.model_validate_json(value)
+        except ValidationError:
+            return None
 
 
 class AttemptRecord(Record):

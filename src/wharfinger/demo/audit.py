@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
@@ -208,9 +206,8 @@ class Ledger:
         self.records.pop(key, None)
         if kv is None:
             return
-        try:
-            record = AttemptRecord.model_validate_json(kv.value)
-        except ValidationError:
+        record = AttemptRecord.from_bytes(kv.value)
+        if record is None:
             return
         self.records[key] = record
         if (key, record.run_id) not in self._recorded:

@@ -169,7 +169,7 @@ def pod_key(text: str, namespace: str) -> PodKey:
 async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
     """The record of the pod's last refused attempt, when it is about this life of the pod."""
     kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
-    record = record_in(kv) if kv is not None else None
+    record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
     return record if record is not None and record.create_revision == found.kv.create_revision else None
 
 
@@ -179,7 +179,7 @@ async def attempt_records(store: Store) -> dict[tuple[str, str], AttemptRecord]:
     async for page in store.list(keys.ATTEMPTS):
         for kv in page.items:
             key = record_key(kv)
-            if key is not None and (record := record_in(kv)) is not None:
+            if key is not None and (record := AttemptRecord.from_bytes(kv.value)) is not None:
                 found[key] = record
     return found
 
@@ -188,11 +188,3 @@ def record_key(kv: KeyValue) -> tuple[str, str] | None:
     """Namespace and name of the pod that an attempt record is about; None for another key."""
     namespace, _, name = kv.key.removeprefix(keys.ATTEMPTS).partition("/")
     return (namespace, name) if kv.key.startswith(keys.ATTEMPTS) and namespace and name else None
-
-
-def record_in(kv: KeyValue) -> AttemptRecord | None:
-    """The record that is stored; None for what is none."""
-    try:
-        return AttemptRecord.model_validate_json(kv.value)
-    except ValueError:
-        return None

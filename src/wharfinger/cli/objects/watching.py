@@ -21,7 +21,6 @@ from wharfinger.cli.objects.stored import (
     priority_classes,
     promised,
     read,
-    record_in,
     record_key,
     refused,
     resolved,
@@ -143,7 +142,7 @@ class _View:
         return refused(entry, self.records.get((entry.namespace, entry.name)))
 
     def _record_changed(self, event: Event, pod: tuple[str, str], changed: dict[str, Stored]) -> None:
-        record = None if event.deleted else record_in(event.kv)
+        record = None if event.deleted else AttemptRecord.from_bytes(event.kv.value)
         if record is not None:
             self.records[pod] = record
         else:

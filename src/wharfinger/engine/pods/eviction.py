@@ -351,11 +351,8 @@ class Evictions:
         if self._format.marks_pods:
             alive = kv.create_revision == pod.create_revision
             return self._format.clear_nomination(kv.value, node) if alive else None
-        try:
-            record = AttemptRecord.model_validate_json(kv.value)
-        except ValueError:
-            return None
-        if (record.create_revision, record.nominated_node) != (pod.create_revision, node):
+        record = AttemptRecord.from_bytes(kv.value)
+        if record is None or (record.create_revision, record.nominated_node) != (pod.create_revision, node):
             return None
         return record.model_copy(update={"nominated_node": ""}).to_bytes()
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import RefusalInput
@@ -48,7 +46,7 @@ class RefusalToRecord:
     record_revision: int | None = None
     """Mod revision of the attempt record that may be overwritten; None = any."""
     keeps: str = ""
-    """The node where the pod stays nominated, whatever is there now; empty where that depends."""
+    """The node where the pod stays nominated, unless that is cleared meanwhile; empty where it depends."""
 
     @property
     def reference(self) -> PodReference:
@@ -109,7 +107,7 @@ class Nominations:
         return {
             one.key: (record, read.kv.mod_revision)
             for one, read in zip(others, reads, strict=True)
-            if read.kv is not None and (record := _readable(read.kv.value)) is not None
+            if read.kv is not None and (record := AttemptRecord.from_bytes(read.kv.value)) is not None
         }
 
     def checked(self, refusal: RefusalToRecord, pod: Pod, others: OthersRecords) -> RefusalToRecord:
@@ -188,13 +186,6 @@ class Nominations:
                 and one.priority < preemptor.priority
             )
         )
-
-
-def _readable(value: bytes) -> AttemptRecord | None:
-    try:
-        return AttemptRecord.model_validate_json(value)
-    except ValidationError:
-        return None  # a stranger wrote it: it promises nothing
 
 
 def _is_young(time: str, now: datetime) -> bool:

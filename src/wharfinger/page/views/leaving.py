@@ -175,11 +175,8 @@ class PodDepartures:
     ) -> Departure | None:
         """By the record of a preemptor, of now or of then, that names the pod among its victims."""
         async for kv, where in self._records(node, preemptor, revision):
-            try:
-                record = AttemptRecord.model_validate_json(kv.value)
-            except ValueError:
-                continue
-            if str(key) not in record.victims:
+            record = AttemptRecord.from_bytes(kv.value)
+            if record is None or str(key) not in record.victims:
                 continue
             place = record.victims.index(str(key))
             revisions = record.victim_revisions
@@ -308,12 +305,11 @@ class PodDepartures:
                 found[one.run_id, one.attempt] = one.victims, one.nominated_node, one.victim_count
         kv = await self._at(keys.attempt(*key), 0)
         if kv is not None:
-            try:
-                record = AttemptRecord.model_validate_json(kv.value)
-                if record.victims:
-                    found[record.run_id, record.attempt] = record.victims, record.nominated_node, len(record.victims)
-            except ValueError:
+            record = AttemptRecord.from_bytes(kv.value)
+            if record is None:
                 log.debug("record_unread pod=%s", key)
+            elif record.victims:
+                found[record.run_id, record.attempt] = record.victims, record.nominated_node, len(record.victims)
         return [
             {
                 "attempt": attempt,
