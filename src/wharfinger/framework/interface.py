@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Protocol, runtime_checkable  # as in Python 3.12: `isinstance` in 0.3 microseconds, not 22
 
 from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState

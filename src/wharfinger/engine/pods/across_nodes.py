@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
+
+from typing_extensions import Protocol, runtime_checkable
 
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.profile import Profile
