@@ -16,6 +16,7 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout
 
 
+@pytest.mark.long
 def test_the_client_needs_neither_typer_nor_rich_nor_the_cli() -> None:
     names = sorted(wharfinger.client.__all__)
 

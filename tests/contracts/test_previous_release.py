@@ -16,6 +16,8 @@ import pytest
 
 from tests.previous_release import contracts, package
 
+pytestmark = pytest.mark.long  # seconds, in which processes import both releases
+
 KEPT = {"AttemptRecord", "InstanceRecord", "InstallationRecord"}
 SENT = {"AttemptInput", "AttemptResult", "Wake", "PlaceInput", "Placed", "Refused", "Gone", "BindInput", "Bound"}
 

@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("setuptools", minversion="77", reason="`make setup` installs it")
 
+pytestmark = pytest.mark.long  # seconds of pip; `make check` cannot run at all where a package is not listed
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"src/wharfinger": "wharfinger", "workflows": "wharfinger/workflows", "activities": "wharfinger/activities"}
 

@@ -162,6 +162,7 @@ async def test_a_worker_that_lists_finds_what_another_watched() -> None:
             assert set(watching.cache.nodes) == set(listing.cache.nodes)
 
 
+@pytest.mark.long
 async def test_very_large_objects_one_after_the_other_let_the_loop_run() -> None:
     large = [each for seed in range(3) for each in hostile.huge(random.Random(seed)) if len(each[1]) > 200_000]
     turns = 0

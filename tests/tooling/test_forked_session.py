@@ -12,6 +12,8 @@ import pytest
 
 from tests.patience import PROCESS, patient
 
+pytestmark = pytest.mark.long  # whole sessions of pytest
+
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
 from tests.forked_session import ForkedSession

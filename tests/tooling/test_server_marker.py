@@ -61,6 +61,7 @@ def test_commands_that_start_servers_are_recognized(command: str, server: str | 
     assert server_started_by(command.split()) == server
 
 
+@pytest.mark.long  # sessions of pytest of its own
 def test_tests_are_marked_by_their_fixtures_and_parameters() -> None:
     """The same tests of the conformance suite run on the store in memory, and on etcd with the marker."""
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", CONFORMANCE, "tests/registry/test_etcd_lease.py"]

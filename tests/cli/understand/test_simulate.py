@@ -226,6 +226,7 @@ class OnlyRacks:
 """
 
 
+@pytest.mark.long
 def test_an_installed_plugin_of_a_users_own_takes_part_when_it_is_named(outside: Shell) -> None:
     information = outside.folder / "only_racks-1.0.dist-info"
     information.mkdir()
