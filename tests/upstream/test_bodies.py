@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from wharfinger.model import conditions
 from wharfinger.upstream import bodies
 from wharfinger.upstream.client import ApiAnswer
 
@@ -36,7 +37,7 @@ def scheduled(**fields: Any) -> dict[str, Any]:
 
 
 def refusal(read: dict[str, Any], nominated: str | None = None, **fields: Any) -> dict[str, Any] | None:
-    said = {"reason": bodies.UNSCHEDULABLE, "message": "0/3 nodes are available", **fields}
+    said = {"reason": conditions.UNSCHEDULABLE, "message": "0/3 nodes are available", **fields}
     return bodies.refusal_patch(read, nominated_node=nominated, now=NOW, **said)
 
 
@@ -119,7 +120,7 @@ def test_time_of_probe_is_cleared_as_upstream_does() -> None:
 def test_scheduling_gated_condition_is_replaced_in_place() -> None:
     gated = scheduled(reason="SchedulingGated", message="Scheduling is blocked due to non-empty scheduling gates")
 
-    patch = refusal(pod(gated), reason=bodies.SCHEDULER_ERROR, message="")
+    patch = refusal(pod(gated), reason=conditions.SCHEDULER_ERROR, message="")
 
     assert patch is not None
     (condition,) = patch["status"]["conditions"]

@@ -17,11 +17,12 @@ import orjson
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
-from wharfinger.manifests.edit import DISRUPTION_TARGET, MIRROR_ANNOTATION, POD_SCHEDULED, bind_pod
+from wharfinger.manifests.edit import MIRROR_ANNOTATION, bind_pod
 from wharfinger.manifests.pod_specs import VOLUMES_READ
 from wharfinger.manifests.pods import TOPOLOGY_KEY_ANNOTATION
 from wharfinger.manifests.spelling import READ
 from wharfinger.manifests.storage import CLASS_ANNOTATION, MIGRATED_PLUGINS, SELECTED_NODE
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 Kept = Mapping[str, "Kept | None"]

@@ -11,12 +11,9 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
-POD_SCHEDULED = "PodScheduled"
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTION = "PreemptionByScheduler"
-TAINT = "DeletionByTaintManager"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """On the copy of a static pod, whose source is a file of the node."""
 

@@ -14,6 +14,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests import decode, documents, edit
 from wharfinger.manifests.metadata import attempt_of, check_key, checked_object
 from wharfinger.manifests.rk8s.format import Rk8sFormat
+from wharfinger.model.conditions import PREEMPTION
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
@@ -129,7 +130,7 @@ class KubernetesFormat:
         message: str,
         now: str,
         deletion: tuple[str, int] | None = None,
-        reason: str = edit.PREEMPTION,
+        reason: str = PREEMPTION,
     ) -> bytes:
         """With the condition DisruptionTarget."""
         return edit.evict_pod(raw, message=message, now=now, deletion=deletion, reason=reason)

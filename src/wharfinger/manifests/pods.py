@@ -27,6 +27,7 @@ from wharfinger.manifests.spelling import (
     SCHEDULING_GROUP,
     shown,
 )
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
 from wharfinger.model.gang import number_of, problem_of
 from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
@@ -189,8 +190,8 @@ def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None,
         if not POD_CONDITION.fits(entry):
             POD_CONDITION.examine(entry, where)
         kind = text(entry, "type", where)
-        if kind == "PodScheduled" and scheduled is None:
+        if kind == POD_SCHEDULED and scheduled is None:
             scheduled = text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)
-        elif kind == "DisruptionTarget" and evicted is None:
-            evicted = (text(entry, "status", where), text(entry, "reason", where)) == ("True", "PreemptionByScheduler")
+        elif kind == DISRUPTION_TARGET and evicted is None:
+            evicted = (text(entry, "status", where), text(entry, "reason", where)) == ("True", PREEMPTION)
     return scheduled, bool(evicted)

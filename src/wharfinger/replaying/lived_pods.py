@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.manifests.edit import DISRUPTION_TARGET, PREEMPTION
+from wharfinger.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys

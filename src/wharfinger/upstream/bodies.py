@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.upstream.client import ApiAnswer, Object, uid_of
 
@@ -24,12 +25,6 @@ Body = dict[str, Any]
 
 FENCE_ANNOTATION = "wharfinger.dev/fence"
 """On a pod: the revision of our etcd at which a promise was withdrawn. Its change moves the pod's resourceVersion."""
-
-POD_SCHEDULED = "PodScheduled"
-DISRUPTION_TARGET = "DisruptionTarget"
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
-PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def binding(*, namespace: str, name: str, uid: str, revision: int, node: str, attempt: str) -> Body:
@@ -66,9 +61,9 @@ def fence_patch(uid: str, our_revision: int) -> Body:
 def refusal_patch(pod: Object, *, reason: str, message: str, nominated_node: str | None, now: datetime) -> Body | None:
     """Patch of `pods/status` that sets PodScheduled=False; None when the pod as read has it already.
 
-    `reason`: `UNSCHEDULABLE` or `SCHEDULER_ERROR`. The third reason of Kubernetes, SchedulingGated, is set by the
-    API server alone. `message` is not cut. `nominated_node`: a node to nominate, "" to clear a nomination, None to
-    leave it. `now`: UTC.
+    `reason`: `conditions.UNSCHEDULABLE` or `SCHEDULER_ERROR`. The third reason of Kubernetes, SchedulingGated, is set
+    by the API server alone. `message` is not cut. `nominated_node`: a node to nominate, "" to clear a nomination, None
+    to leave it. `now`: UTC.
     """
     condition = _condition(pod, POD_SCHEDULED, status="False", reason=reason, message=message, now=now)
     return _status_patch(pod, condition, nominated_node)
@@ -91,9 +86,7 @@ def disruption_patch(pod: Object, *, scheduler: str, now: datetime, preemptor: s
     `podgroup` for a gang. `now`: UTC.
     """
     message = f"{scheduler}: preempting to accommodate a higher priority {preemptor}"
-    condition = _condition(
-        pod, DISRUPTION_TARGET, status="True", reason=PREEMPTION_BY_SCHEDULER, message=message, now=now
-    )
+    condition = _condition(pod, DISRUPTION_TARGET, status="True", reason=PREEMPTION, message=message, now=now)
     return _compared(_status_patch(pod, condition, None), pod)
 
 

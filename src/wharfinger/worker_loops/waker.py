@@ -24,6 +24,7 @@ from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.informer.changes import Changes
+from wharfinger.model.conditions import UNSCHEDULABLE
 from wharfinger.model.gang import Gang
 from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry
@@ -42,7 +43,6 @@ AGAIN = 1.0
 AGAIN_AT_MOST = 16.0
 STRETCH = 0.005
 """Seconds of deciding at a stretch before the loop may run something else."""
-UNSCHEDULABLE = "Unschedulable"
 RECONFIGURED = "ConfigurationChanged"
 """Stands for the event where other weights or plugin arguments are in force."""
 OWN_ATTEMPT = "OwnAttempt"

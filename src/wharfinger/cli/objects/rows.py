@@ -8,9 +8,9 @@ from datetime import datetime
 
 from wharfinger.cli.objects.stored import Stored
 from wharfinger.cli.output import Columns
-from wharfinger.manifests.edit import PREEMPTION
 from wharfinger.manifests.kinds import NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.manifests.times import duration, seconds_since
+from wharfinger.model.conditions import PREEMPTION
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
 from wharfinger.model.quantities import format_bytes, format_cpu

@@ -21,8 +21,8 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
-from wharfinger.manifests.edit import DISRUPTION_TARGET
 from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
+from wharfinger.model.conditions import DISRUPTION_TARGET
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PriorityClasses, affected, missing

@@ -16,9 +16,9 @@ from wharfinger.cache.cache import Cache
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods.eviction import IMMEDIATE
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.edit import TAINT
 from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.conditions import TAINT
 from wharfinger.model.node_evictions import leaves, leaves_at, no_execute
 from wharfinger.model.pod import PodIdentity
 from wharfinger.model.selectors import Taint

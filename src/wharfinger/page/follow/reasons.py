@@ -16,7 +16,6 @@ GATED = "SchedulingGated"
 NOT_TRIED = "NotTried"
 NOT_SERVED = "NotServed"
 GANG_INCOMPLETE = "GangIncomplete"
-UNSCHEDULABLE = "Unschedulable"
 
 WORDS: Mapping[str, str] = {
     "NodeResourcesFit": "not enough room",

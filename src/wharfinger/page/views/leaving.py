@@ -26,9 +26,9 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import Compacted, InvalidObject, ServerError, StoreError
 from wharfinger.manifests import documents
-from wharfinger.manifests.edit import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.formats import format_of
+from wharfinger.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.attempts import decoded
 from wharfinger.observe.history import Attempt
