@@ -23,7 +23,8 @@ from wharfinger.config.origins import not_named
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog, Installed
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Profile, points_of
+from wharfinger.framework.points import points_of
+from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.plugins import builtin

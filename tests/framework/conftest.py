@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.priority_sort import PrioritySort
 

@@ -8,7 +8,8 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.gangs import GangPlacement, place
 from wharfinger.framework.interface import PostFilterResult, Trial
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.model.gang import Wanted

@@ -22,7 +22,8 @@ from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.cycle_state import CARRIED_LIMIT, CycleState
 from wharfinger.framework.interface import Permission, PreFilterResult
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts

@@ -12,7 +12,8 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.interface import PreFilterResult
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.framework.doubles import Refuser, Scorer
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable

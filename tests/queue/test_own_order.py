@@ -9,7 +9,8 @@ import pytest
 
 from tests.clock import Clock
 from tests.queue.pods import pod
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.scheduling_queue import SchedulingQueue

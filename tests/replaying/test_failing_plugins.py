@@ -11,7 +11,8 @@ from tests.engine.conftest import PROFILES
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_rerun import Span
 from wharfinger.framework.catalog import CatalogEntry
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.replaying.changes import ProfileChange

@@ -13,7 +13,8 @@ from tests.engine.conftest import PROFILES
 from tests.replaying.replay_stage import Stage
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, UsageError
 from wharfinger.framework.catalog import CatalogEntry
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.observe.comparing import Sameness

@@ -14,7 +14,8 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 
 [USUAL] = PROFILES.values()

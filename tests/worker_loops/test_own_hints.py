@@ -9,7 +9,8 @@ import pytest
 
 from tests.worker_loops.stage import PROFILES, Stage
 from wharfinger.framework.interface import EventHint, Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.model.events import Action, Resource
 from wharfinger.queue.entry import Part

@@ -18,7 +18,8 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.framework.async_plugins import check, is_async
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Enabled, Profile, points_of
+from wharfinger.framework.points import Enabled, points_of
+from wharfinger.framework.profile import Profile
 from wharfinger.model.extenders import in_calling_order
 
 

@@ -13,7 +13,7 @@ from wharfinger.config import kube_scheduler
 from wharfinger.config.completion import CompletedProfile
 from wharfinger.config.errors import Problem
 from wharfinger.config.profile_fields import PluginSet
-from wharfinger.framework.profile import POINTS
+from wharfinger.framework.points import POINTS
 
 Served = Mapping[str, Sequence[str]]
 """Plugin -> the extension points at which it has something to do."""

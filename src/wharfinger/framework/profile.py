@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from wharfinger.errors import ConfigurationError, PluginError
@@ -21,9 +20,10 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.extending import add_scores
 from wharfinger.framework.hints import HintTable
-from wharfinger.framework.interface import NOT_ASKED, Permission, Plugin, PostFilterResult, PreemptionTurn
+from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
 from wharfinger.framework.local_table import LocalFilter, LocalScore
+from wharfinger.framework.points import Enabled
 from wharfinger.framework.scoring import Preference, Scorer
 from wharfinger.framework.search import Search
 from wharfinger.framework.searcher import Searcher
@@ -41,57 +41,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_ANSWER_TO_RESERVE = "{plugin} answered {code} to Reserve, which is neither success nor a refusal"
-
-POINTS: Mapping[str, tuple[type[Any], ...]] = {
-    "preEnqueue": (interface.PreEnqueue,),
-    "queueSort": (interface.QueueSort,),
-    "preFilter": (interface.PreFilter,),
-    "filter": (interface.Filter, interface.NodeFilter),
-    "postFilter": (interface.PostFilter,),
-    "preScore": (interface.PreScore,),
-    "score": (interface.Score, interface.NodeScore),
-    "reserve": (interface.Reserve,),
-    "permit": (interface.Permit,),
-    "preBind": (interface.PreBind,),
-    "bind": (interface.Bind,),
-    "postBind": (interface.PostBind,),
-}
-"""Extension points as configurations name them, and the protocols that serve them."""
-
-
-_METHODS = {
-    point: [[name for name in vars(protocol) if not name.startswith("_")] for protocol in protocols]
-    for point, protocols in POINTS.items()
-}
-"""What each protocol asks for. `isinstance` collects it anew each time, which takes far longer than looking for it."""
-
-
-def points_of(plugin: Plugin) -> tuple[str, ...]:
-    """The extension points a plugin serves."""
-
-    def serves(point: str) -> bool:
-        return any(all(getattr(plugin, name, None) is not None for name in names) for names in _METHODS[point])
-
-    return tuple(filter(serves, POINTS))
-
-
-@dataclass(frozen=True, slots=True)
-class Enabled:
-    """The plugins of a profile and where each takes part."""
-
-    plugins: tuple[Plugin, ...]
-    """All of them, in profile order."""
-    at: Mapping[str, tuple[str, ...]]
-    """Extension point -> names, in the order in which they run."""
-    weights: Mapping[str, int]
-    """Score weights; 1 for plugins not named here."""
-
-    @classmethod
-    def everywhere(cls, plugins: Sequence[Plugin], weights: Mapping[str, int]) -> Enabled:
-        """Every plugin takes part at every point it serves, in the given order."""
-        points = {plugin.name: points_of(plugin) for plugin in plugins}
-        at = {point: tuple(p.name for p in plugins if point in points[p.name]) for point in POINTS}
-        return cls(tuple(plugins), at, weights)
 
 
 class Profile:

@@ -12,7 +12,8 @@ from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_binding_many import many, told
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.errors import RequestTooLarge, Unavailable
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys

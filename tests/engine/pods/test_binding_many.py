@@ -20,7 +20,8 @@ from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.binding import PATIENCE
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys

@@ -17,7 +17,8 @@ from wharfinger.contracts.scheduling import Refused
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.model.pod import Pod, PodKey

@@ -15,7 +15,8 @@ from tests.engine.conftest import PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.registry import keys

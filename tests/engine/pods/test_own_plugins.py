@@ -12,7 +12,8 @@ from tests.engine.pods.test_preemption import eviction, full_node, nominate, pre
 from wharfinger.contracts.lone import rejection
 from wharfinger.contracts.scheduling import Placed, Rejected
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
 from wharfinger.registry import keys
 

@@ -9,7 +9,8 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods import payload
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.node import Node

@@ -18,8 +18,9 @@ from wharfinger.engine.pods import cohort_payload, placing_cohorts
 from wharfinger.engine.pods.cohort_payload import CohortPayload, size
 from wharfinger.engine.pods.sequencer import CohortSequencer
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import Pod
 

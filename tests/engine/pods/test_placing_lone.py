@@ -19,7 +19,8 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.transactions import STOCK
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity

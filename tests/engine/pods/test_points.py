@@ -10,7 +10,8 @@ from tests.engine.pods.test_placing_lone import DEFAULT
 from wharfinger.engine.pods.points import ask_to_bind
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Code, Status, unschedulable
 from wharfinger.model.pod import Pod
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.engine.conftest import World
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.profiles import load_profiles
 

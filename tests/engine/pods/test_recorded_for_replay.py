@@ -14,8 +14,9 @@ from wharfinger.contracts.computation import Computation, LateVerdict, OwnNodes
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.engine.pods import payload
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import Pod, PodKey
 

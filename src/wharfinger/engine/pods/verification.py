@@ -23,7 +23,8 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.points import Enabled
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
