@@ -61,8 +61,8 @@ class RefusalToRecord:
         return replace(self, request=request, keeps=keeps)
 
 
-class Nominations:
-    """Checks and keeps the nominations of one worker's refusals."""
+class NominationsNow:
+    """Looks anew at the nominations of one worker's refusals, on the current snapshot."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.process.store

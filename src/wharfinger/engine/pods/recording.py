@@ -26,7 +26,7 @@ from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, Refusa
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod
 from wharfinger.engine.pods.locks import gather_to_end
-from wharfinger.engine.pods.nominating import Nominations, RefusalToRecord
+from wharfinger.engine.pods.nominating import NominationsNow, RefusalToRecord
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
@@ -126,7 +126,7 @@ class Recorder:
         self._eligibility = core.eligibility
         self._utc_now = core.process.utc_now
         self._cluster = core.identity.cluster
-        self._nominations = Nominations(core)
+        self._nominations = NominationsNow(core)
         self._limits = core.limits
         self._teller = core.upstream.teller if core.upstream is not None else None
         """Tells the Kubernetes API, where one is the store: then only the nomination is written into the copy here."""
