@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+
 import pytest
 
-from tests.worker_loops.stage import Stage
+from tests.worker_loops.stage import Stage, turns
 from wharfinger.contracts.attempts import Wake
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
+from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops import dispatcher
 from wharfinger.worker_loops.pace import LONGEST_TRICKLE, TRICKLE
 from wharfinger.worker_loops.starts import LATER
@@ -209,3 +214,31 @@ async def test_while_temporal_is_late_pods_wait_in_the_queue_instead_of_in_there
         for number in range(20):
             stage.later(LONGEST_TRICKLE if number == 0 else TRICKLE)
             await stage.until(lambda least=number: len(stage.attempts.started) > least)
+
+
+async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
+    """A worker that may not bind in a Kubernetes API used up a core: it waited for a time that had passed."""
+    looks = 0
+
+    def paused() -> bool:
+        nonlocal looks
+        looks += 1
+        return True
+
+    stage = Stage(dispatching=DispatchSettings(hold=2.0))
+    await stage.put_pod("p")
+    async with stage:
+        await stage.caught_up()
+        stage.loops.dispatcher.serve(False)
+        process = ProcessParts(stage.own, Metrics(), clock=stage.clock, rng=random.Random(1))
+        settings = stage.settings.dispatching
+        standby = dispatcher.Dispatcher(process, stage.queue, stage.attempts, settings, tenant_label="", paused=paused)
+        standby.serve(True)
+        running = asyncio.create_task(standby.run())
+        stage.clock.advance(2.0)
+        standby.kick()
+        await turns()
+
+        assert stage.queue.active.held == 1
+        assert 0 < looks < 10
+        running.cancel()

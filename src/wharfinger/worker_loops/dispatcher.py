@@ -181,7 +181,8 @@ class Dispatcher:
 
     async def _next_kick(self) -> None:
         idle = not (self._serving and len(self._queue))
-        due = self._queue.active.next_due()
+        # While nothing may be placed, held pods stay held when they are due: waiting for that would be a busy loop.
+        due = None if self._paused() else self._queue.active.next_due()
         wait = None if idle else TICK if due is None else max(0.0, min(TICK, due - self._clock()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
