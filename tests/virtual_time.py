@@ -8,6 +8,8 @@ from itertools import count
 
 TURNS = 150
 """Turns of the event loop after which everything in memory has gone as far as it can."""
+IDLE_TURNS = 5
+"""So many turns in a row in which nothing else was ready to run mean the same."""
 
 
 class VirtualTime:
@@ -41,5 +43,10 @@ class VirtualTime:
 
     async def settle(self) -> None:
         """Let everything go as far as it can at this moment."""
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined] # nothing public says it
+        idle = 0
         for _ in range(TURNS):
             await asyncio.sleep(0)
+            idle = 0 if ready else idle + 1
+            if idle == IDLE_TURNS:
+                return

@@ -6,6 +6,7 @@ reads and writes that of `adopting`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ NOW = "2026-03-01T12:00:00Z"
 
 def now() -> str:
     return NOW
+
+
+promise_read = lru_cache(maxsize=64)(promise_in)
+"""Nearly every step looks at promises, and few write one."""
 
 
 class Taking(NamedTuple):
@@ -129,7 +134,7 @@ class ModelImporters:
             known = self._known(state.name)
 
     def _known(self, name: str) -> KnownObject:
-        return KnownObject(self.etcd.get(key_of(name)), promise_in(self.etcd.get(promise_of(name))))
+        return KnownObject(self.etcd.get(key_of(name)), promise_read(self.etcd.get(promise_of(name))))
 
     def _catch_up(self) -> None:
         importer = self._importers[-1]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from tests.properties.promise_importers import NOW, ModelImporters
+from tests.properties.promise_importers import NOW, ModelImporters, promise_read
 from tests.properties.promise_world import (
     NAMES,
     NODES,
@@ -25,7 +25,6 @@ from tests.properties.promise_world import (
     promise_of,
 )
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.adopting import promise_in
 from wharfinger.manifests.copies import copy_of, state_of
 from wharfinger.manifests.edit import bind_pod
 from wharfinger.model.promises import Promise
@@ -65,30 +64,17 @@ class Life(ModelImporters):
         self._attempts = 0
         self._sent: list[Sent] = []
         self._decided: list[Decided] = []
-        self._actors: list[Callable[[], None]] = []
-        for actor, weight in (
-            (self._user, 6),
-            (self._importer, 16),
-            (self._take_in, 4),
-            (self._decide, 5),
-            (self._commit, 4),
-            (self._post, 6),
-            (self._arrive, 6),
-            (self._give_up, 2),
-            (self._new_importer, 2),
-        ):
-            self._actors += [actor] * weight
 
     def live(self) -> None:
         """Play it. Raises `RuleBroken`."""
         for name in NAMES:
             self.api.create(name)
         self._new_importer(lists=True)
-        actors, rng, api, etcd = self._actors, self.rng, self.api, self.etcd
+        actors, rng, api, etcd = ACTORS, self.rng, self.api, self.etcd
         count = len(actors)
         seen = (0, 0)
         for _ in range(STEPS):
-            actors[int(rng.random() * count)]()
+            actors[int(rng.random() * count)](self)
             state = (api.revision, etcd.changes)
             if state != seen:
                 seen = state
@@ -170,7 +156,7 @@ class Life(ModelImporters):
     def _post(self) -> None:
         """Any worker sends a promise, or the fence of one that is given up."""
         name = self._promised()
-        promise = promise_in(self.etcd.get(promise_of(name)))
+        promise = promise_read(self.etcd.get(promise_of(name)))
         if promise is None:
             return
         if promise.withdrawn:
@@ -228,7 +214,7 @@ class Life(ModelImporters):
 
     def _sweep(self) -> None:
         for name in NAMES:
-            promise = promise_in(self.etcd.get(promise_of(name)))
+            promise = promise_read(self.etcd.get(promise_of(name)))
             if promise is not None:
                 fence = str(promise.mod_revision) if promise.withdrawn else ""
                 self._sent.append(Sent(name, promise.uid, None if fence else promise, fence))
@@ -236,6 +222,20 @@ class Life(ModelImporters):
     def _at_rest(self) -> bool:
         promised = any(self.etcd.get(promise_of(name)) is not None for name in NAMES)
         return not promised and self._importers[-1].at == len(self.api.shown)
+
+
+ACTORS: list[Callable[[Life], None]] = [
+    *[Life._user] * 6,
+    *[Life._importer] * 16,
+    *[Life._take_in] * 4,
+    *[Life._decide] * 5,
+    *[Life._commit] * 4,
+    *[Life._post] * 6,
+    *[Life._arrive] * 6,
+    *[Life._give_up] * 2,
+    *[Life._new_importer] * 2,
+]
+"""Who may act next, as often as is likely."""
 
 
 def lived(seed: int, *, revisions: bool = True, fences: bool = True) -> None:

@@ -7,6 +7,7 @@ our pods than it has room for, counting what either side says. Pods that the oth
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,10 +37,12 @@ class Shown(NamedTuple):
     state: ObjectState
 
 
+@cache
 def key_of(name: str) -> str:
     return keys.pod("default", name)
 
 
+@cache
 def promise_of(name: str) -> str:
     return keys.promise("default", name)
 
@@ -197,11 +200,12 @@ def judge_nodes(api: ApiSide, etcd: EtcdSide) -> None:
     create some again for a moment. They take room, and nothing is bound by them.
     """
     alive = {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in api.selected()}
+    there = {(node, uid) for uid, node in etcd.seats.values() if uid in alive and uid not in api.foreign}
+    there.update((node, uid) for uid, node in alive.items() if node and uid not in api.foreign)
+    nodes = [node for node, _ in there]
     for node in NODES:
-        there = {uid for uid, at in etcd.seats.values() if at == node and uid in alive}
-        there.update(uid for uid, at in alive.items() if at == node)
-        if len(there - api.foreign) > ROOM:
-            raise RuleBroken(f"{node} has {sorted(there - api.foreign)}")
+        if nodes.count(node) > ROOM:
+            raise RuleBroken(f"{node} has {sorted(uid for at, uid in there if at == node)}")
 
 
 def judge_bind(etcd: EtcdSide, name: str, uid: str, node: str) -> None:

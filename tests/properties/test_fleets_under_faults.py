@@ -28,7 +28,3 @@ def test_no_rule_is_broken_and_every_fleet_comes_to_rest(shard: int) -> None:
         case = play(seed)
         if case.violations:
             pytest.fail(told(case), pytrace=False)
-
-
-QUICK = 3
-"""Shards that `make check` plays; `make test` plays all."""

@@ -45,6 +45,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.manifests.kinds import reference
 from wharfinger.registry import keys, placement_keys
+from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "400"))
@@ -52,6 +53,7 @@ PARTS = 8
 STEPS = 25
 MEMBERS, PLACEMENTS, HUBS = "abcdef", ("p", "q", "r"), ("h1", "h2")
 ALL = {"placementType": "PickAll"}
+METRICS = Metrics()
 
 
 @dataclass
@@ -68,7 +70,8 @@ class RandomHub:
     def begin(self) -> None:
         """It is started, and knows nothing."""
         self.view = HubView(self.life.clock)
-        self.judge = PlacementJudge(ProcessParts(self.life.store, clock=self.life.clock), self.view, self, me=self.name)
+        process = ProcessParts(self.life.store, METRICS, clock=self.life.clock)
+        self.judge = PlacementJudge(process, self.view, self, me=self.name)
 
     async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
         """As Temporal does: join the open run, or begin one."""
@@ -107,6 +110,8 @@ class Life:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
+        self.view = HubView(self.clock)
+        """What deliveries go by."""
         self.hubs = [RandomHub(name, self) for name in HUBS]
 
     # --- what happens -----------------------------------------------------------------------------
@@ -177,12 +182,12 @@ class Life:
 
     async def deliver(self) -> None:
         """Works follow the decisions, some of them."""
-        view = HubView(self.clock)
+        view = self.view
         for stream, prefix in STREAMS.items():
             view.listed(stream, [kv async for page in self.store.list(prefix) for kv in page.items])
-        for found, decision in view.decisions.items():
+        for found, decision in sorted(view.decisions.items(), key=lambda one: one[0]):
             wanted = {one.name: one.identity for one in decision.chosen}
-            for name in view.works.get(found, {}).keys() - wanted.keys():
+            for name in sorted(view.works.get(found, {}).keys() - wanted.keys()):
                 if self.chance.random() < 0.7:
                     await self.store.delete(placement_keys.work(found, name))
                     await self.store.delete(placement_keys.result(found, name))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.seeing import broken
 from wharfinger.model.fleet import Role
 from wharfinger.model.rollout import (
@@ -82,7 +83,7 @@ class ActorState:
     def memory(self) -> Memory:
         """As it is now."""
         if self._memory.clock != self._clock:
-            self._memory = replace(self._memory, clock=self._clock)
+            self._memory = altered(self._memory, clock=self._clock)
         return self._memory
 
     @property
@@ -219,13 +220,13 @@ class ActorState:
 
 def _uncrashed(memory: Memory, slot: int, before: tuple[Crashed, ...]) -> Memory:
     others = (crash for crash in memory.crashed if crash.slot != slot)
-    return replace(memory, crashed=tuple(sorted((*others, *before), key=lambda crash: crash.slot)))
+    return altered(memory, crashed=tuple(sorted((*others, *before), key=lambda crash: crash.slot)))
 
 
 def _awaiting(memory: Memory, slot: int, incarnation: int) -> Memory:
     if any((entry.slot, entry.incarnation) == (slot, incarnation) for entry in memory.waiting):
         return memory
-    return replace(memory, waiting=(*memory.waiting, AwaitedIncarnation(slot, incarnation, memory.clock)))
+    return altered(memory, waiting=(*memory.waiting, AwaitedIncarnation(slot, incarnation, memory.clock)))
 
 
 def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool) -> Memory:
@@ -233,9 +234,9 @@ def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool
     key = busy.slot, busy.incarnation
     if result.kind == "silent":
         others = tuple(entry for entry in memory.silent_hosts if entry.host != busy.host)
-        return replace(memory, silent_hosts=(*others, HostMissing(busy.host, memory.clock)))
+        return altered(memory, silent_hosts=(*others, HostMissing(busy.host, memory.clock)))
     if result.kind in ("ready", "refused") or (result.kind == "gone" and host_asked):
-        memory = replace(memory, silent_hosts=tuple(e for e in memory.silent_hosts if e.host != busy.host))
+        memory = altered(memory, silent_hosts=tuple(e for e in memory.silent_hosts if e.host != busy.host))
     if result.kind == "ready" and result.mod_revision:
         waited = result.waited
         if waited is None:
@@ -245,14 +246,14 @@ def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool
         entry = ReadySince(*key, result.mod_revision, memory.clock - waited)
         if known is not None and known.mod_revision == result.mod_revision:
             entry = replace(entry, counted_since=known.counted_since)
-        return replace(memory, ready=(*others_ready, entry))
+        return altered(memory, ready=(*others_ready, entry))
     if result.kind in ("refused", "ended"):
         # With an exit record its end is cleared; where none ever comes it must not be brought up again and again.
         others_waiting = tuple(entry for entry in memory.waiting if (entry.slot, entry.incarnation) != key)
         since = next((e.since for e in memory.waiting if (e.slot, e.incarnation) == key), memory.clock)
-        return replace(
+        return altered(
             memory, waiting=(*others_waiting, AwaitedIncarnation(*key, since, refused=result.why or result.kind))
         )
     if result.kind == "gone" and host_asked and busy.incarnation and key not in memory.gone:
-        return replace(memory, gone=(*memory.gone, key))
+        return altered(memory, gone=(*memory.gone, key))
     return memory

@@ -298,8 +298,9 @@ class Draft:
         What ends at once comes first: who follows the plan may have places for its first steps only, and slots that are
         filled again and again would leave none for ending what failed. Drains stay where they are: they take long.
         """
-        kept = [_record(self._counted[slot][-1]) for slot in sorted(self._counted)]
-        relied = tuple(kept[: self.budget.floor])
+        if not self.steps:
+            return ()
+        relied = tuple(_record(self._counted[slot][-1]) for slot in sorted(self._counted)[: self.budget.floor])
         steps = list(self.steps)
         for place in self._on_floor:
             step = steps[place]

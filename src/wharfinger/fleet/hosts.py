@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from wharfinger.fleet.lives import EPSILON
 from wharfinger.model.fleet import Host, Observed
@@ -68,10 +69,9 @@ class Hosts:
 
     def __init__(self, observed: Observed, memory: Memory, host_lost: float) -> None:
         """`host_lost`: seen seconds without its record after which a host may be lost."""
+        self._observed = observed
         self._hosts = sorted(observed.hosts, key=lambda host: host.name)
         self._load = {host.name: host.instances for host in self._hosts}
-        self._places = _places(observed)
-        self._own = Counter(self._places.values())
         self._avoided = {cordon.host for cordon in observed.cordons}
         self._left = {cordon.host for cordon in observed.cordons if cordon.action == "drain"}
         self._missing = {missing.host: missing.since for missing in memory.hosts}
@@ -83,6 +83,21 @@ class Hosts:
         self._clock = memory.clock
         self._host_lost = host_lost
         self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}
+
+    @cached_property
+    def _places(self) -> dict[int, str]:
+        """By slot the host of its newest instance: the one before it goes."""
+        observed = self._observed
+        ended = {(end.slot, end.incarnation) for end in observed.exits}
+        granted = sorted(
+            (grant.slot, grant.incarnation, grant.host) for grant in observed.grants if grant.want == "run"
+        )
+        return {slot: host for slot, incarnation, host in granted if (slot, incarnation) not in ended}
+
+    @cached_property
+    def _own(self) -> Counter[str]:
+        """By host the slots of this fleet."""
+        return Counter(self._places.values())
 
     def choose(self, version: str, *, slot: int, shunned: str = "", leaving: str = "") -> str:
         """The best host for a version, empty when there is none.
@@ -162,10 +177,3 @@ class Hosts:
             and (not version or version in host.installs)
             and (host.capacity == 0 or load < host.capacity)
         )
-
-
-def _places(observed: Observed) -> dict[int, str]:
-    """The host of each slot's newest instance: the one before it goes."""
-    ended = {(end.slot, end.incarnation) for end in observed.exits}
-    granted = sorted((grant.slot, grant.incarnation, grant.host) for grant in observed.grants if grant.want == "run")
-    return {slot: host for slot, incarnation, host in granted if (slot, incarnation) not in ended}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.lives import EPSILON, Asked, Look
@@ -48,8 +49,8 @@ def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
     target = choose(observed, memory, asked.role, spec or FleetSpec(replicas=0))
     view = see(observed, target.memory, asked, target.spec)
     if spec is None:
-        view = replace(view, memory=replace(view.memory, spec=None))
-    target = replace(target, memory=view.memory)
+        view = replace(view, memory=altered(view.memory, spec=None))
+    target = altered(target, memory=view.memory)
     draft = Draft(view, target.revisions)
     clear(draft, known)
     if target.deleting:
@@ -73,7 +74,7 @@ def _keep(draft: Draft, target: Target) -> Plan:
     if target.memory.rollout and (view.asked.over or not wanted):
         if wanted and not target.chosen:
             target, wanted = abort(target, view.asked.over), False
-        target, generation = replace(target, memory=replace(target.memory, rollout=0)), desired.generation
+        target, generation = altered(target, memory=altered(target.memory, rollout=0)), desired.generation
     progress = measure(view, target)
     if not wanted:
         _repair(draft, target)
@@ -125,8 +126,8 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
         draft.complete_at = view.clock if target.reverting else complete_at(view)
         if draft.complete_at <= view.clock + EPSILON:
             done = "failed" if target.reverting else "completed"
-            memory = replace(target.memory, stable=target.number, promoted=True)
-            target = replace(target, memory=memory).completed()
+            memory = altered(target.memory, stable=target.number, promoted=True)
+            target = altered(target, memory=memory).completed()
         else:
             draft.moments.append(draft.complete_at)
     return _close(draft, target, progress, done=done)
@@ -196,11 +197,11 @@ def _close(
     """
     view = draft.view
     if done is not None:
-        target = replace(target, memory=replace(target.memory, trials=()))
+        target = altered(target, memory=altered(target.memory, trials=()))
     memory = _memory(draft, target, done)
     decisions = unrecorded(target, view.observed.actor)
     if decisions is not None:
-        memory = replace(memory, decisions=decisions.number)
+        memory = altered(memory, decisions=decisions.number)
     steps = draft.finished()
     return Plan(
         memory=memory,
@@ -260,7 +261,7 @@ def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
         memory.rollout,
     ):
         return memory
-    return replace(
+    return altered(
         memory, ready=ready, waiting=waiting, crashed=crashed, leaving=leaving, trials=trials, rollout=rollout
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.lives import EPSILON, Asked, Look
 from wharfinger.fleet.proving import Proof, failed, failures, forgiven, named
 from wharfinger.fleet.targets import Target, revert
@@ -75,18 +76,18 @@ def answer(target: Target, observed: Observed, asked: Asked) -> Target:
     request = desired.spec.request
     if request is None or request.generation != asked.generation or target.revision is None:
         return target
-    memory = replace(memory, answered=desired.generation)
+    memory = altered(memory, answered=desired.generation)
     if target.chosen:
-        return replace(target, memory=memory)
+        return altered(target, memory=memory)
     match request.action:
         case "promote":
-            return replace(target, memory=replace(memory, promoted=True, progress_at=memory.clock))
+            return altered(target, memory=altered(memory, promoted=True, progress_at=memory.clock))
         case "resume":
             trials = forgiven(memory.trials)
-            memory = replace(memory, halted="", halted_by="", trials=trials, progress_at=memory.clock)
-            return replace(target, memory=memory)
+            memory = altered(memory, halted="", halted_by="", trials=trials, progress_at=memory.clock)
+            return altered(target, memory=memory)
         case "abort":
-            return abort(replace(target, memory=memory), "asked for")
+            return abort(altered(target, memory=memory), "asked for")
 
 
 def abort(target: Target, why: str) -> Target:
@@ -97,12 +98,12 @@ def abort(target: Target, why: str) -> Target:
     if revision.outcome is None:
         outcomes = (*outcomes, Outcome(revision.number, "aborted", why))
         revision = replace(revision, outcome="aborted")
-    return replace(
+    return altered(
         target,
         revision=revision,
         revisions={**target.revisions, revision.number: revision},
         outcomes=outcomes,
-        memory=replace(target.memory, frozen=revision.number, halted="", halted_by=""),
+        memory=altered(target.memory, frozen=revision.number, halted="", halted_by=""),
     )
 
 
@@ -133,7 +134,7 @@ def judge(target: Target, view: Look, progress: RolloutProgress, proof: Proof, b
         best = mark if fresh_start else (max(mark[0], best[0]), min(mark[1], best[1]))
         if (memory.progress_at, memory.progress_mark) == (memory.clock, best):
             return target
-        return replace(target, memory=replace(memory, progress_at=memory.clock, progress_mark=best))
+        return altered(target, memory=altered(memory, progress_at=memory.clock, progress_mark=best))
     if view.clock < expires_at(view, memory) - EPSILON or proof.due:
         return target
     are = "is" if len(progress.left) == 1 else "are"
@@ -154,4 +155,4 @@ def expires_at(view: Look, memory: Memory) -> float:
 def _stop(target: Target, why: str, by: HaltedBy) -> Target:
     """Pause, or revert where the spec says so and there is something to go back to."""
     reverted = revert(target, why) if target.spec.on_deadline == "revert" and not target.reverting else None
-    return reverted or replace(target, memory=replace(target.memory, halted=why, halted_by=by))
+    return reverted or altered(target, memory=altered(target.memory, halted=why, halted_by=by))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.lives import EPSILON, Life, Look
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import SlotTrial
@@ -81,7 +82,7 @@ def observe(target: Target, view: Look) -> Target:
         trials.append(_observed(trial or SlotTrial(slot), newcomers, view, since))
     if tuple(trials) == target.memory.trials:
         return target
-    return replace(target, memory=replace(target.memory, trials=tuple(trials)))
+    return altered(target, memory=altered(target.memory, trials=tuple(trials)))
 
 
 def prove(target: Target, view: Look, limit: int) -> Proof:

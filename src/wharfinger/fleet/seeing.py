@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.hosts import Hosts, known_hosts
 from wharfinger.fleet.lives import EPSILON, Asked, Life, Look
 from wharfinger.model.fleet import FleetSpec, Observed
@@ -56,7 +57,8 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
     available = {life.slot for life in lives if life.counted}
     vanished, careful = _carefulness(memory, asked, spec, lost, available)
     crashed = _crashes(memory, lives, spec)
-    memory = replace(
+    occupied = {life.host for life in lives if life.grant is not None and not life.ended}
+    memory = altered(
         memory,
         spec=spec,
         ready=tuple(ready),
@@ -64,9 +66,9 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
         gone=tuple(sorted({(life.slot, life.incarnation) for life in lives if _end_is_known(life)})),
         crashed=crashed,
         looping=_looping(memory, asked, crashed),
-        hosts=_missing_hosts(observed, memory, lives),
+        hosts=_missing_hosts(observed, memory, occupied),
         silent_hosts=_silent_hosts(observed, memory),
-        known=known_hosts(observed, memory, {life.host for life in lives if life.grant is not None and not life.ended}),
+        known=known_hosts(observed, memory, occupied),
         vanished=vanished,
         careful=careful,
         fresh=_fresh(memory, observed, lives, spec),
@@ -90,7 +92,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
 
 def broken(memory: Memory, clock: float) -> Memory:
     """Memory after a gap in the view that ended at a moment of the clock: what was seen since when begins anew."""
-    return replace(
+    return altered(
         memory,
         sight_since=max(memory.sight_since, clock),
         ready=tuple(
@@ -178,6 +180,8 @@ def _carefulness(
     memory: Memory, asked: Asked, spec: FleetSpec, lost: list[int], available: set[int]
 ) -> tuple[tuple[Vanished, ...], bool]:
     """What vanished within a lease time, and whether repairs go one at a time."""
+    if not (lost or memory.vanished or memory.careful):
+        return (), False
     recent = [
         entry for entry in memory.vanished if memory.clock - entry.at <= asked.lease_ttl and entry.slot not in lost
     ]
@@ -207,11 +211,10 @@ def _looping(memory: Memory, asked: Asked, crashed: tuple[Crashed, ...]) -> tupl
     return tuple(sorted(found))
 
 
-def _missing_hosts(observed: Observed, memory: Memory, lives: list[Life]) -> tuple[HostMissing, ...]:
-    present = {host.name for host in observed.hosts}
+def _missing_hosts(observed: Observed, memory: Memory, occupied: set[str]) -> tuple[HostMissing, ...]:
     since = {missing.host: missing.since for missing in memory.hosts}
-    absent = sorted({life.host for life in lives if life.grant is not None and not life.ended} - present)
-    return tuple(HostMissing(host, since.get(host, memory.clock)) for host in absent if host)
+    absent = sorted(occupied.difference((host.name for host in observed.hosts), ("",)))
+    return tuple(HostMissing(host, since.get(host, memory.clock)) for host in absent)
 
 
 def _silent_hosts(observed: Observed, memory: Memory) -> tuple[HostMissing, ...]:
@@ -232,6 +235,9 @@ def _fresh(memory: Memory, observed: Observed, lives: list[Life], spec: FleetSpe
     """Slots that scaling up brought, as far as they had no instance yet."""
     occupied = {life.slot for life in lives}
     recorded = {slot.number for slot in observed.slots}
-    came = set(range(memory.replicas, spec.replicas)) if memory.spec is not None else set()
-    came |= {slot for slot in range(spec.replicas) if slot not in recorded}
-    return tuple(sorted(slot for slot in came | set(memory.fresh) if slot < spec.replicas and slot not in occupied))
+    first = memory.replicas if memory.spec is not None else spec.replicas
+    return tuple(
+        slot
+        for slot in range(spec.replicas)
+        if slot not in occupied and (slot >= first or slot not in recorded or slot in memory.fresh)
+    )

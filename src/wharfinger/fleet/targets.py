@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from wharfinger.fleet.altered import altered
 from wharfinger.fleet.lives import Look
 from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, SlotTrial
 from wharfinger.model.rollout import Memory, Outcome
@@ -16,7 +17,7 @@ from wharfinger.model.rollout import Memory, Outcome
 OVER = ("failed", "aborted")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for `altered`
 class Target:
     """What is wanted, and what has to be written to want it."""
 
@@ -105,7 +106,7 @@ class Target:
         if self.revision is None or self.revision.outcome is not None:
             return self
         revision = replace(self.revision, outcome="completed")
-        return replace(
+        return altered(
             self,
             revision=revision,
             revisions={**self.revisions, revision.number: revision},
@@ -137,17 +138,17 @@ def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> T
         return _taken(kept)
     if current is not None and current.template == desired.template:
         if memory.reverted_from:
-            kept = replace(kept, memory=replace(memory, reverted_from=0))
+            kept = altered(kept, memory=altered(memory, reverted_from=0))
         return _taken(kept)
     reverted = revisions.get(memory.reverted_from or _reverted(kept, memory))
     if current is not None and reverted is not None and reverted.template == desired.template:
-        return _taken(replace(kept, memory=replace(memory, reverted_from=reverted.number)))
+        return _taken(altered(kept, memory=altered(memory, reverted_from=reverted.number)))
     outcomes: tuple[Outcome, ...] = ()
     if current is not None and current.outcome is None:
         outcomes = (Outcome(current.number, "superseded", "a newer template is wanted"),)
         current = replace(current, outcome="superseded")
         revisions[current.number] = current
-    memory = replace(memory, reverted_from=0, frozen=0)
+    memory = altered(memory, reverted_from=0, frozen=0)
     completed = [r for r in revisions.values() if r.template == desired.template and r.outcome == "completed"]
     if completed:
         wanted = max(completed, key=lambda revision: revision.number)
@@ -156,7 +157,7 @@ def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> T
         wanted = Revision(last + 1, desired.template, version=desired.version)
         revisions[wanted.number] = wanted
     return _taken(
-        replace(
+        altered(
             kept,
             memory=memory,
             revision=wanted,
@@ -173,8 +174,8 @@ def recalled(memory: Memory, actor: Actor | None) -> Memory:
     if actor is None or said is None or said.target != actor.target or said.number == memory.decisions:
         return memory
     if memory.target != actor.target:
-        memory = replace(memory, progress_at=memory.clock, progress_mark=(-1, -1), trials=())
-    return replace(
+        memory = altered(memory, progress_at=memory.clock, progress_mark=(-1, -1), trials=())
+    return altered(
         memory,
         target=actor.target,
         halted_by=said.halted_by,
@@ -233,9 +234,9 @@ def revert(target: Target, why: str) -> Target | None:
     if failed.outcome is None:
         outcomes = (*outcomes, Outcome(failed.number, "failed", why))
     revisions = {**target.revisions, failed.number: replace(failed, outcome=failed.outcome or "failed")}
-    memory = replace(target.memory, reverted_from=failed.number)
-    chosen = replace(target, memory=memory, revisions=revisions, revision=good, chosen=True, new=False)
-    return _taken(replace(chosen, outcomes=outcomes))
+    memory = altered(target.memory, reverted_from=failed.number)
+    chosen = altered(target, memory=memory, revisions=revisions, revision=good, chosen=True, new=False)
+    return _taken(altered(chosen, outcomes=outcomes))
 
 
 def _fallback(target: Target, failed: Revision) -> Revision | None:
@@ -264,9 +265,9 @@ def _taken(target: Target) -> Target:
         return target
     spec = target.spec
     highest = range(spec.replicas - 1, max(spec.partition, 0) - 1, -1)
-    return replace(
+    return altered(
         target,
-        memory=replace(
+        memory=altered(
             memory,
             target=target.number,
             canary=tuple(highest[: spec.canary]),

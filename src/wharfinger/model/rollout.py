@@ -300,7 +300,7 @@ class Vanished:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it is altered many times a plan (`fleet.altered`)
 class Memory:
     """What an actor carries from plan to plan, through continue-as-new, and from Fleet to RollingUpdate and back."""
 

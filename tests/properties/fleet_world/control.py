@@ -6,7 +6,6 @@ repeated attempts that recognise their own work. Every commit is shown to the ju
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 MOVED = "moved"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Looked:
     """The answer of a plan."""
 
@@ -37,7 +36,7 @@ class Looked:
     kill_timeout: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Write:
     """What `record_fleet` is asked for."""
 
@@ -82,7 +81,7 @@ class Control:
                 fleet.deleting,
                 () if fleet.spec is not None else ("spec: invalid",),
             )
-        on_hosts = Counter([grant.host for other in self._etcd.shelves.values() for grant in other.grants.values()])
+        on_hosts = [grant.host for other in self._etcd.shelves.values() for grant in other.grants.values()]
         return Observed(
             self._etcd.revision,
             desired,
@@ -92,7 +91,10 @@ class Control:
             tuple(shelf.grants.values()),
             tuple(shelf.instances.values()),
             tuple(shelf.exits.values()),
-            tuple(Host(name, host.installs, host.capacity, on_hosts[name]) for name, host in self._etcd.hosts.items()),
+            tuple(
+                Host(name, host.installs, host.capacity, on_hosts.count(name))
+                for name, host in self._etcd.hosts.items()
+            ),
             tuple(self._etcd.cordons.values()),
             shelf.present,
             "written" if shelf.status is not None else "",

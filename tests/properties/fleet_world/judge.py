@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.properties.fleet_world.world import World
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Basis:
     """What an act was decided by: etcd at the moment of the plan."""
 
