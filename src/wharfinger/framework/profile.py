@@ -129,9 +129,9 @@ class Profile:
             selective=[
                 (plugin.name, plugin.concerns)
                 for plugin in self.plugins
-                if isinstance(plugin, interface.Selective)
-                and plugin.name not in plugins
+                if plugin.name not in plugins
                 and plugin.name in self.at.get("preFilter", ())
+                and isinstance(plugin, interface.Selective)
             ],
         )
 

@@ -13,21 +13,23 @@ kept at most until the next pod with anti-affinity is placed anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods.across_nodes import AcrossNodes
-from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
+from wharfinger.framework.interface import Filter, Local, Plugin, PreFilter
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
+from wharfinger.framework.points import Enabled, points_of
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
+
+T = TypeVar("T")
 
 ROOM = frozenset(
     {
@@ -74,25 +76,12 @@ class Seen(NamedTuple):
     """What others' terms may select the pod's namespace by."""
 
 
-class Derived(NamedTuple):
-    """What is asked of a profile beside itself."""
-
-    room_only: Profile
-    """Without the filters that another configuration need not have."""
-    local_only: Profile
-    """With the filters alone that look at no other node."""
-    sees_beyond: bool
-    """Whether one of its plugins may look at other nodes, for whatever pod."""
-
-
 class Verification:
     """Runs the filters of a placement again."""
 
     def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile]) -> None:
         self._cache = cache
         self._profiles = profiles
-        self._derived: WeakKeyDictionary[Profile, Derived] = WeakKeyDictionary()
-        """Of profiles that decide, or did: others may take their place at any time."""
         self._decided: dict[PodIdentity, Seen] = {}
         self._undisturbed: WeakValueDictionary[str, Undisturbed] = WeakValueDictionary()
         """By node."""
@@ -129,7 +118,7 @@ class Verification:
         if self._untouched(pod, node_name, rules) and ours:
             return ""
         if not ours:
-            profile = self._derived_of(profile).room_only
+            profile = room_only(profile)
         only = None if self._looks_beyond(pod, rules) else node_name
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
@@ -153,11 +142,10 @@ class Verification:
             return "the node was created anew since the decision"
         profile = self._profiles[pod.scheduler_name]
         ours = computation.profile == profile.digest
-        derived = self._derived_of(profile)
-        status = (profile if ours else derived.room_only).verify(pod, surely, node_name)
+        status = (profile if ours else room_only(profile)).verify(pod, surely, node_name)
         if status.ok and not (ours and self._row_untouched(pod, node_name)):
             alone = self._cache.snapshot(excluding=pod.identity, only=node_name)
-            status = derived.local_only.verify(pod, alone, node_name)
+            status = local_only(profile).verify(pod, alone, node_name)
         return "" if status.ok else f"{status.plugin}: {status.message}"
 
     def _row_untouched(self, pod: Pod, node_name: str) -> bool:
@@ -171,15 +159,8 @@ class Verification:
             and seen.nominated == self._cache.nominated_on(node_name)
         )
 
-    def _derived_of(self, profile: Profile) -> Derived:
-        derived = self._derived.get(profile)
-        if derived is None:
-            derived = Derived(room_only(profile), local_only(profile), any(map(sees_beyond, profile.plugins)))
-            self._derived[profile] = derived
-        return derived
-
     def _sees_beyond(self, pod: Pod) -> bool:
-        return self._derived_of(self._profiles[pod.scheduler_name]).sees_beyond
+        return has_plugin_that_sees_beyond(self._profiles[pod.scheduler_name])
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
@@ -221,19 +202,44 @@ def _state(info: NodeInfo | None) -> int:
     return GONE if info is None else info.stamp
 
 
+def of_profile(make: Callable[[Profile], T]) -> Callable[[Profile], T]:
+    """Make it once for a profile, and keep it as long as that decides: others may take its place at any time."""
+    kept: WeakKeyDictionary[Profile, T] = WeakKeyDictionary()
+
+    def find(profile: Profile) -> T:
+        found = kept.get(profile)
+        if found is None:
+            found = kept[profile] = make(profile)
+        return found
+
+    return find
+
+
 def sees_beyond(plugin: Plugin) -> bool:
     """Whether the plugin's answer for one node may depend on others, as far as we can know."""
-    looks = isinstance(plugin, PreFilter | Filter)
-    return looks and not isinstance(plugin, Local) and plugin.name not in GUARDED | OF_VOLUMES
+    unknown = plugin.name not in GUARDED | OF_VOLUMES  # first, as `isinstance` takes long to say no
+    return unknown and isinstance(plugin, PreFilter | Filter) and not isinstance(plugin, Local)
 
 
+@of_profile
+def has_plugin_that_sees_beyond(profile: Profile) -> bool:
+    """Whether one of the profile's plugins may look at other nodes, for whatever pod."""
+    return any(map(sees_beyond, profile.plugins))
+
+
+@of_profile
 def room_only(profile: Profile) -> Profile:
     """The same profile, with no other filters than those that guard the node's room."""
-    needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or isinstance(plugin, QueueSort | Bind)]
+    needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or _orders_or_binds(plugin)]
     return Profile(profile.name, Enabled.everywhere(needed, {}))
 
 
+@of_profile
 def local_only(profile: Profile) -> Profile:
     """The same profile, with no other filters than those that look at the one node."""
-    needed = [plugin for plugin in profile.plugins if isinstance(plugin, Local | QueueSort | Bind)]
+    needed = [plugin for plugin in profile.plugins if isinstance(plugin, Local) or _orders_or_binds(plugin)]
     return Profile(profile.name, Enabled.everywhere(needed, {}))
+
+
+def _orders_or_binds(plugin: Plugin) -> bool:
+    return not {"queueSort", "bind"}.isdisjoint(points_of(plugin))
