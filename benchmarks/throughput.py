@@ -71,7 +71,7 @@ QUIET = 1.0
 SILENCE = 60.0
 """Seconds without a bind after which the measurement is given up."""
 WARM = 300
-"""Pods placed before the measured ones."""
+"""Pods placed before the measured ones, where no fewer are measured."""
 
 
 WORKLOADS: dict[str, Callable[[str], dict[str, Any]]] = {
@@ -258,7 +258,7 @@ async def measure(
             names = [f"node-{index:05}" for index in range(nodes)]
             for at in range(0, nodes, PUTS_AT_ONCE):
                 await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
-            await flood(store, "warm", WARM)
+            await flood(store, "warm", min(WARM, given.pods))
             if given.workload:
                 figures = {"workloads": len(await workloads(tree, store, given))}
             else:
@@ -316,7 +316,7 @@ async def run(given: argparse.Namespace, servers: Servers) -> None:
         print(json.dumps({"mode": mode, "of_kubernetes": round(ratio, 2)}), flush=True)
     if given.peer:
         try:
-            peer = await kubernetes_peer.measure(servers.etcd, given.nodes, given.pods, WARM, say)
+            peer = await kubernetes_peer.measure(servers.etcd, given.nodes, given.pods, min(WARM, given.pods), say)
         except kubernetes_peer.BenchmarkFailed as error:
             raise SystemExit(str(error)) from error
         print(json.dumps({"peer": given.peer, **peer}), flush=True)
