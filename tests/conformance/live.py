@@ -45,12 +45,16 @@ Key = tuple[str, str]
 class Live:
     """Objects in etcd, and decisions for pods."""
 
-    def __init__(self, store: EtcdStore, activities: SchedulingActivities, cache: Cache) -> None:
+    def __init__(self, store: EtcdStore, activities: SchedulingActivities, cache: Cache, *, starts: bool) -> None:
+        """`starts`: whether pods that are bound get a time of start. Only preemption reads it."""
         self._store = store
         self._activities = activities
         self._cache = cache
         self._revision = 0
-        self._binds = 0
+        self._nodes: dict[Key, str] = {}
+        """Of the pods that are bound."""
+        self._starts = starts
+        self._started = 0
         self._uids: dict[Key, str] = {}
 
     # --- objects ------------------------------------------------------------------------------
@@ -64,12 +68,14 @@ class Live:
         named = {"schedulerName": "default-scheduler"}
         written = [as_object("Pod", {**pod, "spec": {**named, **pod["spec"]}}) for pod in pods]
         self._uids |= {key_of(one): one["metadata"].get("uid", "") for one in written}
+        self._nodes |= {key_of(one): one["spec"]["nodeName"] for one in written if "nodeName" in one["spec"]}
         await self.put(written)
 
     async def delete(self, kind: str, key: Key) -> None:
         """Delete an object, and a pod's attempt record with it."""
         namespace, name = key
         if kind == "Pod":
+            self._nodes.pop(key, None)
             await self._write([Delete(keys.pod(namespace, name)), Delete(keys.attempt(namespace, name))])
         else:
             await self._write([Delete(keys.stored(f"{kind.lower()}s", "", name))])
@@ -87,18 +93,24 @@ class Live:
     async def _seen(self) -> None:
         assert await self._cache.progress.wait_for(self._revision, patient(20))
 
-    async def _bound(self, nodes: Mapping[Key, str]) -> None:
-        """The pods are bound to these nodes. They start there, as a kubelet says it."""
+    async def _bound(self, nodes: Mapping[Key, str], revision: int) -> None:
+        """The pods are bound to these nodes at this revision. They start there, as a kubelet says it."""
+        self._nodes |= nodes
+        self._revision = max(self._revision, revision)
         operations: list[Operation] = []
-        for key, node in nodes.items():
+        for key in nodes if self._starts else ():
             pod = await self.pod(key)
             assert pod is not None
-            assert pod["spec"]["nodeName"] == node
-            started = FIRST_START + timedelta(minutes=self._binds)
-            self._binds += 1
+            started = FIRST_START + timedelta(minutes=self._started)
+            self._started += 1
             pod.setdefault("status", {}).setdefault("startTime", started.isoformat().replace("+00:00", "Z"))
             operations.append(Put(keys.pod(*key), json.dumps(pod).encode()))
         await self._write(operations)
+
+    async def check_bound(self) -> None:
+        """In etcd, the pods that were bound are on their nodes, and no others are on any."""
+        pods = [json.loads(kv.value) async for page in self._store.list(keys.PODS) for kv in page.items]
+        assert {key_of(pod): pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")} == self._nodes
 
     # --- one pod ------------------------------------------------------------------------------
 
@@ -118,7 +130,7 @@ class Live:
         )
         assert isinstance(outcome, Bound), outcome
         assert outcome.node == node
-        await self._bound({key: node})
+        await self._bound({key: node}, outcome.revision)
 
     async def preempt(self, key: Key, refused: Refused) -> None:
         """Record the nomination and evict the victims, by the activities of the attempt."""
@@ -129,6 +141,9 @@ class Live:
         assert isinstance(recorded, Recorded), recorded
         outcome = await self._activities.evict(evict_input(pod, refused, recorded.revision, **self._attempt(key)))
         self._revision = max(recorded.revision, outcome.revision)
+        for victim in refused.victims:
+            namespace, _, name = victim.pod.partition("/")
+            del self._nodes[namespace, name]
         await self._seen()
 
     def _attempt(self, key: Key) -> dict[str, str]:
@@ -158,7 +173,8 @@ class Live:
             )
         )
         assert not outcome.unbound, outcome.unbound
-        await self._bound(nodes)
+        assert {(one.namespace, one.name): one.node for one in outcome.bound} == nodes
+        await self._bound(nodes, max((one.revision for one in outcome.bound), default=0))
 
 
 @asynccontextmanager
@@ -178,16 +194,21 @@ async def live(store: EtcdStore, scenario: Mapping[str, Any]) -> AsyncIterator[L
     following = asyncio.create_task(informer.run())
     try:
         await informer.synced.wait()
-        scene = Live(store, activities, cache)
+        scene = Live(store, activities, cache, starts=_preempts(scenario))
         await scene.put(
             as_object(kind, fields, version) for plural, kind, version in KINDS for fields in scenario.get(plural, ())
         )
         yield scene
+        await scene.check_bound()
     finally:
         following.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await following
         await activities.close()
+
+
+def _preempts(scenario: Mapping[str, Any]) -> bool:
+    return any("nominated" in expected for expected in scenario.get("expect", ()))
 
 
 async def clear(store: EtcdStore) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
-import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import orjson
 
 from wharfinger.placement_simulator import PlacementSimulator, SimulatedPlacement
 
@@ -34,9 +35,13 @@ PARTS = 4
 
 def scenarios(family: str, part: int = 0, parts: int = 1) -> Iterator[Mapping[str, Any]]:
     """The scenarios of a family, or a part of them."""
-    with gzip.open(DATA / f"{family}.jsonl.gz", "rt") as lines:
-        for line in itertools.islice(lines, part, None, parts):
-            yield json.loads(line)
+    for line in _lines(family)[part::parts]:
+        yield orjson.loads(line)
+
+
+@functools.lru_cache(1)
+def _lines(family: str) -> list[bytes]:
+    return gzip.decompress((DATA / f"{family}.jsonl.gz").read_bytes()).splitlines()
 
 
 def play(scenario: Mapping[str, Any], *, upstream: bool) -> Iterator[Step]:

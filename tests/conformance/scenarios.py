@@ -90,4 +90,5 @@ def totals(expected: dict[str, Any]) -> dict[str, int]:
 def best(expected: dict[str, Any]) -> list[str]:
     """The nodes that kube-scheduler chose from in the end."""
     found = totals(expected)
-    return [node for node, total in found.items() if total == max(found.values())] or [expected["node"]]
+    most = max(found.values(), default=0)
+    return [node for node, total in found.items() if total == most] or [expected["node"]]

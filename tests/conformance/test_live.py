@@ -83,8 +83,8 @@ async def decide_alone(scene: Live, key: Key, expected: Expected) -> None:
 @pytest.mark.parametrize("scenario", list(scenarios(*DECIDED)))
 async def test_live_attempts_decide_what_kube_scheduler_decided(store: EtcdStore, scenario: dict[str, Any]) -> None:
     async with live(store, scenario) as scene:
+        await scene.put_pods(*scenario["pods"])
         for pod, expected in zip(scenario["pods"], scenario["expect"], strict=True):
-            await scene.put_pods(pod)
             await decide_alone(scene, key_of(pod), expected)
 
 
@@ -136,8 +136,8 @@ def check_cohort(placed: PlacedMany, expected: dict[Key, Expected]) -> None:
 @pytest.mark.parametrize("scenario", list(scenarios(*DECIDED)))
 async def test_live_cohorts_decide_what_kube_scheduler_decided(store: EtcdStore, scenario: dict[str, Any]) -> None:
     async with live(store, scenario) as scene:
+        await scene.put_pods(*scenario["pods"])
         for cohort in cohorts(scenario):
-            await scene.put_pods(*(pod for pod, _ in cohort))
             expected = {key_of(pod): one for pod, one in cohort}
             if "nominated" in cohort[0][1]:
                 await decide_alone(scene, key_of(cohort[0][0]), cohort[0][1])
@@ -154,8 +154,8 @@ async def test_live_cohorts_decide_what_kube_scheduler_decided(store: EtcdStore,
 async def test_attempts_and_cohorts_sample_nodes_in_one_round(store: EtcdStore, scenario: dict[str, Any]) -> None:
     """Each decision begins where the one before ended, whichever kind that was."""
     async with live(store, scenario) as scene:
+        await scene.put_pods(*scenario["pods"])
         for number, (pod, expected) in enumerate(zip(scenario["pods"], scenario["expect"], strict=True)):
-            await scene.put_pods(pod)
             key = key_of(pod)
             if number % 2:
                 await decide_alone(scene, key, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.conformance.test_live import Expected
 from tests.patience import patient
 from tests.worker.conftest import Site, site
 from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Operation, Put
+from wharfinger.registry.store import Delete, Operation, Put, WatchBatch
 from wharfinger.settings import COMPATIBLE
 
 __all__ = ["site"]
@@ -29,8 +29,10 @@ SAMPLE = [one for one in scenarios(*SEEDS) if one.values[0]["seed"] == SEEDS[one
 class Cluster:
     """Objects of one scenario, as users and kubelets write them."""
 
-    def __init__(self, site: Site, prefix: str) -> None:
+    def __init__(self, site: Site, prefix: str, changes: AsyncIterator[WatchBatch]) -> None:
+        """`changes`: of pods, from now on."""
         self._store = site.store
+        self._changes = changes
         self._prefix = prefix
         """Of uids: the pods of another scenario have the same names."""
         self._binds = 0
@@ -50,11 +52,14 @@ class Cluster:
         return None if found is None else json.loads(found.value)
 
     async def once(self, key: Key, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """The pod, once the worker has done that to it."""
+        """The pod, once the worker has done that to it; asked for one pod after the other."""
+        stored = keys.pod(*key)
         async with asyncio.timeout(patient(20)):
-            while (pod := await self.pod(key)) is None or not holds(pod):
-                await asyncio.sleep(0.01)
-        return pod
+            async for batch in self._changes:
+                for event in batch.events:
+                    if event.kv.key == stored and not event.deleted and holds(pod := json.loads(event.kv.value)):
+                        return dict(pod)
+        raise AssertionError("the watch ended")
 
     async def placed_as_recorded(self, pod: dict[str, Any], bound: dict[str, Any], node: str) -> None:
         """The pod starts on the recorded node, perhaps as another pod than the one that the worker bound."""
@@ -116,11 +121,12 @@ async def check_bound(cluster: Cluster, bound: dict[str, Any], expected: Expecte
 @pytest.mark.timeout(300)
 async def test_worker_decides_what_kube_scheduler_decided(site: Site) -> None:
     await site.worker(binding=COMPATIBLE, eviction="immediate")
-    for one in SAMPLE:
-        scenario = one.values[0]
-        cluster = Cluster(site, f"{one.id}-")
-        await replay(cluster, scenario)
-        await cluster.clear()
+    now = (await site.store.get(keys.INSTALLATION)).revision
+    async with site.store.watch(keys.PODS, now + 1) as changes:
+        for one in SAMPLE:
+            cluster = Cluster(site, f"{one.id}-", changes)
+            await replay(cluster, one.values[0])
+            await cluster.clear()
 
 
 def test_sample_has_every_kind_of_decision() -> None:

@@ -228,31 +228,18 @@ def test_keys_in_etcd_are_all_below_the_prefix(kubernetes: ApiServerProcess) -> 
 
 
 @pytest.mark.servers
-def test_restart_after_a_kill_keeps_objects_and_credentials(kubernetes: ApiServerProcess) -> None:
+def test_restart_with_its_etcd_keeps_objects_and_credentials(kubernetes: ApiServerProcess) -> None:
     kubeconfig, certificate = kubernetes.kubeconfig.read_bytes(), kubernetes.server.files.certificate.read_bytes()
     user = kubernetes.user("survivor", [READ_PODS])
     made = kubernetes.create(PODS, {"metadata": {"name": "kept"}, **POD})
 
-    kubernetes.kill()
+    kubernetes.kill_all()
     kubernetes.start()
 
     assert kubernetes.request("GET", f"{PODS}/kept").body["metadata"] == made["metadata"]
     assert kubernetes.kubeconfig.read_bytes() == kubeconfig
     assert kubernetes.server.files.certificate.read_bytes() == certificate
     assert kubernetes.request("GET", PODS, token=user.token).code == 200
-
-
-@pytest.mark.servers
-def test_server_ends_on_request_and_comes_back_with_its_etcd(kubernetes: ApiServerProcess) -> None:
-    """A watch does not hold it up, as it would by the server's defaults."""
-    kubernetes.create(PODS, {"metadata": {"name": "durable"}, **POD})
-
-    with kubernetes.open("GET", f"{PODS}?watch=true"):
-        assert kubernetes.stop() == 0
-    kubernetes.etcd.kill()
-    kubernetes.start()
-
-    assert kubernetes.request("GET", f"{PODS}/durable").code == 200
 
 
 @pytest.mark.servers
@@ -274,3 +261,10 @@ def test_server_logs_no_token(kubernetes: ApiServerProcess) -> None:
 
     assert log
     assert not [name for name in (ADMIN.name, "alice") if kubernetes.server.files.token(name) in log]
+
+
+@pytest.mark.servers
+def test_server_ends_on_request(kubernetes: ApiServerProcess) -> None:
+    """A watch does not hold it up, as it would by the server's defaults. The last test on this server."""
+    with kubernetes.open("GET", f"{PODS}?watch=true"):
+        assert kubernetes.stop() == 0

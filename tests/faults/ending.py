@@ -90,21 +90,24 @@ class End:
             if missing > 1:
                 gang = pod.namespace, pod.labels[GROUP]
                 if gang not in whole:
-                    whole[gang] = self._fits_whole(pod, missing)
+                    whole[gang] = self._fits_whole(pod, missing, simulator)
                 if not whole[gang]:
                     continue
             found.append(Violation("waits", 0, f"{pod.key} fits {decision.node}; record: {self._told(pod)}"))
         return found
 
-    def _fits_whole(self, pod: Pod, missing: int) -> bool:
-        """Whether so many members of the pod's gang find places one after the other."""
-        simulator = self._simulator()
+    def _fits_whole(self, pod: Pod, missing: int, simulator: Simulator) -> bool:
+        """Whether so many members of the pod's gang find places one after the other; leaves all as it was."""
+        placed: list[PodKey] = []
         for member in self._members(pod):
             node = None if member.bound else simulator.decide(member.key, preempt=False).node
-            if node and missing:
+            if node and len(placed) < missing:
                 simulator.bind(member.key, node)
-                missing -= 1
-        return not missing
+                placed.append(member.key)
+        for key in placed:
+            simulator.delete("Pod", key.name, key.namespace)
+            simulator.add(self._objects[keys.pod(*key)])
+        return len(placed) == missing
 
     def _simulator(self) -> Simulator:
         simulator = Simulator()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -77,6 +77,13 @@ async def client(temporal_server: TemporalServer) -> AsyncIterator[Client]:
     garbage.collect()
 
 
+async def until_seen(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what each look reads from a server."""
+    async with asyncio.timeout(SECONDS):
+        while not await holds():
+            await asyncio.sleep(0.05)
+
+
 class World:
     """A cluster's store and hubs."""
 
@@ -123,7 +130,7 @@ class World:
         async def so() -> bool:
             return await self.chosen(name) == members
 
-        await until(so, SECONDS)
+        await until_seen(so)
 
 
 @pytest.fixture
@@ -162,9 +169,9 @@ async def test_a_leaving_member_goes_and_a_deleted_placement_too(world: World) -
         async def gone(key: str) -> bool:
             return (await world.store.get(key)).kv is None
 
-        await until(lambda: gone(placement_keys.member_cluster("c")), SECONDS)
+        await until_seen(lambda: gone(placement_keys.member_cluster("c")))
         await world.put(placement_object(deleting=True, **pick(1)))
-        await until(lambda: gone(placement_keys.placement("cluster/web")), SECONDS)
+        await until_seen(lambda: gone(placement_keys.placement("cluster/web")))
         assert await gone(placement_keys.decision("cluster/web"))
         assert await gone(placement_keys.policy("cluster/web", 1))
 
@@ -188,23 +195,23 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         await world.put(budget_object("web", minAvailable=1))
         await world.until_chosen("web", ["b", "c"])
         for name in "bc":
-            await until(lambda name=name: available(name), SECONDS)
+            await until_seen(lambda name=name: available(name))
         await world.put(eviction_object("e", "web", "c"))
-        await until(lambda: ended("e"), SECONDS)
+        await until_seen(lambda: ended("e"))
         await world.until_chosen("web", ["a", "b"])
         await world.put(placement_object(generation=2, **pick(3)))
         await world.until_chosen("web", ["a", "b"])  # it lingers on the third
         agents.holding.discard("c")
         await world.until_chosen("web", ["a", "b", "c"])
-        await until(lambda: available("c"), SECONDS)
+        await until_seen(lambda: available("c"))
 
         await world.put(placement_object(generation=2, deleting=True, **pick(3)))
         await world.until_chosen("web", [])
-        await until(lambda: gone(placement_keys.work(WEB, "c")), SECONDS)
+        await until_seen(lambda: gone(placement_keys.work(WEB, "c")))
         assert not await gone(placement_keys.placement(WEB))
         await until(lambda: not hub.judge._later, SECONDS)  # only events make it judge again
         agents.holding.clear()
-        await until(lambda: gone(placement_keys.placement(WEB)), SECONDS)
+        await until_seen(lambda: gone(placement_keys.placement(WEB)))
         assert await gone(placement_keys.rollout(WEB))
         assert await gone(placement_keys.losses(WEB))
 
@@ -240,7 +247,7 @@ async def test_a_program_decides_explains_and_plans(world: World) -> None:
         async def told() -> bool:
             return "fulfilled" in [one.outcome for one in await world.placements.attempts("web")]
 
-        await until(told, SECONDS)
+        await until_seen(told)
         with pytest.raises(NotFound):
             await world.placements.decide("nothing")
         with pytest.raises(UsageError):

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from temporalio.client import Client
 
-from tests.agent_loops.hosts import until
 from tests.engine.placements.run_scene import APPROVAL, external, stage, strategy_object
-from tests.hub_loops.test_hub import SECONDS, WEB, World, client, store
+from tests.hub_loops.test_hub import WEB, World, client, store, until_seen
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.names import update_run_id
@@ -73,15 +72,15 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
     async with agents(world):
         async with world.hub("h1"):
             await runs.start(RUN, placement="web", strategy="slowly")
-            await until(lambda: is_phase("waiting"), SECONDS)
+            await until_seen(lambda: is_phase("waiting"))
             assert await delivered(world) == ["a", "b"]
             with pytest.raises(UsageError, match="does not wait for approval prod"):
                 await runs.approve(RUN, "prod", "after")
             await runs.stop(RUN)
-            await until(lambda: is_phase("stopped"), SECONDS)
+            await until_seen(lambda: is_phase("stopped"))
         await runs.resume(RUN)
         async with world.hub("h2") as hub:
-            await until(lambda: is_phase("waiting"), SECONDS)
+            await until_seen(lambda: is_phase("waiting"))
             kv = (await world.store.get(placement_keys.update_run("", RUN))).kv
             assert kv is not None
             handle = world.client.get_workflow_handle(update_run_id(world.cluster, WEB, RUN, kv.create_revision))
@@ -93,8 +92,8 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
                     return False
                 return bool(answered["outcome"] == "approved")
 
-            await until(approved, SECONDS)
-            await until(lambda: is_phase("succeeded"), SECONDS)
+            await until_seen(approved)
+            await until_seen(lambda: is_phase("succeeded"))
             assert await delivered(world) == ["a", "b", "c"]
             assert (await handle.result())["outcome"] == "succeeded"
             hub.refresh_metrics()
@@ -103,4 +102,4 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
             async def forgotten() -> bool:
                 return not [kv async for page in world.store.list(placement_keys.RUNS) for kv in page.items]
 
-            await until(forgotten, SECONDS)
+            await until_seen(forgotten)

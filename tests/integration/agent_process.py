@@ -63,6 +63,8 @@ class Site:
     folder: Path
     host: str
     started: list[Forked]
+    pause: float = 0.05
+    """Seconds between two looks of a test that waits."""
 
     @property
     def data(self) -> Path:
@@ -159,7 +161,7 @@ class Site:
                     answer = await answer
                 if answer:
                     return
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(self.pause)
 
     def end(self) -> None:
         """Kill whatever is left."""

@@ -45,12 +45,14 @@ def servers(only_servers: DevTree) -> Iterator[DevTree]:
 
 @pytest.fixture
 def start_worker(servers: DevTree, tmp_path: Path) -> Iterator[StartWorker]:
-    """Starts `wharfinger worker` with the options given, on duty; all are drained at the end."""
+    """Starts `wharfinger worker` with the options given, on duty; all are drained at the end. `folder`: where."""
     started: list[WorkerProcess] = []
 
-    def start(*options: str, env: dict[str, str] | None = None, wait: bool = True) -> WorkerProcess:
+    def start(
+        *options: str, env: dict[str, str] | None = None, wait: bool = True, folder: Path | None = None
+    ) -> WorkerProcess:
         log = tmp_path / f"worker{len(started)}.log"
-        worker = WorkerProcess(log, *options, env={**servers.environment, **(env or {})})
+        worker = WorkerProcess(log, *options, env={**servers.environment, **(env or {})}, folder=folder)
         started.append(worker)
         if wait:
             worker.wait_ready()

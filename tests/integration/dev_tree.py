@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +173,12 @@ class DevTree:
         stdin: str = "",
         env: dict[str, str] | None = None,
         seconds: float = 60,
+        folder: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the console command against this tree, for at most `seconds`."""
+        """Run the console command against this tree, for at most `seconds`. `folder`: where, if not here."""
         environment = {**self.environment, **(env or {})}
-        done = forked.run(*arguments, env=environment, stdin=stdin, timeout=patient(seconds))
+        with chdir(folder) if folder else nullcontext():
+            done = forked.run(*arguments, env=environment, stdin=stdin, timeout=patient(seconds))
         assert not check or done.returncode == 0, done.stderr
         return done
 

@@ -46,7 +46,7 @@ async def site(addresses: tuple[str, str], tmp_path: Path) -> AsyncIterator[Site
     configuration = temporal_configuration(TemporalSettings(address=temporal))
     client = await Client.connect(**configuration, data_converter=data_converter)
     options = (f"--etcd={etcd}", f"--temporal={temporal}", f"--host-lost={patient(HOST_LOST):g}")
-    site = Site(store, client, options, tmp_path, f"host-{uuid.uuid4().hex[:8]}", [])
+    site = Site(store, client, options, tmp_path, f"host-{uuid.uuid4().hex[:8]}", [], pause=0.25)
     try:
         yield site
     finally:

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, bound_pods, condition, node, pod, refusal
-from tests.integration.plugin_package import installed_plugin
+from tests.integration.plugin_package import put_plugin
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -83,10 +83,10 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = installed_plugin(folder / "licences", "Licences", SOURCE) | {"LICENCES": str(folder)}
-        crane = installed_plugin(folder / "crane", "Crane", SOURCE)
-        both = ":".join(one["PYTHONPATH"] for one in (self.environment, crane))
-        self.environment["PYTHONPATH"] = both
+        self.site = folder / "site"
+        self.environment = {"LICENCES": str(folder)}
+        for name in ("Licences", "Crane"):
+            put_plugin(self.site, name, SOURCE)
 
     def config(self, *, crane: bool = False) -> Path:
         path = self.folder / "config.json"
@@ -132,7 +132,7 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
     """The room stays held, for the killed worker and for its successor, and the key is the same."""
     etcd, first = servers.etcd, servers.etcd.revision()
     options = f"--config={desk.config()}"
-    worker = start_worker(options, env=desk.environment)
+    worker = start_worker(options, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     etcd.put(f"{NODES}small", node("small", cpu="1"))
     etcd.put(f"{PODS}{SPACE}/web", licensed("web", cpu="1"))
@@ -141,7 +141,7 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
 
     worker.process.kill()
     worker.process.wait()
-    start_worker(options, env=desk.environment)
+    start_worker(options, env=desk.environment, folder=desk.site)
     etcd.put(f"{PODS}{SPACE}/rival", pod("rival", namespace=SPACE, cpu="1"))
     wait_until(lambda: refusal(etcd, "rival", SPACE), 40, "the room is not given to another pod")
     wait_until(lambda: len(desk.noted("pre_bind")) == 2, 60, "another worker calls the plugin")
@@ -165,7 +165,7 @@ def test_a_bind_whose_worker_dies_afterwards_is_made_once(
 ) -> None:
     etcd, first = servers.etcd, servers.etcd.revision()
     options = f"--config={desk.config(crane=True)}"
-    worker = start_worker(options, env=desk.environment)
+    worker = start_worker(options, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     etcd.put(f"{NODES}a", node("a"))
     etcd.put(f"{PODS}{SPACE}/plain", pod("plain", namespace=SPACE))
@@ -175,7 +175,7 @@ def test_a_bind_whose_worker_dies_afterwards_is_made_once(
     worker.process.kill()
     worker.process.wait()
     desk.take("hangs")
-    start_worker(options, env=desk.environment)
+    start_worker(options, env=desk.environment, folder=desk.site)
     etcd.put(f"{PODS}{SPACE}/next", pod("next", namespace=SPACE))
     wait_until(lambda: "next" in bound_pods(etcd, SPACE), 40, "others follow")
 
@@ -191,7 +191,7 @@ def test_a_bind_whose_worker_dies_afterwards_is_made_once(
 
 def test_a_refusal_is_told_and_frees_the_room(servers: DevTree, start_worker: StartWorker, desk: Desk) -> None:
     etcd = servers.etcd
-    start_worker(f"--config={desk.config()}", env=desk.environment)
+    start_worker(f"--config={desk.config()}", env=desk.environment, folder=desk.site)
     desk.put("hangs")
     desk.put("refuses")
     etcd.put(f"{NODES}small", node("small", cpu="1"))
@@ -214,7 +214,7 @@ def test_a_plugin_that_waits_holds_no_worker(servers: DevTree, start_worker: Sta
     """It is called again, by whichever worker; a deleted pod ends the calls, and its room is free."""
     etcd = servers.etcd
     options = f"--config={desk.config()}"
-    worker = start_worker(options, env=desk.environment)
+    worker = start_worker(options, env=desk.environment, folder=desk.site)
     desk.put("waits")
     etcd.put(f"{NODES}small", node("small", cpu="2"))
     for name in ("web", "gone"):
@@ -230,7 +230,7 @@ def test_a_plugin_that_waits_holds_no_worker(servers: DevTree, start_worker: Sta
     wait_until(lambda: etcd.get(f"{HOLDS}{SPACE}/gone") is None, 40, "nothing is left of it")
 
     assert worker.stop() == 0
-    start_worker(options, env=desk.environment)
+    start_worker(options, env=desk.environment, folder=desk.site)
     desk.take("waits")
     wait_until(lambda: bound_pods(etcd, SPACE) == {"rival": "small", "web": "small"}, 90, "bound in the end")
     assert len({one["key"] for one in desk.noted("pre_bind") if one["pre_bind"] == "web"}) == 1

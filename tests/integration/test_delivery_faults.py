@@ -32,7 +32,7 @@ WITHIN = 60.0
 BLOWS = (("hub", "member", "member-1"), ("temporal", "etcd"), ("stop hub", "stop member", "hub"))
 """What strikes during one rollout after the other."""
 ROUNDS = int(os.environ.get("WHARFINGER_TEST_ROUNDS", "1"))
-CONTENTS = 20
+CONTENTS = 8
 """Objects of each placement."""
 MANY, CONCURRENCY, WAIT = 47, 6, 20
 """Of a staged run: members of its second stage, how many at a time, and seconds that it waits then."""
@@ -269,7 +269,7 @@ async def test_a_staged_run_goes_on_although_everything_dies_in_its_wait(tree: D
             told = await status()
             if told and true(told):
                 return told
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.0)
         raise AssertionError(f"not within {seconds} s: {told}")
 
     async with members_in_memory(url, MANY) as stores:

@@ -34,7 +34,7 @@ def next_release(folder: Path) -> dict[str, str]:
     """A checkout of its own that names every completed template otherwise; the variables under which it runs."""
     (package,) = wharfinger.__path__
     root = folder / "next"
-    copy = Path(shutil.copytree(package, root / "src" / "wharfinger", ignore=shutil.ignore_patterns("__pycache__")))
+    copy = Path(shutil.copytree(package, root / "src" / "wharfinger"))  # with what Python has compiled
     module = copy / "config" / "fleet_template.py"
     text = module.read_text()
     assert text.count(NAMED) == 1
@@ -56,8 +56,7 @@ def test_another_release_alone_rolls_nothing(data: Path) -> None:
 
     upgraded = DevTree(data, workers=2, env=next_release(data))
     upgraded.start()
-    fleet = FleetHandle(upgraded)
-    fleet.complete(SECONDS)
+    fleet.complete(SECONDS)  # the former release's command is a fork (tests/forked.py)
 
     code = Path(f"/proc/{upgraded.ready['pids']['workers'][0]}/environ").read_bytes()
     assert f"PYTHONPATH={data / 'next' / 'src'}".encode() in code
@@ -65,7 +64,8 @@ def test_another_release_alone_rolls_nothing(data: Path) -> None:
     assert fleet.grants.keys() == {(slot, number + 1) for slot, number in before}
     assert {int(record["revision"]) for record in fleet.ready.values()} == {revisions}
     first = fleet.tree.etcd.revision()
-    fleet.apply(template={"environment": {"NOTE": "as it was"}})  # by the former release's way to name it
+    # Its revision was named by the former release's way to name it.
+    FleetHandle(upgraded).apply(template={"environment": {"NOTE": "as it was"}})
     fleet.complete(SECONDS)
     verdict = fleet.verdict()
     assert (verdict.made(first), verdict.wrong) == ({}, [])

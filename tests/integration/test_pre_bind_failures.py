@@ -14,7 +14,7 @@ from temporalio.client import Client
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, condition, node, pod
-from tests.integration.plugin_package import installed_plugin
+from tests.integration.plugin_package import put_plugin
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -75,8 +75,8 @@ async def test_a_pod_whose_pre_bind_raises_is_retried_until_it_is_bound(
     config = tmp_path / "config.yaml"
     config.write_text("profiles: [{plugins: {multiPoint: {enabled: [{name: Licences}]}}}]")
     (tmp_path / "down").touch()
-    environment = installed_plugin(tmp_path / "site", "Licences", SOURCE) | {"LICENCES": str(tmp_path)}
-    start_worker(f"--config={config}", env=environment)
+    put_plugin(tmp_path / "site", "Licences", SOURCE)
+    start_worker(f"--config={config}", env={"LICENCES": str(tmp_path)}, folder=tmp_path / "site")
     first = etcd.revision()
     etcd.put(f"{NODES}a", node("a"))
     etcd.put(f"{PODS}licences/web", pod("web", namespace="licences"))

@@ -18,6 +18,11 @@ from wharfinger.dev.ports import free_port
 pytestmark = pytest.mark.timeout(180)
 
 
+def now() -> str:
+    """This moment; the thousands of decisions that tests before have left on the tree are older."""
+    return datetime.now(UTC).isoformat()
+
+
 def replayed(tree: DevTree, *more: str, since: str = "1h", code: int = 0) -> Any:
     answer = tree.cli("replay", "--since", since, "-o", "json", *more, check=False)
     assert answer.returncode == code, answer.stderr
@@ -25,7 +30,7 @@ def replayed(tree: DevTree, *more: str, since: str = "1h", code: int = 0) -> Any
 
 
 def test_recorded_decisions_are_made_again_to_the_letter(cluster: DevTree) -> None:
-    etcd, since, before = cluster.etcd, datetime.now(UTC).isoformat(), cluster.etcd.revision()
+    etcd, since, before = cluster.etcd, now(), cluster.etcd.revision()
     for number in range(4):
         etcd.put(f"{NODES}node-{number}", node(f"node-{number}", cpu="8"))
     names = [f"web-{number}" for number in range(20)]
@@ -76,11 +81,11 @@ def test_what_is_wrong_is_told_in_one_line(cluster: DevTree) -> None:
 
 
 def test_an_archive_is_written_on_and_replayed_without_servers(cluster: DevTree, tmp_path: Path) -> None:
-    etcd, file = cluster.etcd, tmp_path / "archive"
+    etcd, file, since = cluster.etcd, tmp_path / "archive", now()
     etcd.put(f"{NODES}node", node("node", cpu="8"))
     etcd.put(f"{PODS}default/first", pod("first"))
     wait_until(lambda: "first" in bound_pods(etcd), 30, "first bound")
-    first = cluster.cli("archive", str(file), "--since", "1h").stdout
+    first = cluster.cli("archive", str(file), "--since", since).stdout
     etcd.put(f"{PODS}default/second", pod("second"))
     wait_until(lambda: "second" in bound_pods(etcd), 30, "second bound")
     second = cluster.cli("archive", str(file)).stdout

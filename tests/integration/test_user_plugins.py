@@ -9,7 +9,7 @@ import pytest
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod, refusal
-from tests.integration.plugin_package import installed_plugin
+from tests.integration.plugin_package import put_plugin
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -33,8 +33,10 @@ class OnlyRacks:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> dict[str, str]:
-    return installed_plugin(tmp_path / "site", "OnlyRacks", SOURCE)
+def site(tmp_path: Path) -> Path:
+    """The folder with the package."""
+    put_plugin(tmp_path / "site", "OnlyRacks", SOURCE)
+    return tmp_path / "site"
 
 
 def in_rack(name: str, rack: str) -> dict[str, object]:
@@ -44,12 +46,12 @@ def in_rack(name: str, rack: str) -> dict[str, object]:
 
 
 def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
-    servers: DevTree, start_worker: StartWorker, installed: dict[str, str], tmp_path: Path
+    servers: DevTree, start_worker: StartWorker, site: Path, tmp_path: Path
 ) -> None:
     etcd = servers.etcd
     config = tmp_path / "config.yaml"
     config.write_text("profiles: [{plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]")
-    worker = start_worker(f"--config={config}", env=installed)
+    worker = start_worker(f"--config={config}", folder=site)
     assert "plugin_not_enabled" not in worker.said
     etcd.put(f"{NODES}a", in_rack("a", "a"))
     etcd.put(f"{NODES}b", in_rack("b", "b"))
@@ -84,7 +86,7 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
     assert "SchedulerError" in servers.cli("explain", "pod", "plugins/broken0").stdout
 
     # Every node's verdict is told where the plugin is installed, and elsewhere what is missing.
-    nodes = servers.cli("explain", "pod", "plugins/nowhere", "--nodes", env=installed).stdout
+    nodes = servers.cli("explain", "pod", "plugins/nowhere", "--nodes", folder=site).stdout
     assert nodes.count("OnlyRacks: node(s) stood in another rack") == 2
     elsewhere = servers.cli("explain", "pod", "plugins/nowhere", "--nodes", check=False)
     assert elsewhere.returncode == 1
@@ -99,10 +101,10 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
 
 
 def test_unnamed_plugin_takes_no_part_and_the_log_shows_how_to_enable_it(
-    servers: DevTree, start_worker: StartWorker, installed: dict[str, str], tmp_path: Path
+    servers: DevTree, start_worker: StartWorker, site: Path, tmp_path: Path
 ) -> None:
     etcd = servers.etcd
-    worker = start_worker(env=installed)
+    worker = start_worker(folder=site)
     line = "profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]"
     assert f"plugin_not_enabled plugin=OnlyRacks package='onlyracks 1.0' enable='{line}'" in worker.said
     etcd.put(f"{NODES}c", in_rack("c", "c"))
@@ -111,6 +113,6 @@ def test_unnamed_plugin_takes_no_part_and_the_log_shows_how_to_enable_it(
 
     config = tmp_path / "config.yaml"
     config.write_text(line)
-    shown = servers.cli("config", "show", str(config), env=installed).stdout
+    shown = servers.cli("config", "show", str(config), folder=site).stdout
     assert "# OnlyRacks: onlyracks 1.0\n" in shown
     assert "# NodeName: built in\n" in shown

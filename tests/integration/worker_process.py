@@ -10,6 +10,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
+from contextlib import chdir, nullcontext
 from pathlib import Path
 
 from tests.conftest import free_port
@@ -34,9 +35,10 @@ class WorkerProcess:
         env: Mapping[str, str] | None = None,
         command: tuple[str, ...] | None = None,
         lease_ttl: float | None = LEASE_TTL,
+        folder: Path | None = None,
     ) -> None:
         """`command`: the start of another command line, with an interpreter of its own. `lease_ttl`: None = a release
-        that cannot be told."""
+        that cannot be told. `folder`: where it starts, if not here."""
         self.log = log
         port = free_port()
         self.health = f"http://127.0.0.1:{port}"
@@ -45,10 +47,12 @@ class WorkerProcess:
         environment = {**os.environ, **(env or {})}
         self.process: subprocess.Popen[bytes]
         if command is None and may_fork(environment):
-            self.process = Forked(("worker", *line), environment, log, log)
+            with chdir(folder) if folder else nullcontext():
+                self.process = Forked(("worker", *line), environment, log, log)
         else:
+            words = [*(command or WORKER), *line]
             with log.open("wb") as out:
-                self.process = subprocess.Popen([*(command or WORKER), *line], stdout=out, stderr=out, env=environment)
+                self.process = subprocess.Popen(words, stdout=out, stderr=out, env=environment, cwd=folder)
 
     @property
     def said(self) -> str:

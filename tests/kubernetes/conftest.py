@@ -38,7 +38,7 @@ def site(shared_site: KubernetesSite) -> KubernetesSite:
 
 @pytest.fixture
 def room(site: KubernetesSite) -> dict[str, int]:
-    """Twenty nodes, each with room for fifteen pods: thousandths of a CPU, by node."""
+    """Twelve nodes, each with room for fifteen pods: thousandths of a CPU, by node."""
     return site.create_nodes()
 
 

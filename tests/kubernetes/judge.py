@@ -81,6 +81,16 @@ class PodHistory:
         """The pods that there are, by name, as far as was seen."""
         return {pod.name: pod for pod in list(self._now.values())}
 
+    @property
+    def unbound(self) -> list[str]:
+        """The pods that are not bound, as far as was seen: a look that costs the API server nothing."""
+        return [pod.name for pod in list(self._now.values()) if not pod.node]
+
+    @property
+    def bound(self) -> int:
+        """How many pods are bound, as far as was seen."""
+        return sum(1 for pod in list(self._now.values()) if pod.node)
+
     def close(self) -> None:
         """End the watch."""
         self._ended.set()

@@ -42,14 +42,16 @@ def until_settled(
     def bound() -> bool:
         for installation in installations:
             installation.revive()
-        return site.unbound() == []
+        return all_bound(site, history)
 
     wait_until(bound, seconds, f"all are bound; {_state(site, installations)}")
     for installation in installations:
         wait_until(
             lambda each=installation: each.promises() == {}, seconds, f"no promise is left in {installation.cluster}"
         )
-        wait_until(lambda each=installation: unlike(each) == [], 20, f"copies of {installation.cluster} are right")
+        wait_until(
+            lambda each=installation: unlike(each) == [], 20, f"copies of {installation.cluster} are right", every=0.5
+        )
     until_seen(site, history)
     wrong = problems(history.events, room, alone=alone)
     assert not wrong, wrong
@@ -57,6 +59,11 @@ def until_settled(
         audited(installation)
         tracebacks = [mistake for worker in installation.workers for mistake in mistakes(worker.said)]
         assert not tracebacks, tracebacks
+
+
+def all_bound(site: KubernetesSite, history: PodHistory) -> bool:
+    """Whether every pod is bound. The API is asked only when the history says so: a list of a flood is dear."""
+    return not history.unbound and site.unbound() == []
 
 
 def until_seen(site: KubernetesSite, history: PodHistory) -> None:

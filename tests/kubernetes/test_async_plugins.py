@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.integration.dev_tree import wait_until
-from tests.integration.plugin_package import installed_plugin
+from tests.integration.plugin_package import put_plugin
 from tests.kubernetes.judge import PodHistory
-from tests.kubernetes.settled import until_settled
+from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
@@ -94,17 +94,14 @@ class Crane:
 
 
 class Desk:
-    """The folder that the plugins read and write, and the options of a worker that has them."""
+    """The folder that the plugins read and write, where a worker starts that has them, and its options."""
 
     def __init__(self, folder: Path, site: KubernetesSite) -> None:
         self.folder = folder
-        licences = installed_plugin(folder / "licences", "Licences", SOURCE)
-        crane = installed_plugin(folder / "crane", "Crane", SOURCE)
-        self.environment = {
-            "PYTHONPATH": f"{licences['PYTHONPATH']}:{crane['PYTHONPATH']}",
-            "LICENCES": str(folder),
-            "CRANE_KUBECONFIG": str(site.api.kubeconfig),
-        }
+        self.site = folder / "site"
+        for name in ("Licences", "Crane"):
+            put_plugin(self.site, name, SOURCE)
+        self.environment = {"LICENCES": str(folder), "CRANE_KUBECONFIG": str(site.api.kubeconfig)}
         self.config = folder / "config.json"
         binders = {"disabled": [{"name": "*"}], "enabled": [{"name": "Crane"}, {"name": "DefaultBinder"}]}
         plugins = {"multiPoint": {"enabled": [{"name": "Licences"}]}, "bind": binders}
@@ -132,7 +129,7 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
 ) -> None:
     """The promise is not sent while the plugin is called; its room is held."""
     option = f"--config={desk.config}"
-    worker = installation.start_worker(option, env=desk.environment)
+    worker = installation.start_worker(option, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     site.create_pods(["web"], labels={"licence": "yes"})
     site.create_pods(["plain"])
@@ -142,7 +139,7 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
     assert (promise["ready"], promise["calls"]) == (False, ["PreBind/Licences"])
 
     installation.kill_workers(worker)
-    installation.start_worker(option, env=desk.environment)
+    installation.start_worker(option, env=desk.environment, folder=desk.site)
     wait_until(lambda: len(desk.noted("pre_bind")) == 2, 60, "another worker calls the plugin")
     assert site.unbound() == ["web"]
     desk.take("hangs")
@@ -160,7 +157,7 @@ def test_a_refusal_gives_the_promise_up_and_is_told(
     site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
 ) -> None:
     desk.put("refuses")
-    installation.start_worker(f"--config={desk.config}", env=desk.environment)
+    installation.start_worker(f"--config={desk.config}", env=desk.environment, folder=desk.site)
     site.create_pods(["web"], labels={"licence": "yes"})
 
     def said() -> dict[str, str]:
@@ -184,16 +181,16 @@ def test_a_bind_whose_worker_dies_afterwards_is_made_once(
 ) -> None:
     """The plugin has bound the pod by its own request; its worker is killed before it says so."""
     option = f"--config={desk.config}"
-    worker = installation.start_worker(option, env=desk.environment)
+    worker = installation.start_worker(option, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     site.create_pods(["lifted"], labels={"crane": "own"})
     site.create_pods(["usual"], labels={"crane": "default"})
     wait_until(lambda: desk.noted("bound"), 40, "the plugin has bound it")
-    wait_until(lambda: site.unbound() == [], 40, "both are bound in the API")
+    wait_until(lambda: all_bound(site, history), 40, "both are bound in the API")
 
     installation.kill_workers(worker)
     desk.take("hangs")
-    installation.start_worker(option, env=desk.environment)
+    installation.start_worker(option, env=desk.environment, folder=desk.site)
     wait_until(lambda: installation.open_workflows() == [], 60, "the attempt has ended")
     until_settled(site, [installation], history, room)
     assert sorted(one["bind"] for one in desk.noted("bind")) == ["lifted", "usual"]

@@ -36,7 +36,7 @@ def test_all_are_bound_after_everything_was_killed_in_a_flood(
     """Workers start first: they wait for the servers, which come one after the other."""
     site.create_pods(names("web", ALL))
     installation.start_workers(2, qps=SLOW)
-    wait_until(lambda: site.bound() >= 60, 60, "a part is bound", every=0.05)
+    wait_until(lambda: history.bound >= 60, 60, "a part is bound", every=0.05)
     assert len(installation.promises()) > 30
 
     site.api.kill_all()

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
-from tests.kubernetes.settled import until_settled
+from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import ALL, Installation, KubernetesSite
 from tests.patience import patient
 
@@ -50,7 +50,7 @@ def test_one_worker_after_the_other_is_killed_in_a_flood(
     site.create_pods(names("web", ALL))
 
     for share in (0.15, 0.35, 0.55):
-        wait_until(lambda least=share * ALL: site.bound() >= least, 60, f"{share:.0%} are bound", every=0.05)
+        wait_until(lambda least=share * ALL: history.bound >= least, 60, f"{share:.0%} are bound", every=0.05)
         installation.kill_workers(installation.running[0])
         installation.start_worker(qps=SLOW * 2, wait=False)
 
@@ -63,7 +63,7 @@ def test_another_worker_copies_when_the_importer_is_killed(
 ) -> None:
     installation.start_workers(2)
     site.create_pods(names("before", 20))
-    wait_until(lambda: site.unbound() == [], 60, "they are bound")
+    wait_until(lambda: all_bound(site, history), 60, "they are bound")
     importer = installation.until_importer()
 
     killed = time.monotonic()

@@ -15,9 +15,8 @@ from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory, turns
 from tests.kubernetes.kube_scheduler_process import KubeSchedulerProcess, missing_scheduler
 from tests.kubernetes.objects import names
-from tests.kubernetes.settled import until_settled
+from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import ALL, Installation, KubernetesSite, resume, stop
-from wharfinger.manifests.metadata import attempt_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -58,8 +57,7 @@ def test_each_pod_is_bound_once_beside_a_rival(
     rival.start_and_wait()
 
     def bound_by_the_rival() -> list[str]:
-        bound = {name: one for name, one in site.pods().items() if one["spec"].get("nodeName")}
-        return [name for name, one in bound.items() if name in promised and not attempt_of(one)]
+        return [pod.name for pod in history.now.values() if pod.node and pod.name in promised and not pod.attempt]
 
     wait_until(bound_by_the_rival, 60, "kube-scheduler has bound one of them", every=0.05)
     for worker in workers:
@@ -67,8 +65,9 @@ def test_each_pod_is_bound_once_beside_a_rival(
     site.create_pods(names("later", 60))
 
     def over() -> bool:
-        promised.update(installation.promised_and_unbound())
-        return site.unbound() == []
+        unbound = history.unbound
+        promised.update(name for name in installation.promises() if name in unbound)
+        return all_bound(site, history)
 
     wait_until(over, 60, "all are bound by one of them", every=0.05)
     until_settled(site, [installation], history, room, alone=False)
@@ -88,12 +87,12 @@ def test_one_lease_lets_one_of_two_installations_bind(
         wait_until(installation.may_bind, 30, "the first holds the Lease")
         second.start_worker()
         site.create_pods(names("early", 120))
-        wait_until(lambda: site.bound() >= 40, 60, "the first binds", every=0.05)
+        wait_until(lambda: history.bound >= 40, 60, "the first binds", every=0.05)
         assert not second.may_bind()
 
         installation.kill_workers()
         wait_until(second.may_bind, 60, "the second holds the Lease", every=0.05)
-        wait_until(lambda: site.unbound() == [], 60, "all are bound")
+        wait_until(lambda: all_bound(site, history), 60, "all are bound")
         installation.start_worker()
         site.create_pods(names("late", 60))
         until_settled(site, [second, installation], history, room)
@@ -119,18 +118,18 @@ def test_standby_takes_over_from_stopped_workers_and_gives_back(
     standby = KubeSchedulerProcess(site.api, tmp_path / "standby", elect=True)
     schedulers.append(standby)
     standby.start_and_wait()
-    site.create_pods(names("first", 100))
-    wait_until(lambda: site.bound() >= 30, 60, "wharfinger binds", every=0.05)
+    site.create_pods(names("first", 60))
+    wait_until(lambda: history.bound >= 20, 60, "wharfinger binds", every=0.05)
 
     for worker in workers:
         stop(worker)
-    site.create_pods(names("second", 60))
-    wait_until(lambda: not site.lease_holder().startswith(installation.cluster), 60, "the Lease has passed", every=0.1)
-    wait_until(lambda: site.unbound() == [], 60, "kube-scheduler binds all")
+    site.create_pods(names("second", 40))
+    wait_until(lambda: not site.lease_holder().startswith(installation.cluster), 60, "the Lease has passed", every=0.5)
+    wait_until(lambda: all_bound(site, history), 60, "kube-scheduler binds all")
     for worker in workers:
         resume(worker)
-    site.create_pods(names("third", 60))
-    wait_until(lambda: site.unbound() == [], 60, "kube-scheduler still binds")
+    site.create_pods(names("third", 40))
+    wait_until(lambda: all_bound(site, history), 60, "kube-scheduler still binds")
     assert not installation.may_bind()
 
     standby.signal(signal.SIGTERM)
@@ -138,7 +137,7 @@ def test_standby_takes_over_from_stopped_workers_and_gives_back(
     if not installation.running:  # they lost their leases while they stood still
         installation.start_worker()
     wait_until(installation.may_bind, 60, "wharfinger holds the Lease again", every=0.05)
-    site.create_pods(names("fourth", 60))
+    site.create_pods(names("fourth", 40))
     until_settled(site, [installation], history, room, alone=False)
 
     assert turns(history.events) == ["wharfinger", "another", "wharfinger"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +16,10 @@ import pytest
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
-from tests.kubernetes.settled import until_settled
+from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
 from tests.registry.etcd_process import EtcdProcess
-from tests.upstream import api_server_process
 from wharfinger.dev import binaries
 from wharfinger.registry import keys
 
@@ -31,14 +30,10 @@ SLOW = 30.0
 """Binds a second of one worker: a flood's promises wait for seconds."""
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[KubernetesSite]:
-    """One of the test's own: its API forgets what others have seen."""
-    if reason := api_server_process.missing():
-        pytest.skip(reason)
-    binaries.locate_all(binaries.BACKUP_PROGRAMS)  # else they are built while a test runs
-    with closing(KubernetesSite(tmp_path / "own")) as found:
-        yield found.start()
+@pytest.fixture(autouse=True)
+def programs(site: KubernetesSite) -> None:
+    """Those that save and restore; else they would be built while a test runs."""
+    binaries.locate_all(binaries.BACKUP_PROGRAMS)
 
 
 def save(etcd: EtcdProcess, file: Path) -> Path:
@@ -69,15 +64,15 @@ def test_lists_bring_restored_copies_forward_and_settle_old_promises(
     site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, tmp_path: Path
 ) -> None:
     """The backup has promises that were kept since, of pods some of which are gone, or live anew."""
-    site.create_pods(names("web", 200))
+    site.create_pods(names("web", 110))
     installation.start_workers(2, qps=SLOW)
     wait_until(lambda: len(installation.promised_and_unbound()) > 30, 60, "many are promised", every=0.05)
     promised = sorted(installation.promises())
     saved = save(installation.etcd, tmp_path / "ours.db")
-    wait_until(lambda: site.unbound() == [], 60, "all are bound")
+    wait_until(lambda: all_bound(site, history), 60, "all are bound")
     site.delete_pods(promised[:20])
-    site.create_pods([*promised[:10], *names("late", 60)])
-    wait_until(lambda: site.unbound() == [], 60, "all are bound")
+    site.create_pods([*promised[:10], *names("late", 40)])
+    wait_until(lambda: all_bound(site, history), 60, "all are bound")
 
     restore(installation.etcd, saved, BUMPED)
 

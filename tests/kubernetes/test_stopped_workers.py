@@ -15,7 +15,7 @@ from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
-from tests.kubernetes.settled import unlike, until_settled
+from tests.kubernetes.settled import all_bound, unlike, until_settled
 from tests.kubernetes.site import ALL, Installation, KubernetesSite, resume, stop
 from wharfinger.process.upstream import COPIED_KINDS
 from wharfinger.registry import keys
@@ -37,7 +37,7 @@ def test_late_posts_bind_nothing_whose_room_was_given_away(
     given_away: set[str] = set()
 
     for turn in range(STOPS):
-        wait_until(lambda least=20 + 30 * turn: site.bound() >= least, 60, "the flood goes on", every=0.05)
+        wait_until(lambda least=20 + 30 * turn: history.bound >= least, 60, "the flood goes on", every=0.05)
         stopped = installation.others(installation.until_importer())[0]
         wait_until(lambda: rng.random() < 0.3, 10, "a moment has come", every=0.05)
         stop(stopped)
@@ -65,7 +65,7 @@ def test_importer_that_wakes_when_it_was_replaced_writes_nothing(
 ) -> None:
     installation.start_workers(2)
     site.create_pods(names("early", 60))
-    wait_until(lambda: site.unbound() == [] and not installation.promises(), 60, "they are bound")
+    wait_until(lambda: all_bound(site, history) and not installation.promises(), 60, "they are bound")
     old = installation.until_importer()
 
     site.delete_pods(names("early", 15))
@@ -76,7 +76,7 @@ def test_importer_that_wakes_when_it_was_replaced_writes_nothing(
     installation.until_importer(30, but=old)
     site.label_nodes(room, seen="by-the-new-one")
     site.delete_pods(names("foreign", 15))
-    wait_until(lambda: unlike(installation) == [], 30, "nothing is left to be copied")
+    wait_until(lambda: unlike(installation) == [], 30, "nothing is left to be copied", every=0.5)
     before = _revisions(installation.gateway)
     resume(old)
 
@@ -103,7 +103,7 @@ def test_importer_lists_again_when_its_revisions_are_compacted(
     """The API server starts anew meanwhile, and so has nothing in memory either."""
     worker = installation.start_worker()
     site.create_pods(names("before", 60))
-    wait_until(lambda: site.unbound() == [], 60, "they are bound")
+    wait_until(lambda: all_bound(site, history), 60, "they are bound")
 
     stop(worker)
     site.delete_pods(names("before", 30))

@@ -1,4 +1,4 @@
-"""A hundred thousand pods: every step stays quick, nothing is left behind, and who is urgent goes next."""
+"""Twenty thousand pods: every step stays quick, nothing is left behind, and who is urgent goes next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.heap import GARBAGE, EntryHeap
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
-MANY = 100_000
+MANY = 20_000
 
 
 def flooded(clock: Clock, pods: int) -> SchedulingQueue:
@@ -36,11 +36,10 @@ def test_a_later_pod_of_more_importance_is_popped_next() -> None:
 
 def test_a_flood_passes_through_the_whole_queue_within_seconds() -> None:
     clock = Clock()
-    pods = MANY // 5
     began = time.process_time()
-    queue = flooded(clock, pods)
+    queue = flooded(clock, MANY)
     refused = 0
-    for number in range(pods // 200):
+    for number in range(MANY // 200):
         members = queue.pop_many(f"c{number}", 200, lambda _: True)
         for entry in members:
             queue.started(entry)
@@ -50,14 +49,14 @@ def test_a_flood_passes_through_the_whole_queue_within_seconds() -> None:
                 queue.remove(entry.key)
             else:
                 refused += 1
-                record = refusal(record=pods + refused, create=entry.pod.create_revision, parked=False)
+                record = refusal(record=MANY + refused, create=entry.pod.create_revision, parked=False)
                 queue.put(entry.pod, record)
     assert queue.in_flight.cohorts == queue.ready() == 0
-    assert len(queue.waiting) == len(queue.waiting.chainless) == pods // 2
+    assert len(queue.waiting) == len(queue.waiting.chainless) == MANY // 2
 
     for entry in list(queue.waiting):
         queue.wake(entry, "NodeAdd")
-    assert queue.ready() == pods // 2
+    assert queue.ready() == MANY // 2
     assert time.process_time() - began < 20  # seconds; it took two
 
 

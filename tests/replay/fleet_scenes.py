@@ -5,11 +5,14 @@ Each scene answers whose history is to be kept, and which run of it. The tests o
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowContinuedAsNewError, WorkflowExecutionStatus, WorkflowFailureError
 
+from tests.patience import patient
 from tests.workflows.fleet_world import IMPATIENT, TENANT, FleetWorld
 from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.fleets import PlanInput
@@ -227,7 +230,7 @@ async def fleet_that_aborts_a_rollout_cancelled_between_two_runs(world: FleetWor
     generation = await rollout_stuck(world)
     world.unreadable = lambda request: request.role == "rollout"
     await world.handle(world.rollout_id(generation)).signal("poke")
-    await world.until(lambda: attempt(world, world.rollout_id(generation), 3))
+    await until_attempt(world, world.rollout_id(generation), 3)
     await world.handle(world.rollout_id(generation)).cancel()
     await world.until_outcome(2, "aborted")
     return world.fleet_id, -1
@@ -270,11 +273,23 @@ async def more_runs(world: FleetWorld, count: int) -> bool:
     return len(await world.runs(world.fleet_id)) >= count
 
 
-async def attempt(world: FleetWorld, workflow_id: str, number: int) -> bool:
-    """Whether Temporal has retried the workflow so often."""
-    description = await world.handle(workflow_id).describe()
-    history = await world.client.get_workflow_handle(workflow_id, run_id=description.run_id).fetch_history()
-    return int(history.events[0].workflow_execution_started_event_attributes.attempt) >= number
+async def until_attempt(world: FleetWorld, workflow_id: str, number: int) -> None:
+    """Until Temporal has retried the workflow so often."""
+    before = ""
+
+    async def another_run() -> bool:
+        return (await world.handle(workflow_id).describe()).run_id != before
+
+    while True:
+        await world.until(another_run)
+        before = str((await world.handle(workflow_id).describe()).run_id)
+        run = world.client.get_workflow_handle(workflow_id, run_id=before)
+        started = await anext(run.fetch_history_events(page_size=1))
+        if started.workflow_execution_started_event_attributes.attempt >= number:
+            return
+        # The client calls a failure that is retried a continuation.
+        with contextlib.suppress(WorkflowContinuedAsNewError, WorkflowFailureError):
+            await asyncio.wait_for(run.result(follow_runs=False), patient(30))
 
 
 async def opened_again(world: FleetWorld, generation: int) -> bool:
@@ -289,9 +304,10 @@ async def closed(world: FleetWorld, generation: int) -> None:
 
     async def over() -> bool:
         status = await world.status()
+        if status is None or status.generation:
+            return False
         description = await world.handle(world.rollout_id(generation)).describe()
-        running = description.status == WorkflowExecutionStatus.RUNNING
-        return status is not None and status.generation == 0 and not running
+        return description.status != WorkflowExecutionStatus.RUNNING
 
     await world.until(over)
 

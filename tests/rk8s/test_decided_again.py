@@ -76,5 +76,7 @@ async def test_assignments_name_the_runs_of_lone_pods_and_cohorts(
         async with aclosing(wharfinger.watch_assignments(first.revision + 1)) as resumed:
             late = [await anext(resumed) for _ in names]
         assert {(one.name, one.run_id) for one in late} == {(one.name, one.run_id) for one in found.values()}
+        seventh = found["pod-7"]
+        await rk8s.client.get_workflow_handle(seventh.workflow_id, run_id=seventh.run_id).result()
         explained = await wharfinger.explain("default", "pod-7")
         assert (explained.state, explained.attempts[-1].outcome) == ("bound", "bound")

@@ -12,6 +12,7 @@ from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.dev.kube_apiserver_files import ApiserverUser
 
 StartKubeApiserver = Callable[..., ApiServerProcess]
+_SHARED = pytest.StashKey[ApiServerProcess]()
 
 
 def _skip_where_missing() -> None:
@@ -21,14 +22,29 @@ def _skip_where_missing() -> None:
 
 
 @pytest.fixture(scope="session")
-def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
-    """One that tests share: they keep to namespaces, nodes and users of their own, and leave it running."""
+def kube_apiserver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ApiServerProcess:
+    """One that tests share: they keep to namespaces, nodes and users of their own, and leave it running.
+
+    Each folder that imports this fixture has one of its own; all of them give the same server.
+    """
     _skip_where_missing()
-    process = ApiServerProcess(tmp_path_factory.mktemp("kube-apiserver"))
-    try:
-        yield process.start()
-    finally:
-        process.kill_all()
+    config = request.config
+    if _SHARED not in config.stash:
+        process = ApiServerProcess(tmp_path_factory.mktemp("kube-apiserver"))
+        config.add_cleanup(process.kill_all)
+        config.stash[_SHARED] = process.start()
+    return config.stash[_SHARED]
+
+
+@pytest.fixture
+def mortal_kube_apiserver(kube_apiserver: ApiServerProcess) -> Iterator[ApiServerProcess]:
+    """The shared one, for a test that kills and starts it: it keeps its objects, and is up again afterwards.
+
+    It ends with the thread that starts it, so that must be the main one.
+    """
+    yield kube_apiserver
+    if kube_apiserver.process is None:
+        kube_apiserver.start()
 
 
 @pytest.fixture

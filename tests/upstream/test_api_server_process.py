@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from tests.conftest import free_port
 from tests.integration.dev_tree import wait_until
 from tests.upstream.api_server_process import ApiServerProcess
-from tests.upstream.conftest import StartKubeApiserver
 from wharfinger.dev import binaries, processes
 from wharfinger.dev.supervisor import clean_environment
 
@@ -18,27 +18,21 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def test_started_servers_are_clusters_of_their_own(
-    kube_apiserver: ApiServerProcess, start_kube_apiserver: StartKubeApiserver
-) -> None:
-    own = start_kube_apiserver()
-    one, other = (server.request("GET", SYSTEM).body["metadata"]["uid"] for server in (kube_apiserver, own))
-
-    own.kill_all()
-
-    assert one != other
-    assert kube_apiserver.request("GET", SYSTEM).body["metadata"]["uid"] == one
+@pytest.fixture(scope="module")
+def own(kube_apiserver: ApiServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
+    """A server beside the shared one, where pods that other tests have left would compete for a node."""
+    process = ApiServerProcess(tmp_path_factory.mktemp("own"))
+    try:
+        yield process.start()
+    finally:
+        process.kill_all()
 
 
-def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(start_kube_apiserver: StartKubeApiserver, tmp_path: Path) -> None:
-    """Kubernetes' own client reads what we write, and a node and a pod of tests are enough to schedule.
-
-    On a server of its own: on one that is shared, pods that other tests have left compete for the node.
-    """
+def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(own: ApiServerProcess, tmp_path: Path) -> None:
+    """Kubernetes' own client reads what we write, and a node and a pod of tests are enough to schedule."""
     executable = binaries.at_hand(binaries.KUBE_SCHEDULER)
     if executable is None:
         pytest.skip("no kube-scheduler: `make kubernetes-servers` builds it, where Go is installed")
-    own = start_kube_apiserver()
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     own.create("/api/v1/nodes", {"metadata": {"name": "only-node", "labels": {"for": "waiting"}}, "status": status})
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
@@ -70,3 +64,13 @@ def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(start_kube_apiserver: Star
     finally:
         scheduler.kill()
         scheduler.wait()
+
+
+def test_started_servers_are_clusters_of_their_own(kube_apiserver: ApiServerProcess, own: ApiServerProcess) -> None:
+    """The last test on the one that it kills."""
+    one, other = (server.request("GET", SYSTEM).body["metadata"]["uid"] for server in (kube_apiserver, own))
+
+    own.kill_all()
+
+    assert one != other
+    assert kube_apiserver.request("GET", SYSTEM).body["metadata"]["uid"] == one

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.upstream.conftest import StartKubeApiserver
+from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 from wharfinger.upstream.client import NAMESPACES, PODS, ApiAnswer, revision_of
 from wharfinger.upstream.kubeconfig import read_access
@@ -24,9 +24,9 @@ def revision(answer: ApiAnswer) -> int:
     return revision_of(answer.object)
 
 
-async def test_killed_server_breaks_watches_and_forgets_history(start_kube_apiserver: StartKubeApiserver) -> None:
+async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apiserver: ApiServerProcess) -> None:
     """Its watch cache begins anew: an older revision is answered with 410, inside a 200, and the list goes on."""
-    server = start_kube_apiserver()
+    server = mortal_kube_apiserver
     upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1)
     old = revision(await upstream.create(NAMESPACES, namespace("a")))
     async with upstream.watch(NAMESPACES, revision=old) as batches:
@@ -39,7 +39,7 @@ async def test_killed_server_breaks_watches_and_forgets_history(start_kube_apise
         await upstream.create(NAMESPACES, namespace("c"))
     assert not refused.value.maybe_applied
 
-    await asyncio.to_thread(server.start)
+    server.start()
     async with upstream.watch(NAMESPACES, revision=old) as batches:
         with pytest.raises(HistoryGone):
             await anext(batches)
@@ -52,29 +52,29 @@ async def test_killed_server_breaks_watches_and_forgets_history(start_kube_apise
     await upstream.close()
 
 
-async def test_write_to_a_stopped_server_is_in_doubt(start_kube_apiserver: StartKubeApiserver) -> None:
+async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGSTOP: the kernel takes the request, and no answer comes. Afterwards the same client goes on."""
-    server = start_kube_apiserver()
+    server = mortal_kube_apiserver
     upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1, silence=1.0)
     await upstream.read("/version")
     server.pause()
     try:
         with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.5 s") as lost:
-            await upstream.create(NAMESPACES, namespace("a"), deadline=0.5)
+            await upstream.create(NAMESPACES, namespace("halted"), deadline=0.5)
     finally:
         server.resume()
-    read = await upstream.get(NAMESPACES, "a", deadline=20.0)
+    read = await upstream.get(NAMESPACES, "halted", deadline=20.0)
 
     assert lost.value.maybe_applied
     assert read.code in {200, 404}
     await upstream.close()
 
 
-async def test_doubt_is_all_that_a_kill_leaves_behind(start_kube_apiserver: StartKubeApiserver) -> None:
+async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGKILL amid binds: what was answered is done, and what is certainly not applied is not."""
-    server = start_kube_apiserver()
+    server = mortal_kube_apiserver
     upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1)
-    names = [f"pod-{number}" for number in range(300)]
+    names = [f"doubtful-{number}" for number in range(150)]
     containers = [{"name": "app", "image": "registry.invalid/app"}]
     for name in names:
         body = {"metadata": {"name": name}, "spec": {"containers": containers}}
@@ -94,17 +94,18 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(start_kube_apiserver: Star
     async def lane() -> None:
         for name in waiting:
             became[name] = await bind(name)
-            if len(became) == 100:
+            if len(became) == 60:
                 server.kill()
 
     await asyncio.gather(*(lane() for _ in range(20)))
-    await asyncio.to_thread(server.start)
+    server.start()
     bound = {
         one["metadata"]["name"]
         async for objects, _ in upstream.list(PODS, namespace="default")
         for one in objects
         if one["spec"].get("nodeName")
     }
+    server.request("DELETE", f"{PODS.path('default')}?gracePeriodSeconds=0")  # others' schedulers would bind the rest
     await upstream.close()
 
     of = {kind: {name for name, outcome in became.items() if outcome == kind} for kind in became.values()}
@@ -114,8 +115,8 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(start_kube_apiserver: Star
     assert len(of.get("doubt", ())) <= 40, "only those that were under way, and connections that were kept"
 
 
-async def test_watch_of_the_future_is_given_up(start_kube_apiserver: StartKubeApiserver) -> None:
-    server = start_kube_apiserver()
+async def test_watch_of_the_future_is_given_up(mortal_kube_apiserver: ApiServerProcess) -> None:
+    server = mortal_kube_apiserver
     upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1, silence=1.0)
 
     async with upstream.watch(NAMESPACES, revision=10**9) as batches:

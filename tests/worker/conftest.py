@@ -114,8 +114,10 @@ class Site:
         """Where each pod is, as etcd says it, once all are bound."""
         async with asyncio.timeout(patient(seconds)):
             while True:
-                found = {name: await self.node_of(name) for name in names}
-                if all(found.values()):
+                pages = [page async for page in self.store.list(f"{keys.PODS}{self.namespace}/")]
+                there = {kv.key.rpartition("/")[2]: json.loads(kv.value) for page in pages for kv in page.items}
+                found = {name: str(there[name]["spec"].get("nodeName", "")) for name in names if name in there}
+                if len(found) == len(names) and all(found.values()):
                     return found
                 await asyncio.sleep(0.1)
 

@@ -238,7 +238,7 @@ async def test_a_surge_hands_the_slot_over_while_pods_flow(hand: Hand) -> None:
             name = f"p{len(put)}"
             await site.pod(name, cpu="10m")
             put[name] = loop.time()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
     async def follow() -> None:
         async with site.store.watch(keys.PODS, first) as batches:

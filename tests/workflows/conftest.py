@@ -387,12 +387,18 @@ class Stage:
 
     async def parked(self, workflow_id: str, *, run: int | None = None, timers: int = 1) -> None:
         """Return once the (run-th) run of the chain waits: its timer is started, the second one after a hold."""
-        while True:
-            runs = await self.runs(workflow_id)
-            if run is None or len(runs) >= run:
-                events = await self.events(workflow_id, runs[-1])
-                if sum(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events) >= timers:
+        runs = await self.runs(workflow_id)
+        number, run_id = len(runs), runs[-1]
+        while run_id:
+            started = 0
+            handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)
+            async for event in handle.fetch_history_events(wait_new_event=True):
+                started += event.event_type == EventType.EVENT_TYPE_TIMER_STARTED
+                if started >= timers and (run is None or number >= run):
                     return
+            run_id = getattr(getattr(event, str(event.WhichOneof("attributes"))), "new_execution_run_id", "")
+            number += 1
+        raise AssertionError(f"{workflow_id} is over and did not wait")
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ async def test_a_retried_rollout_takes_the_epoch_over(world: FleetWorld) -> None
     failing = [True]
     world.unreadable = lambda request: request.role == "rollout" and bool(failing)
     await world.handle(world.rollout_id(generation)).signal("poke")
-    await world.until(lambda: scenes.attempt(world, world.rollout_id(generation), 2))
+    await scenes.until_attempt(world, world.rollout_id(generation), 2)
 
     failing.clear()
 
@@ -79,7 +79,7 @@ async def test_a_fleet_whose_run_fails_is_retried_and_repairs(world: FleetWorld)
     world.unreadable = lambda request: request.role == "fleet" and bool(failing)
     (life,) = [life for life in await scenes.lives(world) if life[0] == 1]
     await world.hosts.end(TENANT, *life, how="code", detail="exit code 1")
-    await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
+    await scenes.until_attempt(world, world.fleet_id, 2)
 
     failing.clear()
 
@@ -100,7 +100,7 @@ async def test_a_fleet_that_fails_beside_a_rollout_finds_it_again(world: FleetWo
     await world.until(has_ended)  # a signal that came earlier would end with the cancelled run
     # The signal of this change starts it without what it remembered.
     await world.store.put(keys.cordon("c"), b'{"action": "cordon"}')
-    await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
+    await scenes.until_attempt(world, world.fleet_id, 2)
     before = await world.actor()
 
     failing.clear()
@@ -125,7 +125,7 @@ async def test_a_rollout_that_times_out_is_retried_and_completes(world: FleetWor
         task_queue=control_queue(world.cluster),
         run_timeout=timedelta(seconds=4),
     )
-    await world.until(lambda: scenes.attempt(world, world.rollout_id(generation), 2))
+    await scenes.until_attempt(world, world.rollout_id(generation), 2)
 
     world.unreadable = lambda request: False
     world.hosts.dead_on_arrival = set()
@@ -146,7 +146,7 @@ async def test_a_fleet_that_times_out_is_retried_and_repairs(world: FleetWorld) 
         task_queue=control_queue(world.cluster),
         run_timeout=timedelta(seconds=3),
     )
-    await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
+    await scenes.until_attempt(world, world.fleet_id, 2)
 
     (life,) = [life for life in await scenes.lives(world) if life[0] == 1]
     await world.hosts.end(TENANT, *life, how="code", detail="exit code 1")
@@ -205,7 +205,7 @@ async def test_a_run_without_the_policy_continues_with_it(world: FleetWorld, pol
         retry_policy=policy,
     )
 
-    await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
+    await scenes.until_attempt(world, world.fleet_id, 2)
 
     world.unreadable = lambda request: False
     await handle.result()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowHandle
@@ -13,15 +14,36 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 
 from tests import garbage
-from tests.conftest import TemporalServer
+from tests.conftest import TemporalServer, free_port, running
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.conftest import sandbox
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
+from wharfinger.dev import binaries, temporal
 from wharfinger.workflows.acting import LONG
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
 
+pytestmark = pytest.mark.servers
+
 ENDS = {"drainTimeoutSeconds": 3000.0, "progressDeadlineSeconds": 6000.0}
+SUGGESTED = 400
+"""Events after which Temporal suggests another run; 4,096 where nothing else is configured."""
+
+
+@pytest.fixture
+def suggesting_temporal(tmp_path: Path) -> Iterator[str]:
+    """The address of a Temporal that soon suggests another run."""
+    server = temporal.TemporalServer(binaries.locate(binaries.TEMPORAL), free_port())
+    suggest = ("--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={SUGGESTED}")
+    with running([*server.command(), *suggest], tmp_path / "log", lambda: asyncio.run(server.is_up()), 30):
+        yield server.address
+
+
+@pytest.fixture
+async def suggesting_world(suggesting_temporal: str) -> AsyncIterator[FleetWorld]:
+    async with fleet_world(suggesting_temporal) as world:
+        yield world
+    garbage.collect()
 
 
 @pytest.fixture
@@ -31,12 +53,12 @@ async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
     garbage.collect()
 
 
-async def poke_until_long(world: FleetWorld, workflow_id: str) -> str:
-    """Poke as often as happens within the hour that a drain may take; the run that got so long."""
+async def poke_until_long(world: FleetWorld, workflow_id: str, long: int = LONG) -> str:
+    """Poke as often as happens within the hour that a drain may take; the run that got so many events."""
     description = await world.handle(workflow_id).describe()
     run = world.client.get_workflow_handle(workflow_id, run_id=description.run_id)
     try:
-        for _ in range(LONG // 50):
+        for _ in range(long // 50):
             await asyncio.gather(*(run.signal("poke") for _ in range(50)))
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:  # tasks add events of their own: it may be long and over before
@@ -84,17 +106,21 @@ async def test_fleet_fills_a_slot_though_a_drain_outlived_3000_events(world: Fle
     await replay(world, world.fleet_id, long)
 
 
-async def test_a_rollout_goes_on_though_a_drain_outlived_three_thousand_events(world: FleetWorld) -> None:
+async def test_rollout_goes_on_in_the_run_that_temporal_suggests_during_a_drain(
+    suggesting_world: FleetWorld,
+) -> None:
+    world = suggesting_world
     strategy = {"strategy": {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}}
     await scenes.first(world, 2, **ENDS, **strategy)
     world.hosts.stubborn = True
     generation = await world.apply(2, "v2", **ENDS, **strategy)
     await world.until(lambda: draining(world, 2))
-    long = await poke_until_long(world, world.rollout_id(generation))
+    long = await poke_until_long(world, world.rollout_id(generation), SUGGESTED)
 
     await world.apply(3, "v2", **ENDS, **strategy)
 
     await world.until(lambda: third(world), 60)
+    assert (await world.handle(world.rollout_id(generation)).describe()).run_id != long
     world.hosts.stubborn = False
     for slot, incarnation in await leaving(world):
         await world.hosts.end(TENANT, slot, incarnation, how="drained")
@@ -103,7 +129,7 @@ async def test_a_rollout_goes_on_though_a_drain_outlived_three_thousand_events(w
 
 
 async def replay(world: FleetWorld, workflow_id: str, run_id: str) -> None:
-    """Such a history is too long to be kept in a file."""
+    """Such histories are too long to be kept in files."""
     history = await world.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
     assert any(event.HasField("marker_recorded_event_attributes") for event in history.events)
     await Replayer(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.upstream.conftest import kube_apiserver, start_kube_apiserver
+from tests.upstream.conftest import kube_apiserver, mortal_kube_apiserver
 from tests.upstream.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 
-__all__ = ["kube_apiserver", "start_kube_apiserver"]
+__all__ = ["kube_apiserver", "mortal_kube_apiserver"]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ from aiohttp import web
 from tests.cli.kube_scheduler.scheduler_process import SchedulerProcess
 from tests.conftest import TemporalServer, start_etcd
 from tests.upstream.api_server_process import ApiServerProcess
-from tests.upstream.conftest import StartKubeApiserver
 from tests.upstream.kubeconfigs import SECRET, KubeconfigFolder, printed
 from tests.upstream.scripted_server import scripted_server, status
 
@@ -190,8 +189,8 @@ async def test_server_that_answers_wrongly_is_asked_again(
         assert await asyncio.to_thread(scheduler.stop) == 0
 
 
-def test_server_that_is_down_is_waited_for(start: Start, start_kube_apiserver: StartKubeApiserver) -> None:
-    api = start_kube_apiserver()
+def test_server_that_is_down_is_waited_for(start: Start, mortal_kube_apiserver: ApiServerProcess) -> None:
+    api = mortal_kube_apiserver
     api.kill()
     scheduler = start(api.kubeconfig)
     _waits_for_upstream(scheduler, "cannot connect")

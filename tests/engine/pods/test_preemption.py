@@ -482,16 +482,16 @@ async def crowd(world: World, number: int) -> None:
 
 
 async def test_payload_of_very_many_victims_is_small_and_all_are_evicted(world: World) -> None:
-    await crowd(world, 1000)
+    await crowd(world, 300)
     hand = await world.hand(eviction="immediate", settings=CALM)
     await world.hand()
 
-    refused = await preemptor(world, hand, cpu="1000")
+    refused = await preemptor(world, hand, cpu="300")
     assert len(refused.model_dump_json()) <= payload.LIMIT
-    assert refused.victim_count == 1000
+    assert refused.victim_count == 300
     recorded = await nominate(hand, refused)
     assert recorded.nominated
-    assert len((await world.record_of("high"))["victims"]) == 1000
+    assert len((await world.record_of("high"))["victims"]) == 300
     request = eviction(refused, recorded)
     outcome = await hand.activities.evict(request)
     assert isinstance(outcome, Evicted)
