@@ -218,12 +218,12 @@ async def test_while_temporal_is_late_pods_wait_in_the_queue_instead_of_in_there
 
 async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
     """A worker that may not bind in a Kubernetes API used up a core: it waited for a time that had passed."""
-    looks = 0
+    looks, pause = 0, True
 
     def paused() -> bool:
         nonlocal looks
         looks += 1
-        return True
+        return pause
 
     stage = Stage(dispatching=DispatchSettings(hold=2.0))
     await stage.put_pod("p")
@@ -235,10 +235,38 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
         standby = dispatcher.Dispatcher(process, stage.queue, stage.attempts, settings, tenant_label="", paused=paused)
         standby.serve(True)
         running = asyncio.create_task(standby.run())
+        try:
+            stage.clock.advance(2.0)
+            standby.kick()
+            await turns()
+            assert stage.queue.active.held == 1
+            assert 0 < looks < 10
+
+            pause = False
+            standby.kick()
+            await stage.until(lambda: stage.attempts.names == ["p"])
+        finally:
+            running.cancel()
+
+
+async def test_held_pods_that_are_due_cause_no_busy_loop_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Temporal is late all starts are under way, and none of the held pods can be released."""
+    steps = 0
+    step = dispatcher.Dispatcher._step
+
+    def counted(self: dispatcher.Dispatcher) -> None:
+        nonlocal steps
+        steps += 1
+        step(self)
+
+    async with Stage(dispatching=DispatchSettings(hold=2.0)) as stage:
+        monkeypatch.setattr(dispatcher.Dispatcher, "_step", counted)
+        monkeypatch.setattr("wharfinger.worker_loops.starts.Starts.room", False)
+        await stage.put_pod("p")
+        await stage.caught_up()
         stage.clock.advance(2.0)
-        standby.kick()
+        stage.loops.dispatcher.kick()
         await turns()
 
         assert stage.queue.active.held == 1
-        assert 0 < looks < 10
-        running.cancel()
+        assert 0 < steps < 10

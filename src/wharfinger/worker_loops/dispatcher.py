@@ -181,8 +181,9 @@ class Dispatcher:
 
     async def _next_kick(self) -> None:
         idle = not (self._serving and len(self._queue))
-        # While nothing may be placed, held pods stay held when they are due: waiting for that would be a busy loop.
-        due = None if self._paused() else self._queue.active.next_due()
+        # Where nothing may be placed, held pods stay held when they are due: waiting for that would be a busy loop.
+        held = self._paused() or not self._starts.room
+        due = None if held else self._queue.active.next_due()
         wait = None if idle else TICK if due is None else max(0.0, min(TICK, due - self._clock()))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
