@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("setuptools", minversion="77", reason="`make setup` installs it")
 
-pytestmark = pytest.mark.long  # seconds of pip; `make check` cannot run at all where a package is not listed
+pytestmark = pytest.mark.long  # seconds of pip; imports of a package that is not listed fail in `make check` too
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"src/wharfinger": "wharfinger", "workflows": "wharfinger/workflows", "activities": "wharfinger/activities"}

@@ -24,6 +24,7 @@ from wharfinger.framework.interface import (
     Plugin,
     RowSelection,
     Score,
+    offers,
 )
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, ask, call
@@ -77,7 +78,7 @@ class ColumnFilterStep:
 
     def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
         """See FilterStep; by the plugin's node form where it has one, which must say the same."""
-        if isinstance(self.plugin, NodeFilter):
+        if offers(self.plugin, NodeFilter):
             status = ask(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
             return status if status.ok else refusal(self.name, status)
         verdicts = self.verdicts(state, pod, snapshot, None)
@@ -180,21 +181,21 @@ class ScoreStep:
 
 def filter_step(plugin: Plugin) -> FilterStep | None:
     """The plugin's Filter; None when it has none. A plugin with both forms is called by columns."""
-    if isinstance(plugin, Filter):
+    if offers(plugin, Filter):
         return ColumnFilterStep(plugin.name, plugin)
-    if isinstance(plugin, NodeFilter):
+    if offers(plugin, NodeFilter):
         return NodeFilterStep(plugin.name, plugin)
     return None
 
 
 def score_step(plugin: Plugin, weight: int) -> ScoreStep | None:
     """The plugin's Score; None when it has none. ConfigurationError when it declares a normalisation that is none."""
-    columns = plugin if isinstance(plugin, Score) else None
-    nodes = plugin if columns is None and isinstance(plugin, NodeScore) else None
+    columns = plugin if offers(plugin, Score) else None
+    nodes = plugin if columns is None and offers(plugin, NodeScore) else None
     if columns is None and nodes is None:
         return None
     declared = getattr(plugin, "normalization", None)
     if declared is not None and not isinstance(declared, Normalization):
         raise ConfigurationError(f"plugin {plugin.name}: normalization is {declared!r}, not a Normalization")
-    normalizer = plugin if isinstance(plugin, Normalize) else None
+    normalizer = plugin if offers(plugin, Normalize) else None
     return ScoreStep(plugin.name, weight, columns, nodes, declared or normalizer)

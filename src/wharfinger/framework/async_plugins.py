@@ -19,9 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from typing_extensions import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.framework.cycle_state import CycleState

@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.errors import PluginError
 from wharfinger.framework.async_plugins import ASYNCHRONOUS, CallLimits, PluginCall, check, is_async, limits_of
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import Plugin, Selective
+from wharfinger.framework.interface import Plugin, Selective, offers
 from wharfinger.framework.status import Code, Status, call
 from wharfinger.framework.timing import UNMEASURED, Lap
 from wharfinger.model.pod import Pod
@@ -35,7 +35,7 @@ class CalledPlugins:
     def concerns(self, name: str, pod: Pod) -> bool:
         """Whether the plugin is called for the pod. Raises PluginError."""
         plugin = self._by_name[name]
-        return not isinstance(plugin, Selective) or bool(call(name, "concerns", plugin.concerns, pod))
+        return not offers(plugin, Selective) or bool(call(name, "concerns", plugin.concerns, pod))
 
     def concern(self, pod: Pod) -> bool:
         """Whether any is called for the pod: then it is placed alone. Raises PluginError."""

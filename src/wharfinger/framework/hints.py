@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.framework.interface import EventHint, Plugin, QueueingHints
+from wharfinger.framework.interface import EventHint, Plugin, QueueingHints, offers
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
@@ -79,7 +79,7 @@ class HintTable:
 
 
 def _hints_of(plugin: Plugin) -> tuple[EventHint, ...]:
-    if not isinstance(plugin, QueueingHints):
+    if not offers(plugin, QueueingHints):
         return _EVERYTHING
     try:
         hints = tuple(plugin.queueing_hints())

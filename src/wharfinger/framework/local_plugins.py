@@ -18,6 +18,7 @@ from wharfinger.framework.interface import (
     PreFilterResult,
     PreScore,
     Score,
+    offers,
 )
 from wharfinger.framework.local_table import LocalFilter, LocalScore, LocalTable
 from wharfinger.framework.snapshot import Snapshot
@@ -79,7 +80,7 @@ class LocalPlugins:
         self._plugins: list[tuple[str, Any]] = [(plugin.name, plugin) for plugin in plugins]
         self.last_filter = max((each.position for each in filters), default=-1)
         """The place of the last Local filter among all filters."""
-        self._signing = [(name, plugin.signature) for name, plugin in self._plugins if isinstance(plugin, Local)]
+        self._signing = [(name, plugin.signature) for name, plugin in self._plugins if offers(plugin, Local)]
         self._selective = selective
         self._concerning = [(next(n for n, other in selective if other is one), one) for one in _distinct(selective)]
         self._filters = filters
@@ -87,8 +88,8 @@ class LocalPlugins:
         self._preparing = [
             (
                 name,
-                plugin if name in pre_filters and isinstance(plugin, PreFilter) else None,
-                plugin if name in pre_scores and isinstance(plugin, PreScore) else None,
+                plugin if name in pre_filters and offers(plugin, PreFilter) else None,
+                plugin if name in pre_scores and offers(plugin, PreScore) else None,
             )
             for name, plugin in self._plugins
         ]
@@ -169,10 +170,10 @@ def _distinct(selective: Sequence[tuple[str, Callable[[Pod], bool]]]) -> list[Ca
 
 def local_by_form(plugin: Plugin) -> bool:
     """Whether the plugin is Local, and has the node form of everything it filters and scores by."""
-    if not isinstance(plugin, Local):
+    if not offers(plugin, Local):
         return False
-    filters = not isinstance(plugin, Filter) or isinstance(plugin, NodeFilter)
-    return filters and (not isinstance(plugin, Score) or isinstance(plugin, NodeScore))
+    filters = not offers(plugin, Filter) or offers(plugin, NodeFilter)
+    return filters and (not offers(plugin, Score) or offers(plugin, NodeScore))
 
 
 def pre_filtered(name: str, plugin: PreFilter, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:

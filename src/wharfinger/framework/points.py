@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.framework import interface
-from wharfinger.framework.interface import Plugin
+from wharfinger.framework.interface import Plugin, offers
 
 POINTS: Mapping[str, tuple[type[Any], ...]] = {
     "preEnqueue": (interface.PreEnqueue,),
@@ -29,20 +29,9 @@ POINTS: Mapping[str, tuple[type[Any], ...]] = {
 """Extension points as configurations name them, and the protocols that serve them."""
 
 
-_METHODS = {
-    point: [[name for name in vars(protocol) if not name.startswith("_")] for protocol in protocols]
-    for point, protocols in POINTS.items()
-}
-"""What each protocol asks for. Looking for it takes a tenth of the time in which `isinstance` says no."""
-
-
 def points_of(plugin: Plugin) -> tuple[str, ...]:
     """The extension points a plugin serves."""
-
-    def serves(point: str) -> bool:
-        return any(all(getattr(plugin, name, None) is not None for name in names) for names in _METHODS[point])
-
-    return tuple(filter(serves, POINTS))
+    return tuple(point for point, protocols in POINTS.items() if any(offers(plugin, one) for one in protocols))
 
 
 @dataclass(frozen=True, slots=True)

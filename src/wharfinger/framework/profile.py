@@ -131,7 +131,7 @@ class Profile:
                 for plugin in self.plugins
                 if plugin.name not in plugins
                 and plugin.name in self.at.get("preFilter", ())
-                and isinstance(plugin, interface.Selective)
+                and interface.offers(plugin, interface.Selective)
             ],
         )
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
-from typing_extensions import Protocol, runtime_checkable
-
 from wharfinger.cache.cache import Cache
+from wharfinger.framework.interface import offers
 from wharfinger.framework.profile import Profile
 from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.pod import Pod
@@ -142,7 +142,7 @@ def _may_be_first(pod: Pod, surroundings: Surroundings) -> bool:
 def _spreading(profile: Profile) -> tuple[SpreadsHard, ...]:
     known = _SPREADING.get(profile)
     if known is None:
-        known = _SPREADING[profile] = tuple(plugin for plugin in profile.plugins if isinstance(plugin, SpreadsHard))
+        known = _SPREADING[profile] = tuple(plugin for plugin in profile.plugins if offers(plugin, SpreadsHard))
     return known
 
 

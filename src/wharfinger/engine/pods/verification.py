@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods.across_nodes import AcrossNodes
-from wharfinger.framework.interface import Filter, Local, Plugin, PreFilter
+from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort, offers
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled, points_of
+from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
@@ -203,9 +204,10 @@ def _state(info: NodeInfo | None) -> int:
 
 
 def of_profile(make: Callable[[Profile], T]) -> Callable[[Profile], T]:
-    """Make it once for a profile, and keep it as long as that decides: others may take its place at any time."""
+    """Make it once for a profile, and keep it as long as the profile lives: another may take its place at any time."""
     kept: WeakKeyDictionary[Profile, T] = WeakKeyDictionary()
 
+    @wraps(make)
     def find(profile: Profile) -> T:
         found = kept.get(profile)
         if found is None:
@@ -217,8 +219,8 @@ def of_profile(make: Callable[[Profile], T]) -> Callable[[Profile], T]:
 
 def sees_beyond(plugin: Plugin) -> bool:
     """Whether the plugin's answer for one node may depend on others, as far as we can know."""
-    unknown = plugin.name not in GUARDED | OF_VOLUMES  # first, as `isinstance` takes long to say no
-    return unknown and isinstance(plugin, PreFilter | Filter) and not isinstance(plugin, Local)
+    looks = offers(plugin, PreFilter) or offers(plugin, Filter)
+    return looks and not offers(plugin, Local) and plugin.name not in GUARDED | OF_VOLUMES
 
 
 @of_profile
@@ -230,16 +232,16 @@ def has_plugin_that_sees_beyond(profile: Profile) -> bool:
 @of_profile
 def room_only(profile: Profile) -> Profile:
     """The same profile, with no other filters than those that guard the node's room."""
-    needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or _orders_or_binds(plugin)]
-    return Profile(profile.name, Enabled.everywhere(needed, {}))
+    return _with(profile, lambda plugin: plugin.name in ROOM)
 
 
 @of_profile
 def local_only(profile: Profile) -> Profile:
     """The same profile, with no other filters than those that look at the one node."""
-    needed = [plugin for plugin in profile.plugins if isinstance(plugin, Local) or _orders_or_binds(plugin)]
+    return _with(profile, lambda plugin: offers(plugin, Local))
+
+
+def _with(profile: Profile, wanted: Callable[[Plugin], bool]) -> Profile:
+    """The same profile with these plugins alone, and those without which there is none."""
+    needed = [each for each in profile.plugins if wanted(each) or offers(each, QueueSort) or offers(each, Bind)]
     return Profile(profile.name, Enabled.everywhere(needed, {}))
-
-
-def _orders_or_binds(plugin: Plugin) -> bool:
-    return not {"queueSort", "bind"}.isdisjoint(points_of(plugin))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.interface import QueueingHints
+from wharfinger.framework.interface import QueueingHints, offers
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
@@ -147,7 +147,7 @@ def _events(profile: Profile, rejectors: Sequence[str]) -> list[dict[str, str]]:
     """What the rejecting plugins wait for."""
     told: dict[str, dict[str, str]] = {}
     for plugin in profile.plugins:
-        if plugin.name not in rejectors or not isinstance(plugin, QueueingHints):
+        if plugin.name not in rejectors or not offers(plugin, QueueingHints):
             continue
         for hint in plugin.queueing_hints():
             words = EVENTS.get(str(hint.resource), {})
