@@ -58,9 +58,16 @@ class Forked(subprocess.Popen[bytes]):
     """A running command that ends with this process; a fork unless it needs an interpreter of its own."""
 
     def __init__(
-        self, arguments: Sequence[str], env: Mapping[str, str], output: Path, errors: Path, stdin: str = os.devnull
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        output: Path,
+        errors: Path,
+        stdin: str = os.devnull,
+        *,
+        folder: Path | None = None,
     ) -> None:
-        """`output`, `errors`: files that are made or written on; they may be the same."""
+        """`output`, `errors`: files that are made or written on; they may be the same. `folder`: where it starts."""
         with ExitStack() as opened:
             files = [
                 opened.enter_context(open(path, mode)) for path, mode in ((stdin, "rb"), (output, "ab"), (errors, "ab"))
@@ -68,6 +75,7 @@ class Forked(subprocess.Popen[bytes]):
             super().__init__(
                 [*COMMAND, *arguments],
                 env=variables(env),
+                cwd=folder,
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],
@@ -75,11 +83,14 @@ class Forked(subprocess.Popen[bytes]):
             )
 
 
-def run(*arguments: str, env: Mapping[str, str], stdin: str = "", timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, as `subprocess.run` with captured text; `timeout` in seconds."""
+def run(
+    *arguments: str, env: Mapping[str, str], stdin: str = "", timeout: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, as `subprocess.run` with captured text; `timeout` in seconds, `folder`: where."""
     return subprocess.run(
         [*COMMAND, *arguments],
         env=variables(env),
+        cwd=folder,
         input=stdin,
         timeout=timeout,
         capture_output=True,

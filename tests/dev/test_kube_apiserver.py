@@ -264,7 +264,12 @@ def test_server_logs_no_token(kubernetes: ApiServerProcess) -> None:
 
 
 @pytest.mark.servers
-def test_server_ends_on_request(kubernetes: ApiServerProcess) -> None:
-    """A watch does not hold it up, as it would by the server's defaults. The last test on this server."""
+def test_server_ends_on_request_and_comes_back(kubernetes: ApiServerProcess) -> None:
+    """A watch does not hold it up, as it would by the server's defaults."""
+    kubernetes.create(PODS, {"metadata": {"name": "durable"}, **POD})
+
     with kubernetes.open("GET", f"{PODS}?watch=true"):
         assert kubernetes.stop() == 0
+    kubernetes.start()
+
+    assert kubernetes.request("GET", f"{PODS}/durable").code == 200

@@ -97,7 +97,11 @@ class End:
         return found
 
     def _fits_whole(self, pod: Pod, missing: int, simulator: Simulator) -> bool:
-        """Whether so many members of the pod's gang find places one after the other; leaves all as it was."""
+        """Whether so many members of the pod's gang find places one after the other; leaves all as it was.
+
+        The members have no volumes: what a bind does to those would stay.
+        """
+        assert not any(member.claims for member in self._members(pod))
         placed: list[PodKey] = []
         for member in self._members(pod):
             node = None if member.bound else simulator.decide(member.key, preempt=False).node

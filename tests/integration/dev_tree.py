@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +177,7 @@ class DevTree:
     ) -> subprocess.CompletedProcess[str]:
         """Run the console command against this tree, for at most `seconds`. `folder`: where, if not here."""
         environment = {**self.environment, **(env or {})}
-        with chdir(folder) if folder else nullcontext():
-            done = forked.run(*arguments, env=environment, stdin=stdin, timeout=patient(seconds))
+        done = forked.run(*arguments, env=environment, stdin=stdin, timeout=patient(seconds), folder=folder)
         assert not check or done.returncode == 0, done.stderr
         return done
 

@@ -16,9 +16,3 @@ def put_plugin(folder: Path, name: str, source: str) -> None:
     (folder / f"{package}.py").write_text(source)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(f"[wharfinger.plugins]\n{name} = {package}:{name}\n")
-
-
-def installed_plugin(folder: Path, name: str, source: str) -> dict[str, str]:
-    """Write such a package; the variable that makes Python find it wherever it starts."""
-    put_plugin(folder, name, source)
-    return {"PYTHONPATH": str(folder)}

@@ -269,7 +269,7 @@ async def test_a_staged_run_goes_on_although_everything_dies_in_its_wait(tree: D
             told = await status()
             if told and true(told):
                 return told
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.5)
         raise AssertionError(f"not within {seconds} s: {told}")
 
     async with members_in_memory(url, MANY) as stores:

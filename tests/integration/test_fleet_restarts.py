@@ -30,11 +30,15 @@ def data(tmp_path: Path) -> Iterator[Path]:
     assert end_all(tmp_path) == {}
 
 
+UNFINISHED = shutil.ignore_patterns("*.pyc.*")
+"""What Python is compiling at the moment; what it has compiled is copied too."""
+
+
 def next_release(folder: Path) -> dict[str, str]:
     """A checkout of its own that names every completed template otherwise; the variables under which it runs."""
     (package,) = wharfinger.__path__
     root = folder / "next"
-    copy = Path(shutil.copytree(package, root / "src" / "wharfinger"))  # with what Python has compiled
+    copy = Path(shutil.copytree(package, root / "src" / "wharfinger", ignore=UNFINISHED))
     module = copy / "config" / "fleet_template.py"
     text = module.read_text()
     assert text.count(NAMED) == 1
@@ -56,7 +60,7 @@ def test_another_release_alone_rolls_nothing(data: Path) -> None:
 
     upgraded = DevTree(data, workers=2, env=next_release(data))
     upgraded.start()
-    fleet.complete(SECONDS)  # the former release's command is a fork (tests/forked.py)
+    fleet.complete(SECONDS)  # by the former release's command, which need not import anew
 
     code = Path(f"/proc/{upgraded.ready['pids']['workers'][0]}/environ").read_bytes()
     assert f"PYTHONPATH={data / 'next' / 'src'}".encode() in code
@@ -64,7 +68,7 @@ def test_another_release_alone_rolls_nothing(data: Path) -> None:
     assert fleet.grants.keys() == {(slot, number + 1) for slot, number in before}
     assert {int(record["revision"]) for record in fleet.ready.values()} == {revisions}
     first = fleet.tree.etcd.revision()
-    # Its revision was named by the former release's way to name it.
+    # The former release named its revision.
     FleetHandle(upgraded).apply(template={"environment": {"NOTE": "as it was"}})
     fleet.complete(SECONDS)
     verdict = fleet.verdict()

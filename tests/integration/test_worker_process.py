@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(400)
 CHECKOUT = Path(__file__).parents[2]
 
 
-MUCH = 150
+MUCH = 250
 """Pods that no worker binds before it is told to stop in the middle of them."""
 ROUNDS = 8
 """Tries to tell it in time: this process may stand still while the worker goes on."""

@@ -10,7 +10,6 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
-from contextlib import chdir, nullcontext
 from pathlib import Path
 
 from tests.conftest import free_port
@@ -47,8 +46,7 @@ class WorkerProcess:
         environment = {**os.environ, **(env or {})}
         self.process: subprocess.Popen[bytes]
         if command is None and may_fork(environment):
-            with chdir(folder) if folder else nullcontext():
-                self.process = Forked(("worker", *line), environment, log, log)
+            self.process = Forked(("worker", *line), environment, log, log, folder=folder)
         else:
             words = [*(command or WORKER), *line]
             with log.open("wb") as out:

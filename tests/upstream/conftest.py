@@ -25,7 +25,8 @@ def _skip_where_missing() -> None:
 def kube_apiserver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ApiServerProcess:
     """One that tests share: they keep to namespaces, nodes and users of their own, and leave it running.
 
-    Each folder that imports this fixture has one of its own; all of them give the same server.
+    Each folder that imports this fixture has one of its own; all of them give the same server. Nodes and pods for
+    `default-scheduler` are not left there: workers of other folders schedule them.
     """
     _skip_where_missing()
     config = request.config
@@ -43,7 +44,7 @@ def mortal_kube_apiserver(kube_apiserver: ApiServerProcess) -> Iterator[ApiServe
     It ends with the thread that starts it, so that must be the main one.
     """
     yield kube_apiserver
-    if kube_apiserver.process is None:
+    if kube_apiserver.process is None or kube_apiserver.process.poll() is not None:
         kube_apiserver.start()
 
 

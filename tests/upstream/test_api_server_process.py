@@ -67,10 +67,10 @@ def test_kube_scheduler_binds_a_pod_by_the_kubeconfig(own: ApiServerProcess, tmp
 
 
 def test_started_servers_are_clusters_of_their_own(kube_apiserver: ApiServerProcess, own: ApiServerProcess) -> None:
-    """The last test on the one that it kills."""
     one, other = (server.request("GET", SYSTEM).body["metadata"]["uid"] for server in (kube_apiserver, own))
 
     own.kill_all()
 
     assert one != other
     assert kube_apiserver.request("GET", SYSTEM).body["metadata"]["uid"] == one
+    own.start()

@@ -105,7 +105,8 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: Api
         for one in objects
         if one["spec"].get("nodeName")
     }
-    server.request("DELETE", f"{PODS.path('default')}?gracePeriodSeconds=0")  # others' schedulers would bind the rest
+    deleted = server.request("DELETE", f"{PODS.path('default')}?gracePeriodSeconds=0")  # or others bind the rest
+    assert deleted.code == 200
     await upstream.close()
 
     of = {kind: {name for name, outcome in became.items() if outcome == kind} for kind in became.values()}
