@@ -68,8 +68,8 @@ class Plain:
         return found
 
 
-def importance(pod: Pod) -> tuple[int, float]:
-    return -pod.priority, seconds(pod)
+def importance(pod: Pod) -> tuple[int, float, int]:
+    return -pod.priority, seconds(pod), pod.create_revision
 
 
 def seconds(pod: Pod) -> float:
