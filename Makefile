@@ -34,14 +34,14 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a fortieth is played. The tests are run by four forks of one pytest (tests/forked_session.py). Lint
+# simulated fleets a fortieth is played. The tests are run by six forks of one pytest (tests/forked_session.py). Lint
 # and types run beside them, because collection takes one core and some tests wait; `+` lets the tests print at once,
 # while -O keeps the output of the others together.
 check: linked
 	@$(MAKE) --no-print-directory -j 2 -O quick-tests lint types
 
 quick-tests: linked
-	+@TESTS_PROCESSES=4 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
+	+@TESTS_PROCESSES=6 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
 
 # Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
 # The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
