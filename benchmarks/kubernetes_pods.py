@@ -102,16 +102,16 @@ async def load_at_rate(
     began = time.perf_counter()
     several = asyncio.Semaphore(STREAM_AT_ONCE)
 
-    async def one(body: dict[str, Any]) -> None:
-        due = time.perf_counter()
+    async def one(body: dict[str, Any], due: float) -> None:
         async with several:
             await _made(api, PODS, body, NAMESPACE)
         answered(body["metadata"]["name"], due)
 
     tasks = []
     for number, body in enumerate(pods):
-        await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(body)))
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(body, due)))
     await _together(tasks)
 
 
