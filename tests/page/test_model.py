@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.page.cluster import MemoryCluster
-from wharfinger.page.follow.following import Following
+from tests.page.looking import Looking
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
 from wharfinger.page.views.node_map import NodeMap
@@ -17,36 +14,7 @@ from wharfinger.page.views.pending import PendingPods
 from wharfinger.page.web.inputs import BadInput, selector_of
 from wharfinger.page.web.stream import MOST_PENDING, RESYNC, ViewerStream
 from wharfinger.registry import keys
-from wharfinger.telemetry import Metrics
 from wharfinger.testing import pod_manifest
-
-
-class Looking:
-    """A following without loops: each `step` takes in what was written since."""
-
-    def __init__(self) -> None:
-        self.cluster = MemoryCluster()
-        self.now = 1000.0
-        self.following = Following(
-            self.cluster.store, Metrics(), rng=random.Random(1), clock=lambda: self.now,
-            utc_now=lambda: datetime(2026, 3, 2, tzinfo=UTC) + timedelta(seconds=self.now),
-        )  # fmt: skip
-
-    @property
-    def model(self):
-        return self.following.model
-
-    async def listed(self) -> Looking:
-        await self.following._informer._list("start")
-        return self
-
-    async def step(self) -> None:
-        store, revision = self.cluster.store, self.following.cache.progress.revision
-        async with store.watch(keys.ROOT, revision + 1) as batches:
-            async for batch in batches:
-                self.following._informer._take(batch)
-                if batch.revision >= store.revision:
-                    return
 
 
 async def test_a_life_of_a_pod_is_counted_by_state() -> None:
@@ -80,7 +48,23 @@ async def test_a_life_of_a_pod_is_counted_by_state() -> None:
     ]
     [p50] = rates.latency.quantiles(looking.now, (0.5,))
     assert p50 == pytest.approx(4.0, rel=0.2), "from seen to bound"
+    assert looking.model.latency_of_fitting.quantiles(looking.now, (0.5,)) == [None], "it was refused"
     assert [event.what for event in looking.model.events] == ["bound", "finished", "left"]
+
+
+async def test_the_time_to_the_bind_begins_without_gates() -> None:
+    looking = await Looking().listed()
+    await looking.cluster.pod("a", schedulingGates=[{"name": "quota"}])
+    await looking.step()
+    looking.now += 60
+    await looking.cluster.pod("a")
+    await looking.step()
+    looking.now += 2
+    await looking.cluster.pod("a", nodeName="n")
+    await looking.step()
+
+    for ring in (looking.model.rates.latency, looking.model.latency_of_fitting):
+        assert ring.quantiles(looking.now, (0.5,)) == [pytest.approx(2.0, rel=0.2)]
 
 
 async def test_what_a_list_shows_is_no_event() -> None:

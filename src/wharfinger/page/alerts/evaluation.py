@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wharfinger.page.alerts.etcd_health import ALARM, EtcdHealth
-from wharfinger.page.alerts.expressions import quantile
 from wharfinger.page.alerts.hub_presence import HubPresence
 from wharfinger.page.alerts.rules import (
     CRITICAL,
@@ -80,7 +79,6 @@ class Alerts:
         """Since when the value of an alert is above its bound, monotonic seconds."""
         self._values: dict[str, float | None] = {}
         """What the rules found in the newest scrapes."""
-        self._slow: float | None = None
         self._rounds: tuple[int, ...] = ()
 
     def all(self) -> list[Alert]:
@@ -121,7 +119,6 @@ class Alerts:
         self._rounds = rounds
         processes = {source: list(scraper.workers.values()) for source, scraper in self._scrapers.items()}
         self._values = {rule.name: rule.value(processes[rule.source]) for rule in RULES}
-        self._slow = quantile(0.99, "scheduler_pod_scheduling_sli_duration_seconds", 300)(processes[WORKERS])
 
     def _judged(self, rule: AlertRule) -> Alert:
         value, unused = self._values.get(rule.name), self._unused(rule.source)
@@ -213,12 +210,10 @@ class Alerts:
             "WorkersNotReady", bool(waiting), "fewer workers serve than are there; the list of workers says why",
             ", ".join(waiting[:3]) + (" ..." if len(waiting) > 3 else ""), link="/fleets", hold=15, expression=READY,
         )  # fmt: skip
-        own = model.rates.latency.quantiles(self._following.clock(), (0.99,))[0]
-        p99 = self._slow if self._slow else own
-        by = "by the workers' metrics" if self._slow else "as the page has seen it"
+        p99 = model.latency_of_fitting.quantiles(self._following.clock(), (0.99,))[0]
         yield self._plain(
             "SlowPlacement", p99 is not None and p99 > SLOW_P99, "pods wait for long that do fit",
-            f"p99 {p99:.1f} s, {by}" if p99 is not None else "no pod was bound lately", link="/pending",
+            f"p99 {p99:.1f} s" if p99 is not None else "no such pod was bound lately", link="/pending",
             expression=SLOW,
         )  # fmt: skip
         lost = sum(len(info.pods) for info in cache.absent_nodes.values())

@@ -218,7 +218,7 @@ RULES = (*_WORKER, *_UPSTREAM, *_HUB, *_OF_ETCD)
 """Those that metrics answer."""
 
 READY = "sum(wharfinger_ready) < N"
-SLOW = "histogram_quantile(0.99, rate(scheduler_pod_scheduling_sli_duration_seconds_bucket[5m])) > 5"
+SLOW = 'histogram_quantile(0.99, rate(scheduler_pod_scheduling_sli_duration_seconds_bucket{attempts="1"}[5m])) > 5'
 INVALID = "sum(wharfinger_invalid_objects) > 0"
 LOST = "sum(wharfinger_lost_pods) > 0 for 10 min"
 UNSERVED = "sum(wharfinger_unserved_pods) > 0 for 10 min"

@@ -85,7 +85,7 @@ class Rates:
     bound: CountRing
     refused: CountRing
     latency: DurationRing
-    """From a pod's appearance in the watch to its bind in the watch."""
+    """From a pod's appearance in the watch, without its gates, to its bind in the watch."""
     counted: float = float("-inf")
     """When anything was counted last, monotonic seconds."""
 
@@ -137,7 +137,9 @@ class ClusterModel:
         self._reason_of: dict[PodKey, ReasonKey] = {}
         self._state_of: dict[PodKey, str] = {}
         self._appeared: dict[PodKey, float] = {}
-        """When a pod that still waits appeared, monotonic seconds."""
+        """When a pod that still waits appeared, or lost its last gate, monotonic seconds."""
+        self.latency_of_fitting = DurationRing()
+        """As `Rates.latency`, of pods that no attempt refused: these waited for the scheduler alone."""
         self.watched: set[str] = set()
         """Which of `touched` somebody wants to know."""
 
@@ -180,6 +182,7 @@ class ClusterModel:
 
     def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:
         key, old, new = change
+        before_that = self._state_of.get(key)
         now_there = self.cache.pods.get(key)
         if now_there is not None:
             key = now_there.key  # equal; one for all dictionaries takes less room
@@ -195,6 +198,8 @@ class ClusterModel:
             self._count("created", key.namespace, now)
             if new.pending:
                 self._appeared[key] = now
+        elif before_that == HELD and key in self._appeared:
+            self._appeared[key] = now
         if node and (node != before or reborn) and not (new and new.finished):
             self.events.append(NodeEvent(stamp, node, "bound", key))
             self._count("bound", key.namespace, now)
@@ -202,6 +207,8 @@ class ClusterModel:
             if since is not None:
                 for rates in self._rates(key.namespace, now):
                     rates.latency.add(now, now - since)
+                if before_that != WAITING:
+                    self.latency_of_fitting.add(now, now - since)
         elif new is None or not new.pending:
             self._appeared.pop(key, None)
         if before and (not node or reborn):

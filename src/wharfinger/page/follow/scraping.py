@@ -43,7 +43,6 @@ READ = (
     "scheduler_schedule_attempts_total",
     "scheduler_scheduling_algorithm_duration_seconds_sum",
     "scheduler_scheduling_algorithm_duration_seconds_count",
-    "scheduler_pod_scheduling_sli_duration_seconds_bucket",
     "temporal_workflow_task_execution_failed_total",
     "wharfinger_ready",
     "wharfinger_in_flight_limit",
