@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
@@ -25,6 +24,7 @@ from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_e
 
 from wharfinger.workflows import fleet_sentences as sentences
 from wharfinger.workflows.fleet_steps import FINISHED, Fenced, Step, Steps, is_fenced
+from wharfinger.workflows.waiting import until
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
@@ -225,12 +225,11 @@ class Acting:
     async def _pause(self, seconds: float) -> None:
         """Wait for an event, or so many seconds; the actor's clock advances by that time."""
         began, ended = workflow.time(), self.steps.ended
-        with suppress(TimeoutError):
-            await workflow.wait_condition(
-                lambda: self.actor.due or self.steps.ended != ended or bool(self.steps.fenced),
-                timeout=timedelta(seconds=max(seconds, 0.001)),
-                timeout_summary=sentences.waiting(seconds, self.actor.busy),
-            )
+        await until(
+            lambda: self.actor.due or self.steps.ended != ended or bool(self.steps.fenced),
+            timedelta(seconds=max(seconds, 0.001)),
+            summary=sentences.waiting(seconds, self.actor.busy),
+        )
         self.actor.slept(seconds, workflow.time() - began)
         if self.steps.ended != ended:
             self._why = "a step ended"

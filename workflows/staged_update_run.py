@@ -16,7 +16,6 @@ stop and over crashes of hubs, etcd and Temporal. A new run begins after each st
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -58,7 +57,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import failure, kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
-
+    from wharfinger.workflows.waiting import until
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list."""
 EVENTS = 3000
@@ -295,8 +294,7 @@ class StagedUpdateRun:
 
     async def _rest(self) -> None:
         """A moment, or until a message."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await workflow.wait_condition(lambda: self._poked, timeout=REST)
+        await until(lambda: self._poked, REST)
         self._poked = False
 
     def _stop_waiting(self) -> None:

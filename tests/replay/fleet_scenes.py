@@ -337,3 +337,9 @@ FLEET_SCENES: dict[str, FleetScene] = {
         fleet_that_aborts_a_rollout_cancelled_between_two_runs,
     )
 }
+
+# Of runs that wait by `waiting.until`; those above are of runs from before it.
+FLEET_SCENES |= {
+    f"{scene.__name__}_with_same_turns": scene
+    for scene in (rollout_completed, rollout_cancelled, rollout_halted_and_resumed, fleet_that_repairs)
+}

@@ -25,6 +25,7 @@ from tests.workflows.update_run_stage import (
     ending,
 )
 from wharfinger.contracts.names import STAGED_UPDATE_RUN, placement_queue
+from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
 from wharfinger.contracts.update_runs import AwaitRunInput, RecordedRun, WrittenRunWorks
 
 UpdateRunScene = Callable[[UpdateRunStage], Awaitable[tuple[str, int]]]
@@ -71,6 +72,18 @@ async def update_run_contended(stage: UpdateRunStage) -> tuple[str, int]:
     stage.activities.records = [RecordedRun(outcome="contended"), RecordedRun(outcome="recorded", rollout=2)]
     stage.activities.writes = [WrittenRunWorks(moved=("a: its work",)), WrittenRunWorks(written=("a",))]
     return await _ended(stage, WRITES, WRITES, WRITES, DONE)
+
+
+async def update_run_in_trouble(stage: UpdateRunStage) -> tuple[str, int]:
+    """It rests until a message."""
+    begin = BEGIN.model_copy(update={"named": None, "selected": "s"})
+    stage.activities.snapshots = [TakenSnapshot(outcome="trouble", why="a selector cannot be read")]
+    stage.activities.plans = [begin, BEGIN, DONE]
+    handle = await stage.start()
+    await stage.until_asked(TakeSnapshotInput)
+    await handle.signal("poke")
+    await handle.result()
+    return handle.id, 0
 
 
 async def update_run_approved(stage: UpdateRunStage) -> tuple[str, int]:
@@ -147,6 +160,7 @@ UPDATE_RUN_SCENES: dict[str, UpdateRunScene] = {
         update_run_superseded,
         update_run_gone,
         update_run_contended,
+        update_run_in_trouble,
         update_run_approved,
         update_run_poked,
         update_run_after_a_stage,
