@@ -15,6 +15,7 @@ import pytest
 
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
+from tests.patience import patient
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.page.access.guard import MARK_HEADER
@@ -219,7 +220,7 @@ async def test_a_token_that_is_taken_away_ends_its_sessions(
         async with stranger.post(WHAT_IF, json={}, headers=origin | {MARK_HEADER: told["mark"]}) as answer:
             assert answer.status == 401
         await page.server._streams.check()
-        await asyncio.wait_for(stream.content.read(), 5)
+        await asyncio.wait_for(stream.content.read(), patient(20))
         async with by_link.get("/api/v1/session") as answer:
             assert answer.status == 200
         token_file.write_text(f"{TOKEN},alice,1\n")
@@ -237,7 +238,7 @@ async def test_signing_out_ends_the_streams(page: Page, stranger: aiohttp.Client
         headers = {"Origin": page.server.url, MARK_HEADER: mark}
         async with stranger.post("/sign-out", headers=headers) as answer:
             assert answer.status == 204
-        await asyncio.wait_for(stream.content.read(), 1)
+        await asyncio.wait_for(stream.content.read(), patient(20))
 
 
 async def test_a_token_has_nothing_to_sign_out_of(client: aiohttp.ClientSession) -> None:

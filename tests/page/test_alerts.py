@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from tests.clock import Clock
 from tests.conftest import EtcdServer
 from tests.engine.placements.scene import HubScene
 from tests.page.cluster import Page
+from tests.page.metrics_process import MetricsProcess
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.page.alerts import expressions
 from wharfinger.page.alerts.etcd_health import EtcdHealth
-from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
+from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts, counted
 from wharfinger.page.alerts.hub_presence import HubPresence
 from wharfinger.page.alerts.rules import HUB_METRICS, RULES
 from wharfinger.page.follow.exposition import read
@@ -67,38 +65,6 @@ etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} 0
 """
 
 
-@dataclass
-class FakeProcess:
-    """Serves what a test says."""
-
-    body: str = ""
-    health: str = '{"health":"true"}'
-    status: int = 200
-    url: str = ""
-    tokens: list[str | None] = field(default_factory=list)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[FakeProcess]:
-        async def metrics(request: web.Request) -> web.Response:
-            self.tokens.append(request.headers.get("Authorization"))
-            return web.Response(text=self.body, status=self.status)
-
-        async def health(_: web.Request) -> web.Response:
-            return web.Response(text=self.health, status=200 if "true" in self.health else 503)
-
-        app = web.Application()
-        app.router.add_get("/metrics", metrics)
-        app.router.add_get("/health", health)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        assert site._server is not None
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
-        yield self
-        await runner.cleanup()
-
-
 class Watch:
     """The alerts of a page, with hubs and etcd of a test's."""
 
@@ -143,7 +109,7 @@ async def test_hubs_are_found_in_etcd_and_their_alerts_evaluated(page: Page, ses
     await watch.hubs.look()
     assert {watch.states()[name] for name in hub_alerts} == {UNUSED}
 
-    async with FakeProcess(HUB).serving() as hub:
+    async with MetricsProcess(HUB).serving() as hub:
         await registered(store, hub.url)
         await watch.read(session)
         await watch.read(session, after=5.0)
@@ -172,7 +138,7 @@ async def test_hubs_are_found_in_etcd_and_their_alerts_evaluated(page: Page, ses
 async def test_a_hub_that_cannot_be_read_is_unknown_and_says_why(page: Page, session: aiohttp.ClientSession) -> None:
     store = MemoryStore()
     watch = Watch(page, store)
-    async with FakeProcess(HUB, status=401).serving() as hub:
+    async with MetricsProcess(HUB, status=401).serving() as hub:
         await registered(store, hub.url)
         await registered(store, "", "hub-2")
         await watch.read(session)
@@ -193,7 +159,7 @@ async def test_what_etcd_says_of_hubs_and_members_counts_without_metrics(page: P
     await scene.member("b", online=False)
     watch = Watch(page, scene.store)
     await watch.hubs.look()
-    assert watch.alert("MembersAway").value == "1 members, by their leases in etcd"
+    assert watch.alert("MembersAway").value == "1 member, by their leases in etcd"
     assert watch.alert("MembersAway").state == QUIET
     watch.clock.now += 301.0
     assert watch.alert("MembersAway").state == FIRING
@@ -211,7 +177,7 @@ async def test_what_etcd_says_of_hubs_and_members_counts_without_metrics(page: P
 
 async def test_etcd_is_read_for_its_size_leader_disk_and_alarms(page: Page, session: aiohttp.ClientSession) -> None:
     clock = Clock(1000.0)
-    async with FakeProcess(ETCD).serving() as etcd:
+    async with MetricsProcess(ETCD).serving() as etcd:
         health = EtcdHealth(EtcdSettings(endpoints=(etcd.url,)), (), clock)
         watch = Watch(page, MemoryStore(), health)
         assert watch.alert("EtcdFull").state == watch.alert("EtcdUnhealthy").state == UNKNOWN
@@ -228,11 +194,11 @@ async def test_etcd_is_read_for_its_size_leader_disk_and_alarms(page: Page, sess
         assert watch.alert("EtcdDiskSlow").state == FIRING
         assert watch.alert("EtcdDiskSlow").value == "0.0318 s"
         assert watch.alert("EtcdFull").state == QUIET
-        assert watch.alert("EtcdWithoutLeader").value == "1 servers without a leader"
+        assert watch.alert("EtcdWithoutLeader").value == "1 server without a leader"
         alarm = watch.alert("EtcdUnhealthy")
         assert (alarm.state, alarm.value) == (FIRING, f"{etcd.url}: ALARM NOSPACE")
         assert health.told()["unhealthy"] == [{"address": etcd.url, "says": "ALARM NOSPACE"}]
-        assert etcd.tokens == [None, None], "the page's credential is not etcd's"
+        assert etcd.credentials == [None, None], "the page's credential is not etcd's"
 
         etcd.status, etcd.health = 404, "not etcd"
         await health.read_all(session)
@@ -359,3 +325,16 @@ async def test_a_real_etcd_is_read(etcd_server: EtcdServer, session: aiohttp.Cli
     for rule in RULES:
         if rule.source == "etcd":
             assert rule.value([process_]) is not None, rule.name
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0, " members", "0 members"), (1, " members", "1 member"), (2, " members", "2 members"),
+        (1, " servers without a leader", "1 server without a leader"), (1, " s", "1 s"), (1, " ms", "1 ms"),
+        (1.1e-05, " of the quota", "less than 0.001 of the quota"), (0.75, " of the quota", "0.75 of the quota"),
+        (0.0318, " s", "0.0318 s"), (999.7, " pods", "1,000 pods"), (12345, " pods", "12,345 pods"), (3, "", "3"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_as_people_read_them(value: float, unit: str, shown: str) -> None:
+    assert counted(value, unit) == shown

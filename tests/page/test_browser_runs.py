@@ -1,4 +1,4 @@
-"""In Chromium: a run that is approved from its view, a pod that is gone, a gang's domains, and the alerts."""
+"""In Chromium: a run that is steered from its view, a pod that is gone, a gang's domains, and the alerts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.page import browser
 from tests.page.cluster import BEGAN, MemoryCluster, RecordedAttempts, served
-from tests.page.test_browser import PHONE, WIDE, chromium, let_in, serious
+from tests.page.test_browser import PHONE, WIDE, Tab, chromium, let_in, serious
 from tests.page.test_gang_verdicts import TOPOLOGY
 from tests.page.test_leaving import HIGH, LOW, WHEN, attempt
 from wharfinger.engine.pods.eviction import PREEMPTED
@@ -98,17 +98,74 @@ async def test_a_stage_is_approved_from_the_view_of_its_run(chromium: Any) -> No
     scene, _ = await hub()
     options = page_options("127.0.0.1", 0, allow_actions=True)
     async with served(MemoryCluster(store=scene.store), options) as page, let_in(page, chromium) as tab:
+        await tab.open("/placements/cluster%2Fweb", "text=0 of 3 delivered")
         await tab.open("/placements", "text=Update runs")
         await tab.tab.click(f"a:has-text('{RUN}')")
         await tab.tab.click("button:has-text('Approve canary.before')")
-        await tab.tab.fill("dialog label:has-text('Reason') input", "all is well")
-        await tab.tab.fill(f"dialog label:has-text('Write {RUN}') input", RUN)
-        await tab.tab.click("dialog button.primary")
+        assert await tab.text("dialog .effect") == "Stage canary starts and updates b."
+        await confirmed(tab, "all is well")
         await tab.tab.wait_for_selector("text=stage canary of release is approved (before)")
         await scene.settle()
         await tab.tab.wait_for_selector("text=canary.before was approved by one-time link")
         await tab.tab.wait_for_selector("text=cluster b, which is not available yet")
         assert tab.tab.url.endswith(f"/runs/{RUN}")
+        assert tab.wrong == []
+
+
+async def confirmed(tab: Tab, reason: str) -> None:
+    """Fill in the dialog that is open, and send it."""
+    await tab.tab.fill("dialog label:has-text('Reason') input", reason)
+    await tab.tab.fill(f"dialog label:has-text('Write {RUN}') input", RUN)
+    await tab.tab.click("dialog button.primary")
+
+
+async def test_a_run_is_stopped_resumed_and_retried_from_its_view(chromium: Any) -> None:
+    scene = RunScene()
+    await scene.arrange(stage("prod", maxConcurrency=2), unmatched="Last")
+    await scene.put(run_object())
+    await scene.settle()
+    options = page_options("127.0.0.1", 0, allow_actions=True)
+    async with served(MemoryCluster(store=scene.store), options) as page:
+        for size, scheme in ((PHONE, "dark"), (WIDE, "light")):
+            async with let_in(page, chromium, size, scheme) as tab:
+                await tab.open(f"/runs/{RUN}", "button:has-text('Stop the run')")
+                await tab.tab.click("button:has-text('Stop the run')")
+                assert "What was started finishes: a, b." in await tab.text("dialog .effect")
+                assert await serious(tab) == []
+                assert await tab.tab.evaluate("document.documentElement.scrollWidth") <= size["width"]
+                here = await tab.tab.locator("nav a[aria-current=page]").bounding_box()
+                assert 0 <= here["x"] <= size["width"] - here["width"], "the bar of views shows where one is"
+                await tab.tab.fill(f"dialog label:has-text('Write {RUN}') input", "another name")
+                await tab.tab.fill("dialog label:has-text('Reason') input", "look first")
+                await tab.tab.click("dialog button.primary")
+                await tab.tab.wait_for_selector("dialog >> text=repeat the name")
+                await confirmed(tab, "look first")
+                await tab.tab.wait_for_selector(f"text=update run {RUN} is stopped")
+                await tab.tab.wait_for_selector("text=one-time link · look first")
+                await tab.tab.click("button:has-text('Resume the run')")
+                await confirmed(tab, "seen")
+                await tab.tab.wait_for_selector(f"text=update run {RUN} goes on")
+                await tab.tab.wait_for_selector("button:has-text('Stop the run')")
+                assert await serious(tab) == []
+                assert [one for one in tab.wrong if "400" not in one] == [], "all but the wrong name"
+        await scene.answer(available=False, failed=True, reason="no such kind")
+        await scene.settle()
+        async with let_in(page, chromium) as tab:
+            await tab.open(f"/runs/{RUN}", "button:has-text('Retry the run')")
+            await tab.tab.click("button:has-text('Retry the run')")
+            assert await tab.text("dialog .effect") == "By the same plan, these are updated again: a, b."
+            await confirmed(tab, "it is fixed")
+            await tab.tab.wait_for_selector(f"text=update run {RUN} tries again (retry 1)")
+            await tab.tab.wait_for_selector("button:has-text('Retry the run')", state="detached")
+            assert tab.wrong == []
+
+
+async def test_a_page_without_actions_offers_no_button_of_a_run(chromium: Any) -> None:
+    scene, _ = await hub()
+    async with served(MemoryCluster(store=scene.store)) as page, let_in(page, chromium) as tab:
+        await tab.open(f"/runs/{RUN}", "text=Waits for")
+        await tab.tab.wait_for_load_state("networkidle")
+        assert await tab.tab.locator("#view button").count() == 0
         assert tab.wrong == []
 
 

@@ -118,3 +118,16 @@ async def test_what_takes_too_long_is_told_as_not_tried(gang: Page) -> None:
     assert found["notTried"] == 2
     assert found["fits"] is None
     assert [(row["tried"], row["missing"]) for row in found["domains"]] == [(False, None), (False, None)]
+
+
+async def test_what_would_help_a_pod_of_a_gang_names_its_gang(gang: Page, client: aiohttp.ClientSession) -> None:
+    """One member alone fits on n1; that must not be taken for a place of the gang."""
+    for number in range(3):
+        await gang.cluster.refusal("default", f"mpi-{number}", ("GangScheduling",), "no domain has room")
+    await in_step(gang.parts, gang.cluster.store.revision)
+    found = await get(client, "/api/v1/pending/Unschedulable~GangScheduling/help")
+
+    assert (found["gang"], found["held"]) == ("mpi", None)
+    assert found["fitsNow"] in ("n1", "n3")
+    others = await get(client, "/api/v1/pending/Unschedulable~NodeResourcesFit/help")
+    assert others["gang"] is None

@@ -9,7 +9,8 @@ import pytest
 
 from tests.page.cluster import Page, in_step
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
-from wharfinger.page.follow.reasons import GATED, ReasonKey
+from wharfinger.model.conditions import SCHEDULING_GATED
+from wharfinger.page.follow.reasons import ReasonKey
 from wharfinger.page.views.holding import held_by
 
 
@@ -82,4 +83,4 @@ async def test_pods_that_were_bound_meanwhile_are_left_out(waiting: Page, client
 
 def test_a_missing_class_is_named(page: Page) -> None:
     pod = next(iter(page.parts.following.cache.pods.values()))
-    assert held_by(page.parts.following, ReasonKey(GATED), pod) == "it was held back a moment ago"
+    assert held_by(page.parts.following, ReasonKey(SCHEDULING_GATED), pod) == "it was held back a moment ago"

@@ -40,7 +40,7 @@ async def test_a_life_of_a_pod_is_counted_by_state() -> None:
     assert seen == [{"queued": 1}, {"waiting": 1}, {"bound": 1}, {"finished": 1}, {}]
     assert looking.model.states == {}
     assert looking.model.reasons == {}
-    rates = looking.model.rates
+    rates = looking.model.rates.whole
     assert [sum(filter(None, ring.series(looking.now))) for ring in (rates.created, rates.bound, rates.refused)] == [
         1,
         1,
@@ -63,7 +63,7 @@ async def test_the_time_to_the_bind_begins_without_gates() -> None:
     await looking.cluster.pod("a", nodeName="n")
     await looking.step()
 
-    for ring in (looking.model.rates.latency, looking.model.latency_of_fitting):
+    for ring in (looking.model.rates.whole.latency, looking.model.latency_of_fitting):
         assert ring.quantiles(looking.now, (0.5,)) == [pytest.approx(2.0, rel=0.2)]
 
 
@@ -74,7 +74,7 @@ async def test_what_a_list_shows_is_no_event() -> None:
     await looking.listed()
 
     assert dict(+looking.model.counts()) == {"bound": 1, "queued": 1}
-    assert not any(looking.model.rates.created.series(looking.now))
+    assert not any(looking.model.rates.whole.created.series(looking.now))
     assert not looking.model.events
 
 
@@ -87,7 +87,7 @@ async def test_a_pod_of_the_same_name_is_another_one() -> None:
     await looking.step()
 
     assert dict(+looking.model.counts()) == {"bound": 1}
-    assert sum(filter(None, looking.model.rates.bound.series(looking.now))) == 2
+    assert sum(filter(None, looking.model.rates.whole.bound.series(looking.now))) == 2
 
 
 async def test_a_record_of_an_earlier_pod_is_no_reason() -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.page.cluster import MemoryCluster, Page, in_step, served
-from wharfinger.page.follow import read_model as module
 from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
 from wharfinger.registry import keys
 
@@ -23,11 +22,11 @@ class Clock:
 
 
 @pytest.fixture
-async def timed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Page, Clock]]:
+async def timed() -> AsyncIterator[tuple[Page, Clock]]:
     """A page whose model has a clock of its own, and places for two namespaces."""
-    monkeypatch.setattr(module, "MOST_NAMESPACES", 2)
     clock = Clock()
     async with served(MemoryCluster()) as page:
+        page.parts.following.model.rates.most = 2
         page.parts.following.model._clock = clock
         page.parts.following.clock = clock
         yield page, clock
@@ -44,16 +43,16 @@ async def test_a_namespace_that_is_gone_gives_its_place_back(timed: tuple[Page, 
     await appears(page, "ci-1")
     await appears(page, "ci-2")
     await appears(page, "ci-3")
-    assert sorted(model.rates_of) == ["ci-1", "ci-2"]
-    assert model.rates_note("ci-3") == "rates are kept of 2 namespaces, and there are more"
+    assert sorted(model.rates.by_namespace) == ["ci-1", "ci-2"]
+    assert model.rates.note("ci-3") == "rates are kept of 2 namespaces, and there are more"
 
     await page.cluster.store.delete(keys.pod("ci-1", "p"))
     clock.now += 60
     await appears(page, "ci-3", "q")
-    assert sorted(model.rates_of) == ["ci-1", "ci-2"], "what was counted there is still shown"
+    assert sorted(model.rates.by_namespace) == ["ci-1", "ci-2"], "what was counted there is still shown"
     clock.now += SLOTS * SLOT_SECONDS
     await appears(page, "ci-3", "r")
-    assert sorted(model.rates_of) == ["ci-2", "ci-3"], "one that has pods keeps its place"
+    assert sorted(model.rates.by_namespace) == ["ci-2", "ci-3"], "one that has pods keeps its place"
     told = page.parts.overview.now("ci-3")
     assert told["ratesNote"] is None
     assert page.parts.overview.now("ci-1")["ratesNote"] is not None

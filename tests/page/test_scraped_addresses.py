@@ -7,7 +7,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.page.test_scraping import FakeWorker
+from tests.page.metrics_process import MetricsProcess
+from tests.page.test_scraping import FIRST
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
 
@@ -18,7 +19,7 @@ MALFORMED = ("host-1:10259", "http://[::1", "http://", "https://a:b", "\x00", "h
 async def test_a_malformed_address_ends_nothing(tmp_path: Path, address: str) -> None:
     file = tmp_path / "token"
     file.write_text("t0ken")
-    async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
+    async with MetricsProcess(FIRST).serving() as worker, aiohttp.ClientSession() as session:
         scraper = Scraper(ScrapeOptions(token_file=file), lambda: [address, worker.url], lambda: 1.0)
         await scraper.read_all(session)
         assert scraper.figures(address)["problem"].startswith("does not answer")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from tests.page.cluster import Page
+from tests.page.metrics_process import MetricsProcess
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
@@ -36,37 +34,9 @@ SECOND = (
 )
 
 
-class FakeWorker:
-    """Serves what a test says, to who has the token."""
-
-    def __init__(self) -> None:
-        self.body = FIRST
-        self.status = 200
-        self.token = ""
-        self.url = ""
-
-    async def metrics(self, request: web.Request) -> web.Response:
-        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
-            return web.Response(status=401)
-        return web.Response(text=self.body, status=self.status)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[FakeWorker]:
-        app = web.Application()
-        app.router.add_get("/metrics", self.metrics)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        assert site._server is not None
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
-        yield self
-        await runner.cleanup()
-
-
 async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None:
     now = [100.0]
-    async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
+    async with MetricsProcess(FIRST).serving() as worker, aiohttp.ClientSession() as session:
         scraper = Scraper(ScrapeOptions(), lambda: [worker.url, ""], lambda: now[0])
         parts = page.parts
         alerts = Alerts(parts.following, parts.pending, scraper, parts.hubs, parts.etcd, hub_scraper=parts.hub_scraper)
@@ -98,7 +68,7 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
 async def test_the_token_of_the_page_is_sent(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("t0ken\n")
-    async with FakeWorker().serving() as worker, aiohttp.ClientSession() as session:
+    async with MetricsProcess(FIRST).serving() as worker, aiohttp.ClientSession() as session:
         worker.token = "t0ken"
         without = Scraper(ScrapeOptions(), lambda: [worker.url], lambda: 1.0)
         await without.read_all(session)

@@ -202,7 +202,7 @@ async def test_the_approval_that_a_run_waits_for_is_given_from_the_page(scene: R
         assert found["stages"][0]["approvals"][0]["why"] == "the metrics are fine"
         assert [one["kind"] for one in found["waits"]] == ["cluster", "cluster"]
         status, answer = await site.post(f"update-runs/{RUN}/approve", form)
-        assert status == 422
+        assert (status, answer["error"]) == (409, "Conflict")
         assert "approved already, by alice" in answer["message"]
 
 

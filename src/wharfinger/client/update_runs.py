@@ -6,13 +6,15 @@ StagedUpdateRun and delivers a ResourcePlacement of that namespace. Everything i
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from wharfinger.client.committing import commit, readable
-from wharfinger.client.fleet_changes import author
+from wharfinger.client.fleet_changes import Author, author
 from wharfinger.config.placement import check_placement_change, check_placement_object
 from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.contracts.update_runs import When
@@ -33,6 +35,10 @@ from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
 
 LONGEST = 200
 """Characters of a reason."""
+STATE_CHANGES = "wharfinger.dev/state-changes"
+"""Annotation of a run: who stopped and resumed it, when and why, the newest first, as JSON."""
+MOST_CHANGES = 10
+"""Changes in that annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +156,19 @@ class UpdateRuns:
             raise UsageError(f"{key} {'is approved already' if there else 'was not approved: the run has moved on'}")
         return record
 
-    async def stop(self, name: str, namespace: str = "") -> bool:
+    async def stop(self, name: str, namespace: str = "", *, who: str = "", why: str = "") -> bool:
         """Start nothing new, and keep what waits are left; whether that changed anything.
 
-        Raises `NotFound`, and `UsageError` when the run has ended.
+        Raises `NotFound`, `InvalidConfiguration` when it is only planned, and `UsageError` when it has ended.
         """
-        return await self._set_state(name, namespace, RunState.STOP)
+        return await self._set_state(name, namespace, RunState.STOP, author(why, who=who))
 
-    async def resume(self, name: str, namespace: str = "") -> bool:
+    async def resume(self, name: str, namespace: str = "", *, who: str = "", why: str = "") -> bool:
         """Go on, or start what is only planned; whether that changed anything.
 
         Raises `NotFound`, and `UsageError` when the run has ended.
         """
-        return await self._set_state(name, namespace, RunState.RUN)
+        return await self._set_state(name, namespace, RunState.RUN, author(why, who=who))
 
     async def retry(self, name: str, namespace: str = "", *, who: str = "", why: str = "") -> int:
         """Try failed and skipped members again by the same plan; the number of this retry.
@@ -196,7 +202,7 @@ class UpdateRuns:
         view = await read_all(self._store)
         return view, run_of(view, name, namespace)
 
-    async def _set_state(self, name: str, namespace: str, state: RunState) -> bool:
+    async def _set_state(self, name: str, namespace: str, state: RunState, by: Author) -> bool:
         check_name(name, namespace)
         _check_goes_on(await read_all(self._store), name, namespace)
         changed = False
@@ -211,10 +217,35 @@ class UpdateRuns:
             edited = {**obj, "spec": {**(obj.get("spec") or {}), "state": state.value}}
             check_placement_change(obj, edited)
             changed = edited != obj
-            return documents.to_json(edited) if changed else None
+            return documents.to_json(_signed(edited, state, by)) if changed else None
 
         await commit(self._store, placement_keys.update_run(namespace, name), over, f"update run {name}")
         return changed
+
+
+def state_changes(obj: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Who stopped and resumed a run by its object: `state`, `who`, `why` and `time` (RFC 3339), the newest first.
+
+    Empty where nothing is noted, and for what is not readable. `apply` notes nothing.
+    """
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    noted = annotations.get(STATE_CHANGES) if isinstance(annotations, Mapping) else None
+    try:
+        read = json.loads(noted) if isinstance(noted, str) else []
+    except ValueError:
+        return []
+    rows = [one for one in read if isinstance(one, dict)] if isinstance(read, list) else []
+    return [{name: str(one.get(name) or "") for name in ("state", "who", "why", "time")} for one in rows[:MOST_CHANGES]]
+
+
+def _signed(obj: dict[str, Any], state: RunState, by: Author) -> dict[str, Any]:
+    """The object with a note of who gave it this state."""
+    change = {"state": state.value, "who": by.who, "why": one_line(by.why, LONGEST), "time": _now()}
+    metadata = obj.get("metadata") or {}
+    noted = json.dumps([change, *state_changes(obj)][:MOST_CHANGES])
+    annotations = {**(metadata.get("annotations") or {}), STATE_CHANGES: noted}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _check_goes_on(view: HubView, name: str, namespace: str) -> None:

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.agent_loops.hosts import until
 from tests.cli.conftest import Shell
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage, strategy_object
+from tests.patience import patient
 from wharfinger.cli import connect
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import writing
 from wharfinger.cli.output import Output
 from wharfinger.cli.update_run.status import watch_run
+from wharfinger.client.update_runs import state_changes
 from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.manifests.kinds import reference
 from wharfinger.registry import placement_keys
@@ -177,12 +180,19 @@ async def test_a_watch_goes_on_until_the_run_ends(capsys: pytest.CaptureFixture[
     await scene.put(run_object())
     await scene.settle()
     watching = asyncio.create_task(watch_run(scene.store, (RUN, ""), Output.TABLE, apart=0.01, anyway=0.05))
-    await asyncio.sleep(0.1)
+    told = ""
+
+    async def shown() -> bool:
+        nonlocal told
+        told += capsys.readouterr().out
+        return "running" in told
+
+    await until(shown)
     await scene.answer()
     await scene.settle()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(20)):
         await watching
-    told = capsys.readouterr().out
+    told += capsys.readouterr().out
     assert told.index("running") < told.index("succeeded")
 
 
@@ -234,6 +244,18 @@ def test_stop_and_resume_change_the_state_once(desk: Desk) -> None:
     assert desk("resume", RUN) == f"update run {RUN} goes on\n"
     assert desk.do(desk.scene.settle()).approvals == ("prod.before",)
     assert "does not exist" in desk("stop", "other", code=1)
+
+
+def test_who_stops_and_resumes_a_run_is_noted_with_why(desk: Desk) -> None:
+    started(desk)
+    desk("stop", RUN, "--why", "the dashboards are red")
+    desk("resume", RUN)
+
+    kv = desk.do(desk.scene.store.get(placement_keys.update_run("", RUN))).kv
+    resumed, stopped = state_changes(json.loads(kv.value))
+    assert (stopped["state"], stopped["why"]) == ("Stop", "the dashboards are red")
+    assert (resumed["state"], resumed["why"]) == ("Run", "")
+    assert stopped["who"] == resumed["who"] != ""
 
 
 def test_a_run_that_has_ended_is_neither_stopped_nor_resumed(desk: Desk) -> None:

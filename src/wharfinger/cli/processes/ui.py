@@ -95,7 +95,8 @@ def ui(
             envvar=variable("allow-actions"),
             show_envvar=False,
             rich_help_panel=PANEL_ACCESS,
-            help="Let viewers pause, resume, promote, abort and undo rollouts, and approve stages of update runs.",
+            help="Let viewers pause, resume, promote, abort and undo rollouts, and approve, stop, resume and retry "
+            "update runs.",
         ),
     ] = False,
     replays_dir: Annotated[

@@ -43,16 +43,20 @@ def approve(
 
 
 @connected
-def stop(run: RunArgument, *, namespace: RunNamespaceOption = "", connection: ConnectionOptions) -> None:
+def stop(
+    run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
+) -> None:
     """Start nothing new. Members that were started finish, and a wait keeps what is left of it."""
-    changed = with_runs(connection, lambda runs: runs.stop(run, namespace))
+    changed = with_runs(connection, lambda runs: runs.stop(run, namespace, why=why))
     typer.echo(f"update run {run} {'is stopped' if changed else 'was stopped already'}")
 
 
 @connected
-def resume(run: RunArgument, *, namespace: RunNamespaceOption = "", connection: ConnectionOptions) -> None:
+def resume(
+    run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
+) -> None:
     """Go on with a run that is stopped, or start one that is only planned."""
-    changed = with_runs(connection, lambda runs: runs.resume(run, namespace))
+    changed = with_runs(connection, lambda runs: runs.resume(run, namespace, why=why))
     typer.echo(f"update run {run} {'goes on' if changed else 'was under way already'}")
 
 

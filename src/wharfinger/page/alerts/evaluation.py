@@ -63,6 +63,15 @@ class Alert(NamedTuple):
     """As the guide has it; empty for an alert of the page's own."""
 
 
+def counted(value: float, unit: str) -> str:
+    """A figure with its unit, as people read it: `1 member`, `2 members`, `12,345 pods`, `less than 0.001 s`."""
+    figure = f"{value:,.0f}" if value == 0 or value >= 999.5 else "less than 0.001" if value < 0.001 else f"{value:.3g}"
+    words = unit.split(" ")
+    if value == 1 and len(words) > 1 and len(words[1]) > 2:  # not of ` s` and ` ms`
+        words[1] = words[1].removesuffix("s")
+    return figure + " ".join(words)
+
+
 class Alerts:
     """Evaluates the alerts; remembers since when each one holds."""
 
@@ -128,7 +137,9 @@ class Alerts:
         if value is None and rule.name == MEMBERS_AWAY and self._hubs.now is not None:
             away = self._hubs.now.away
             fires = self._holds(rule.name, bool(away), rule.hold)
-            return self._alert(rule, FIRING if fires else QUIET, f"{len(away)} members, by their leases in etcd")
+            return self._alert(
+                rule, FIRING if fires else QUIET, f"{counted(len(away), ' members')}, by their leases in etcd"
+            )
         if value is None:
             self._since.pop(rule.name, None)
             return self._alert(rule, UNKNOWN, self._why_unknown(rule.source))
@@ -136,7 +147,7 @@ class Alerts:
         scraper = self._scrapers[rule.source]
         missing = [one for one in scraper.workers.values() if one.problem]
         part = f" (of {len(scraper.workers) - len(missing)} of {len(scraper.workers)} processes)" if missing else ""
-        return self._alert(rule, FIRING if fires else QUIET, f"{value:.3g}{rule.unit}{part}")
+        return self._alert(rule, FIRING if fires else QUIET, f"{counted(value, rule.unit)}{part}")
 
     def _alert(self, rule: AlertRule, state: str, value: str) -> Alert:
         return Alert(rule.name, state, rule.severity, rule.means, value, rule.link, rule.expression)
@@ -179,7 +190,7 @@ class Alerts:
             return
         yield self._plain(
             "NoHub", now.placements and not now.hubs, "no hub is registered: no placement is decided or delivered",
-            f"{len(now.hubs)} hubs", severity=CRITICAL, link="/placements", hold=15,
+            counted(len(now.hubs), " hubs"), severity=CRITICAL, link="/placements", hold=15,
         )  # fmt: skip
 
     def _of_etcd(self) -> Iterable[Alert]:
@@ -194,7 +205,13 @@ class Alerts:
         if any(ALARM in why for why in wrong.values()):
             means = "etcd has raised an alarm: at its quota it refuses every write but deletes"
         shown = "; ".join(f"{address}: {why}" for address, why in wrong.items())
-        yield self._plain("EtcdUnhealthy", bool(wrong), means, shown or f"{len(said)} members", severity=CRITICAL)
+        yield self._plain(
+            "EtcdUnhealthy",
+            bool(wrong),
+            means,
+            shown or f"{counted(len(said), ' members')} asked, none says so",
+            severity=CRITICAL,
+        )
 
     def _seen(self) -> Iterable[Alert]:
         """Those that the page sees by itself."""

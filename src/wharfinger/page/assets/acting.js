@@ -1,10 +1,10 @@
-// Actions, where they are allowed: a reason, and the name again as a confirmation.
+// Actions, where they are allowed: what will happen, a reason, and the name again as a confirmation.
 
 import { h, replace } from "./dom.js";
 import { post } from "./live.js";
 
-// `fields`: more fields of the form, as [name, label, value or list of choices]; `fixed`: those that are not asked for.
-export function act({ title, name, path, fields = [], fixed = {}, done }) {
+// `effect`: what will happen, a sentence or none; `fields`: more fields of the form, as [name, label, value or list of choices]; `fixed`: those that are not asked for.
+export function act({ title, name, path, effect = "", fields = [], fixed = {}, done }) {
   const said = h("p", { class: "problem", role: "alert", hidden: true });
   const reason = h("input", { type: "text", maxlength: "200", required: true, autocomplete: "off" });
   const confirm = h("input", { type: "text", required: true, autocomplete: "off", placeholder: name });
@@ -24,7 +24,7 @@ export function act({ title, name, path, fields = [], fixed = {}, done }) {
       replace(said, error.message);
       send.disabled = false;
     }
-  } }, h("h1", {}, title), inputs.map(([, label, input]) => h("label", { class: "form", style: { gap: "4px" } }, label, input)),
+  } }, h("h1", {}, title), effect ? h("p", { class: "effect" }, effect) : null, inputs.map(([, label, input]) => h("label", { class: "form", style: { gap: "4px" } }, label, input)),
   h("label", { class: "form", style: { gap: "4px" } }, "Reason, for the history", reason), h("label", { class: "form", style: { gap: "4px" } }, `Write ${name} to confirm`, confirm), said,
   h("div", { class: "chips" }, send, h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel")));
   dialog.append(form);

@@ -78,6 +78,8 @@ function drawNav(active) {
   replace(place.nav, shown.map(([name, path, title]) =>
     h("li", {}, h("a", { href: link(path), "aria-current": name === active ? "page" : null },
       icon(name), h("span", {}, title), name === "pending" ? place.tally : null))));
+  const bar = place.nav.parentElement, here = place.nav.querySelector("[aria-current]"); // on a phone the bar scrolls
+  if (bar && here) bar.scrollLeft = here.getBoundingClientRect().left - bar.getBoundingClientRect().left + bar.scrollLeft - (bar.clientWidth - here.offsetWidth) / 2;
 }
 
 // An address with the namespace that is chosen; what is named in `params` joins it.

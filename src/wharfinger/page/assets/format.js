@@ -30,7 +30,7 @@ export function age(value) {
   const days = Math.floor(total / 86400), hours = Math.floor(total / 3600) % 24, minutes = Math.floor(total / 60) % 60;
   if (days) return hours && days < 10 ? `${days} d ${hours} h` : `${days} d`;
   if (hours) return minutes && hours < 10 ? `${hours} h ${minutes} min` : `${hours} h`;
-  if (minutes) return minutes < 10 ? `${minutes} min ${total % 60} s` : `${minutes} min`;
+  if (minutes) return minutes < 10 && total % 60 ? `${minutes} min ${total % 60} s` : `${minutes} min`;
   return `${total} s`;
 }
 

@@ -1,14 +1,13 @@
 """The read model: what the cache does not count by itself, kept up to date change by change.
 
-A `Subscriber` of the informer. Pods by state, waiting pods by reason, what happened a second, how long pods waited, and
-the last events of nodes. All of it is bounded; what is listed by namespace is kept for `MOST_NAMESPACES` only.
+A `Subscriber` of the informer. Pods by state, waiting pods by reason, what happened a second, how long pods waited
+(`page.follow.rates`), and the last events of nodes. All of it is bounded.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import NamedTuple
@@ -17,15 +16,15 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.informer.view import View
+from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.page.follow.reasons import GATED, NOT_TRIED, ReasonKey, reason_of
-from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS, CountRing, DurationRing
+from wharfinger.page.follow.rates import NamespaceRates
+from wharfinger.page.follow.reasons import NOT_TRIED, ReasonKey, reason_of
+from wharfinger.page.follow.rings import DurationRing
 from wharfinger.registry import keys, placement_keys
 
-MOST_NAMESPACES = 200
-"""Namespaces with rates of their own."""
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200
 _OF_FLEETS = (
@@ -77,24 +76,6 @@ class Nomination(NamedTuple):
     node: str
 
 
-@dataclass(slots=True)
-class Rates:
-    """What happened, and how long it took."""
-
-    created: CountRing
-    bound: CountRing
-    refused: CountRing
-    latency: DurationRing
-    """From a pod's appearance in the watch, without its gates, to its bind in the watch."""
-    counted: float = float("-inf")
-    """When anything was counted last, monotonic seconds."""
-
-    @classmethod
-    def since(cls, began: float) -> Rates:
-        """Counted from then on, monotonic seconds."""
-        return cls(CountRing(began), CountRing(began), CountRing(began), DurationRing())
-
-
 class ClusterModel:
     """See the module."""
 
@@ -118,12 +99,7 @@ class ClusterModel:
         self.not_ready: set[str] = set()
         """Nodes that are there and not ready."""
         self.began = clock()
-        self.rates = Rates.since(self.began)
-        self.rates_of: dict[str, Rates] = {}
-        """By namespace, as far as there is room."""
-        self._seats_from = self.began
-        """Since when the rates of a namespace that has none yet are known."""
-        self._look_for_seats = 0.0
+        self.rates = NamespaceRates(self.began, self.states.__contains__)
         self.instances: dict[tuple[str, str, int], InstanceRecord] = {}
         """Registrations by tenant, slot and incarnation."""
         self.events: deque[NodeEvent] = deque(maxlen=MOST_EVENTS)
@@ -195,17 +171,17 @@ class ClusterModel:
         before = old.node_name if old is not None else ""
         reborn = old is not None and new is not None and old.identity != new.identity
         if new is not None and (old is None or reborn):
-            self._count("created", key.namespace, now)
+            self.rates.count("created", key.namespace, now)
             if new.pending:
                 self._appeared[key] = now
         elif before_that == HELD and key in self._appeared:
             self._appeared[key] = now
         if node and (node != before or reborn) and not (new and new.finished):
             self.events.append(NodeEvent(stamp, node, "bound", key))
-            self._count("bound", key.namespace, now)
+            self.rates.count("bound", key.namespace, now)
             since = self._appeared.pop(key, None)
             if since is not None:
-                for rates in self._rates(key.namespace, now):
+                for rates in self.rates.counting(key.namespace, now):
                     rates.latency.add(now, now - since)
                 if before_that != WAITING:
                     self.latency_of_fitting.add(now, now - since)
@@ -225,7 +201,7 @@ class ClusterModel:
         if listed or change.new is None:
             return
         if change.old is None or _run(change.old) != _run(change.new):
-            self._count("refused", change.key.namespace, now)
+            self.rates.count("refused", change.key.namespace, now)
         nominated = change.new.nominated_node
         if nominated and (change.old is None or change.old.nominated_node != nominated):
             self.nominations.append(Nomination(stamp, change.key, nominated))
@@ -290,16 +266,6 @@ class ClusterModel:
     def namespaces(self) -> list[str]:
         """Those with pods, sorted."""
         return sorted(name for name, counted in self.states.items() if +counted)
-
-    def rates_in(self, namespace: str) -> Rates | None:
-        """Of one namespace, or of all; None where none are kept."""
-        return self.rates if not namespace else self.rates_of.get(namespace)
-
-    def rates_note(self, namespace: str) -> str | None:
-        """Why no rates of a namespace are kept; None where they are, or will be when something happens."""
-        if not namespace or namespace in self.rates_of or len(self.rates_of) < MOST_NAMESPACES:
-            return None
-        return f"rates are kept of {MOST_NAMESPACES} namespaces, and there are more"
 
     def waiting(self, namespace: str = "") -> Iterator[tuple[ReasonKey, list[PodKey]]]:
         """The waiting pods by reason, the oldest first."""
@@ -368,35 +334,6 @@ class ClusterModel:
                     marks |= {f"gang:{pod.namespace}/{pod.group}", "gangs", f"gangs?namespace={pod.namespace}"}
         self.touched.update(marks & self.watched)
 
-    def _count(self, what: str, namespace: str, now: float) -> None:
-        for rates in self._rates(namespace, now):
-            ring: CountRing = getattr(rates, what)
-            ring.add(now)
-
-    def _rates(self, namespace: str, now: float) -> Iterable[Rates]:
-        own = self.rates_of.get(namespace)
-        if own is None and (len(self.rates_of) < MOST_NAMESPACES or self._give_back(now)):
-            own = self.rates_of[namespace] = Rates.since(self._seats_from)
-        if own is not None:
-            own.counted = now
-        return (self.rates, own) if own is not None else (self.rates,)
-
-    def _give_back(self, now: float) -> bool:
-        """Give up the rates of namespaces without pods, once all of them are of too long ago; whether any were."""
-        if now < self._look_for_seats:
-            return False
-        self._look_for_seats = now + SLOT_SECONDS
-        gone = [
-            name
-            for name, rates in self.rates_of.items()
-            if name not in self.states and now - rates.counted > SLOTS * SLOT_SECONDS
-        ]
-        for name in gone:
-            del self.rates_of[name]
-        if gone:  # what happened before in a namespace that takes such a seat was counted nowhere
-            self._seats_from = now
-        return bool(gone)
-
 
 def _run(record: Refusal) -> tuple[str, str, int]:
     return record.workflow_id, record.run_id, record.attempt
@@ -406,4 +343,4 @@ def _state(pod: Pod, reason: ReasonKey | None) -> str:
     """One of `STATES`. `reason`: why it waits, None where it is not pending."""
     if reason is None:
         return FINISHED if pod.finished else BOUND if pod.node_name else TERMINATING
-    return HELD if reason.reason == GATED else QUEUED if reason.reason == NOT_TRIED else WAITING
+    return HELD if reason.reason == SCHEDULING_GATED else QUEUED if reason.reason == NOT_TRIED else WAITING

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from wharfinger.model.conditions import SCHEDULER_ERROR, SCHEDULING_GATED
 from wharfinger.model.pod import Pod
-from wharfinger.model.refusal import Refusal
+from wharfinger.model.refusal import CONTENDED, Refusal
 
-GATED = "SchedulingGated"
 NOT_TRIED = "NotTried"
 NOT_SERVED = "NotServed"
 GANG_INCOMPLETE = "GangIncomplete"
@@ -52,7 +52,7 @@ class ReasonKey(NamedTuple):
 
     def title(self) -> str:
         """What it means, as a short sentence without a full stop."""
-        if self.reason == GATED:
+        if self.reason == SCHEDULING_GATED:
             return "held back by scheduling gates or a missing class"
         if self.reason == GANG_INCOMPLETE:
             return "waits for more members of its gang"
@@ -60,9 +60,9 @@ class ReasonKey(NamedTuple):
             return "no live worker serves its scheduler name"
         if self.reason == NOT_TRIED:
             return "no attempt has ended yet"
-        if self.reason == "Contended":
+        if self.reason == CONTENDED:
             return "lost its room to another pod, tried again"
-        if self.reason == "SchedulerError":
+        if self.reason == SCHEDULER_ERROR:
             return "the attempt failed"
         words = [WORDS.get(plugin, f"refused by {plugin}") for plugin in self.plugins]
         return ", or ".join(words) if words else "refused"
@@ -71,7 +71,7 @@ class ReasonKey(NamedTuple):
 def reason_of(pod: Pod, record: Refusal | None, tenant_label: str) -> ReasonKey:
     """Why this pending pod waits. `record`: of its last attempt, perhaps of an earlier pod of its name."""
     if pod.scheduling_gates or pod.class_missing:
-        return ReasonKey(GATED)
+        return ReasonKey(SCHEDULING_GATED)
     if record is not None and record.create_revision in (0, pod.create_revision):
         return ReasonKey(record.reason, record.rejectors)
     if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:

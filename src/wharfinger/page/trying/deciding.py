@@ -103,7 +103,7 @@ class Deciders:
                     snapshot = self._following.cache.snapshot()
                     loop = asyncio.get_running_loop()
                     running = loop.run_in_executor(self._threads, _on_stage, work, slot, stored, snapshot)
-                except BaseException:
+                except BaseException:  # no thread has taken the slot
                     self._slots.put_nowait(slot)
                     raise
                 running.add_done_callback(lambda _: self._slots.put_nowait(slot))

@@ -60,6 +60,7 @@ def helps(stage: PresentState, pods: Sequence[Pod]) -> dict[str, Any]:
         "pod": text(str(first.key)),
         "revision": stage.snapshot.revision,
         "held": None,
+        "gang": text(first.group) or None,
         "fitsNow": evaluation.node,
         "message": text(evaluation.message),
         "refusals": {plugin: dict(reasons) for plugin, reasons in evaluation.refusals.items()},

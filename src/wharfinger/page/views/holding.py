@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from wharfinger.contracts.names import COMMON
+from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.gang import GangKey, standing
 from wharfinger.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
-from wharfinger.page.follow.reasons import GANG_INCOMPLETE, GATED, NOT_SERVED, NOT_TRIED, ReasonKey
+from wharfinger.page.follow.reasons import GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 
 
 def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:
     """What holds back a pod that waits for this reason, as a sentence; None for one that plugins refused."""
-    if key.reason == GATED:
+    if key.reason == SCHEDULING_GATED:
         said = []
         if pod.scheduling_gates:
             said.append(f"its scheduling gates have to go: {', '.join(pod.scheduling_gates)}")
@@ -52,6 +53,7 @@ def held_help(following: Following, key: ReasonKey, pods: Sequence[Pod]) -> dict
         "pod": text(str(pods[0].key)),
         "revision": following.cache.progress.revision,
         "held": held,
+        "gang": text(pods[0].group) or None,
         "fitsNow": None,
         "message": held,
         "refusals": {},
@@ -63,7 +65,7 @@ def held_help(following: Following, key: ReasonKey, pods: Sequence[Pod]) -> dict
 
 
 _ENDS = {
-    GATED: ("its scheduling gates go",),
+    SCHEDULING_GATED: ("its scheduling gates go",),
     GANG_INCOMPLETE: ("more members of its gang are created",),
     NOT_SERVED: ("a worker that serves its scheduler name is ready",),
     NOT_TRIED: (),

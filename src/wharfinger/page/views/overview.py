@@ -39,7 +39,7 @@ class Overview:
             "namespace": namespace or None,
             "pods": {state: counts.get(state, 0) for state in STATES},
             "rates": self._rates(model, namespace),
-            "ratesNote": model.rates_note(namespace),
+            "ratesNote": model.rates.note(namespace),
             "latency": self._latency(model, namespace),
             "pending": self._pending.number(namespace),
             "reasons": reasons[:TOP_REASONS],
@@ -60,7 +60,7 @@ class Overview:
     def trends(self, namespace: str = "") -> dict[str, Any]:
         """The last quarter of an hour, by slots of `slotSeconds`; null where nothing is known."""
         model, clock = self._following.model, self._following.clock()
-        rates = model.rates_in(namespace)
+        rates = model.rates.of(namespace)
         if rates is None:
             return {"namespace": namespace or None, "slotSeconds": SLOT_SECONDS, "series": None}
         p50, p99 = rates.latency.series(clock, (0.5, 0.99))
@@ -78,7 +78,7 @@ class Overview:
         }
 
     def _rates(self, model: ClusterModel, namespace: str) -> dict[str, float | None]:
-        rates, clock = model.rates_in(namespace), self._following.clock()
+        rates, clock = model.rates.of(namespace), self._following.clock()
         if rates is None:
             return {"created": None, "bound": None, "refused": None}
         rings = {"created": rates.created, "bound": rates.bound, "refused": rates.refused}
@@ -86,7 +86,7 @@ class Overview:
         return {name: None if rate is None else round(rate, 2) for name, rate in rates_now.items()}
 
     def _latency(self, model: ClusterModel, namespace: str) -> dict[str, float | None]:
-        rates = model.rates_in(namespace)
+        rates = model.rates.of(namespace)
         if rates is None:
             return {"p50": None, "p99": None}
         p50, p99 = rates.latency.quantiles(self._following.clock(), (0.5, 0.99), LATENCY_OVER)

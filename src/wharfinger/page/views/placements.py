@@ -17,7 +17,7 @@ from temporalio.client import Client
 from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placements import Placements
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import state_of
+from wharfinger.engine.placements.seen_decisions import state_of
 from wharfinger.errors import NotFound, ServerError, StoreError
 from wharfinger.model.delivery import RolloutStep
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read

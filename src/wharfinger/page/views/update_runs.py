@@ -1,40 +1,35 @@
 """Staged update runs, each with what it waits for now: status and plan of `wharfinger update-run`, put together.
 
-Everything is computed by `observe.update_runs`, as the commands' answers are. What is added here is which members keep
-a run waiting and why, since when, and who did what.
+Everything is computed by `observe.update_runs`, as the commands' answers are. What is added here is who did what;
+`run_waits` adds what keeps a run waiting and since when, and `run_actions` what a viewer can do about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from wharfinger.client.committing import readable
+from wharfinger.client.update_runs import state_changes
 from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.update_run_records import RETRIES, RunRetryRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.manifests.times import seconds_since
-from wharfinger.observe.placements import why_unwell
 from wharfinger.observe.update_runs import check_name, plan_mapping, plan_of, run_of, status_of
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.page.views.hub_reading import HubReading
+from wharfinger.page.views.run_actions import run_actions
+from wharfinger.page.views.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, waits_of, why_silent
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
 MOST_RUNS = 200
 """Runs of the list; those that are under way come first."""
-MOST_WAITS = 100
-
-APPROVAL, TIMED, CLUSTER, BUDGET, TURN, PAUSE, STATE = "approval", "time", "cluster", "budget", "turn", "pause", "state"
-"""What a run may wait for: an approval, the end of a wait, a cluster, room within `maxConcurrency`, its turn or a plan,
-a retry, or that its state is Run again.
-"""
-_UNDER_WAY = ("updating", "rolling back", "removing")
-"""States of members whose work is written, and whose result is awaited."""
-_TO_COME = ("waiting", "waits for the rollback")
+_STATES = {"Stop": "it was stopped", "Run": "it was resumed"}
+"""What a change of the object's state is called."""
 
 
 class UpdateRunLooks:
@@ -68,7 +63,12 @@ class UpdateRunLooks:
         plan, note = self._plan(view, run, records)
         ended = status["outcome"] is not None
         recorded = records.progress.time if records.progress is not None else ""
-        waits = [] if ended else list(waits_of(view, status, plan, recorded, self._utc_now()))
+        changes = await self._state_changes(run)
+        waits = (
+            []
+            if ended
+            else list(waits_of(view, status, plan, recorded=recorded, now=self._utc_now(), newest=changes[:1]))
+        )
         rows = {row["cluster"]: row for stage in (plan or {}).get("stages", ()) for row in stage["members"]}
         told: dict[str, Any] = bounded(status)
         return told | {
@@ -78,12 +78,13 @@ class UpdateRunLooks:
             "moreWaits": max(0, len(waits) - MOST_WAITS),
             "frozen": bool(plan and plan["frozen"]),
             "note": note,
+            "actions": run_actions(status, plan),
             "progressTime": recorded or None,
             "supersedes": run.supersedes,
             "delivers": view.delivery.rollouts[run.reference].run == run.holder
             if run.reference in view.delivery.rollouts
             else False,
-            "history": await self._history(run, records, ended=ended),
+            "history": await self._history(run, records, changes, ended=ended),
             "link": self._link(run),
         }
 
@@ -109,7 +110,7 @@ class UpdateRunLooks:
             "stages": len(status["stages"]),
             "stagesEnded": sum(stage["state"] in ("ended", "rolled back") for stage in status["stages"]),
             "members": len(members),
-            "membersDone": sum(state not in (*_UNDER_WAY, *_TO_COME) for state in members),
+            "membersDone": sum(state not in (*UNDER_WAY, *TO_COME) for state in members),
         }
 
     # --- inside -------------------------------------------------------------------------------
@@ -121,7 +122,9 @@ class UpdateRunLooks:
         except (NotFound, UsageError) as error:
             return None, text(str(error))
 
-    async def _history(self, run: SeenRun, records: RunRecords, *, ended: bool) -> list[dict[str, Any]]:
+    async def _history(
+        self, run: SeenRun, records: RunRecords, changes: Sequence[Mapping[str, str]], *, ended: bool
+    ) -> list[dict[str, Any]]:
         """What is recorded of a run, with who did it, the newest first."""
         found: list[dict[str, Any]] = []
 
@@ -130,113 +133,33 @@ class UpdateRunLooks:
 
         if records.plan is not None:
             add(records.plan.time, "the plan was frozen")
-        for key, one in records.approvals.items():
-            add(one.time, f"{text(key)} was approved", one.who, one.why)
+        for key, approval in records.approvals.items():
+            add(approval.time, f"{text(key)} was approved", approval.who, approval.why)
         if records.retries:
             key = f"{placement_keys.run_records(run.reference, run.name, run.identity)}{RETRIES}"
             kv = (await self._store.get(key)).kv
             retry = RunRetryRecord.model_validate_json(kv.value) if kv is not None else RunRetryRecord()
             add(retry.time, f"retry {retry.count}", retry.who, retry.why)
+        for one in changes:
+            add(one["time"], _STATES.get(one["state"], text(one["state"])), one["who"], one["why"])
         if records.progress is not None and not ended:
             add(records.progress.time, "its progress was recorded last")
         if records.end is not None:
             add(records.end.time, f"it ended: {records.end.outcome}", "", records.end.why)
         return sorted(found, key=lambda one: one["time"] or "", reverse=True)
 
+    async def _state_changes(self, run: SeenRun) -> list[dict[str, str]]:
+        """Who stopped and resumed it, by its object; empty when that is of another life by now."""
+        kv = (await self._store.get(placement_keys.update_run(run.run.placement.namespace, run.name))).kv
+        if kv is None or kv.create_revision != run.identity:
+            return []
+        return state_changes(readable(kv.value) or {})
+
     def _link(self, run: SeenRun) -> str | None:
         if not self._ui:
             return None
         workflow = quote(update_run_id(self._cluster, run.reference, run.name, run.identity), safe="")
         return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows/{workflow}"
-
-
-def waits_of(
-    view: HubView, status: Mapping[str, Any], plan: Mapping[str, Any] | None, recorded: str, now: datetime
-) -> Iterator[dict[str, Any]]:
-    """What keeps a run that has not ended from going on: [{`kind`, `sentence`, ...}], what a person can do first.
-
-    `recorded`: when its progress was recorded last, RFC 3339 or empty: it waits at least since then.
-    """
-    since: dict[str, Any] = {"since": recorded or None}
-    phase = status["phase"]
-    for stage in status["stages"]:
-        for key in stage["awaitedApprovals"]:
-            when = "after" if key.endswith(".after") else "before"
-            verb = "ends" if when == "after" else "starts"
-            yield {
-                "kind": APPROVAL,
-                "stage": text(stage["stage"]),
-                "when": when,
-                "key": text(key),
-                "sentence": text(f"an approval before stage {stage['stage']} {verb}"),
-            } | since
-    if phase == "paused":
-        yield {"kind": PAUSE, "sentence": text(f"a retry: {status['why']}")} | since
-    elif status["state"] != "Run" and phase != "queued":
-        what = "it is stopped" if status["state"] == "Stop" else "it is planned only"
-        yield {"kind": STATE, "sentence": f"its state to be Run again: {what}"} | since
-    elif not status["stages"] or phase in ("queued", "planning"):
-        yield {"kind": TURN, "sentence": text(status["why"] or "its plan to be made")} | since
-    for stage in status["stages"]:
-        left = stage["remainingSeconds"]
-        if left is not None:
-            passed = seconds_since(recorded, now) if status["state"] == "Run" else 0.0
-            yield {
-                "kind": TIMED,
-                "stage": text(stage["stage"]),
-                "remainingSeconds": left,
-                "leftSeconds": round(max(0.0, left - max(0.0, passed or 0.0)), 1),
-                "sentence": text(f"the wait after stage {stage['stage']}"),
-            } | since
-        yield from _of_members(view, stage, plan, since)
-    for row in status["removed"]:
-        if row["state"] in _UNDER_WAY:
-            yield _of_member(view, "removal", row, since, None)
-
-
-def _of_members(
-    view: HubView, stage: Mapping[str, Any], plan: Mapping[str, Any] | None, since: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Members of a stage whose result is awaited, and what waits behind them."""
-    planned = next((one for one in (plan or {}).get("stages", ()) if one["stage"] == stage["stage"]), None)
-    under_way = [row for row in stage["members"] if row["state"] in _UNDER_WAY]
-    for row in under_way:
-        yield _of_member(view, stage["stage"], row, since, planned["deadlineSeconds"] if planned else None)
-    to_come = [row["cluster"] for row in stage["members"] if row["state"] in _TO_COME]
-    most = planned["maxConcurrency"] if planned else 0
-    if under_way and to_come and len(under_way) >= most:
-        yield {
-            "kind": BUDGET,
-            "stage": text(stage["stage"]),
-            "maxConcurrency": most,
-            "unfinished": len(under_way),
-            "behind": len(to_come),
-            "clusters": [text(name) for name in to_come[:MOST_WAITS]],
-            "sentence": text(f"room in stage {stage['stage']}: {most} at a time, {len(to_come)} are still to come"),
-        } | since
-
-
-def _of_member(
-    view: HubView, stage: str, row: Mapping[str, Any], since: dict[str, Any], deadline: float | None
-) -> dict[str, Any]:
-    why = ": ".join(filter(None, (row["why"], _why_unwell(view, row["cluster"]))))
-    said = f"cluster {row['cluster']}, which is not available yet{f': {why}' if why else ''}"
-    return {
-        "kind": CLUSTER,
-        "stage": text(stage),
-        "cluster": text(row["cluster"]),
-        "why": text(why) or None,
-        "deadlineSeconds": deadline,
-        "sentence": text(said),
-    } | since
-
-
-def _why_unwell(view: HubView, name: str) -> str:
-    """Why a member says nothing; empty when it answers."""
-    seen = view.members.get(name)
-    if seen is None:
-        return "there is no such member cluster"
-    return "" if seen.reachable else why_unwell(seen) or "its agent is away"
 
 
 def _stage(
@@ -250,7 +173,7 @@ def _stage(
         | {
             "online": row["cluster"] in view.members and view.members[row["cluster"]].there,
             "had": before.get(row["cluster"], {}).get("snapshot"),
-            "problem": text(_why_unwell(view, row["cluster"])) or None,
+            "problem": text(why_silent(view, row["cluster"])) or None,
         }
         for row in stage["members"]
     ]

@@ -7,14 +7,18 @@ name. The changes are those of the client: compare-and-sets in etcd, which hold 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.client.fleets import FleetChange, Fleets
 from wharfinger.client.update_runs import UpdateRuns
+from wharfinger.errors import DoesNotApply, InvalidConfiguration, UsageError
+from wharfinger.observe.update_runs import check_name
 from wharfinger.page.follow.plain import text
+from wharfinger.page.views.run_actions import APPROVE, RESUME, RETRY, STOP, check_retry
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.registry.store import Store
 
@@ -59,17 +63,61 @@ class Actions:
         )
         return {"written": done.written, "sentence": text(done.sentence)}
 
-    async def approve(self, name: str, namespace: str, body: bytes, who: str) -> dict[str, Any]:
-        """Let a stage of an update run start, or end."""
+    async def update_run(self, name: str, namespace: str, verb: str, body: bytes, who: str) -> dict[str, Any]:
+        """Approve a stage of an update run, stop, resume or retry it: one of `RUN_VERBS`.
+
+        Raises `DoesNotApply` for what the commands refuse: a run that has ended is not stopped, one without failed or
+        skipped members is not retried, and a stage that does not wait for its approval is not approved.
+        """
         form = _confirmed(body, name)
-        if not form.stage:
+        if verb == APPROVE and not form.stage:
             raise BadInput("stage: which one is to be approved")
-        runs = UpdateRuns(self._store)
-        await runs.approve(name, form.stage, form.when, namespace=namespace, who=who, why=form.reason)
-        log.info(
-            "action_done action=approve run=%s stage=%s.%s who=%r why=%r", name, form.stage, form.when, who, form.reason
-        )
-        return {"written": True, "sentence": f"stage {text(form.stage)} of {text(name)} is approved ({form.when})"}
+        check_name(name, namespace)
+        run = f"{namespace}/{name}" if namespace else name
+        async with _refusals():
+            written, sentence = await RUN_VERBS[verb](UpdateRuns(self._store), name, namespace, form, who)
+        about = f" stage={form.stage}.{form.when}" if verb == APPROVE else ""
+        log.info("action_done action=%s run=%s%s who=%r why=%r written=%s", verb, run, about, who, form.reason, written)
+        return {"written": written, "sentence": text(sentence)}
+
+
+async def _approve(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
+    await runs.approve(name, form.stage, form.when, namespace=namespace, who=who, why=form.reason)
+    return True, f"stage {form.stage} of {name} is approved ({form.when})"
+
+
+async def _stop(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
+    written = await runs.stop(name, namespace, who=who, why=form.reason)
+    return written, f"update run {name} {'is stopped' if written else 'was stopped already'}"
+
+
+async def _resume(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
+    written = await runs.resume(name, namespace, who=who, why=form.reason)
+    return written, f"update run {name} {'goes on' if written else 'was under way already'}"
+
+
+async def _retry(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
+    check_retry(await runs.status(name, namespace))
+    number = await runs.retry(name, namespace, who=who, why=form.reason)
+    return True, f"update run {name} tries again (retry {number})"
+
+
+RUN_VERBS: Mapping[str, Callable[[UpdateRuns, str, str, ActionForm, str], Awaitable[tuple[bool, str]]]] = {
+    APPROVE: _approve,
+    STOP: _stop,
+    RESUME: _resume,
+    RETRY: _retry,
+}
+"""Of update runs: what each does; answers whether anything was written, and the outcome in one line."""
+
+
+@asynccontextmanager
+async def _refusals() -> AsyncIterator[None]:
+    """What the client refuses because of how the run stands is a conflict, not a mistake in the request."""
+    try:
+        yield
+    except (UsageError, InvalidConfiguration) as error:
+        raise DoesNotApply(str(error)) from error
 
 
 def _confirmed(body: bytes, name: str) -> ActionForm:

@@ -32,7 +32,7 @@ from wharfinger.page.trying.deciding import PresentState, TooLong
 from wharfinger.page.views.holding import held_help
 from wharfinger.page.views.upstream import upstream
 from wharfinger.page.web import inputs as read
-from wharfinger.page.web.actions import VERBS
+from wharfinger.page.web.actions import RUN_VERBS, VERBS
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, body_of
 from wharfinger.process.connecting import release
@@ -96,7 +96,7 @@ class Api:
         """Those that change something."""
         return [
             Route("POST", "/api/v1/fleets/{tenant}/actions/{verb}", self.act_on_fleet),
-            Route("POST", "/api/v1/update-runs/{name}/approve", self.approve),
+            Route("POST", "/api/v1/update-runs/{name}/{verb}", self.act_on_update_run),
         ]
 
     # --- the whole ----------------------------------------------------------------------------
@@ -320,12 +320,14 @@ class Api:
             raise NotFound(f"there is no action {verb[:40]!r}")
         return await self._parts.actions.fleet(tenant, verb, await body_of(asked.request, MOST_FORM), asked.viewer.name)
 
-    async def approve(self, asked: PageRequest) -> Answer:
-        """Approve a stage of an update run; `namespace`: of a run that has one."""
+    async def act_on_update_run(self, asked: PageRequest) -> Answer:
+        """Approve a stage of an update run, stop, resume or retry it; `namespace`: of a run that has one."""
         name, namespace = read.name_of(asked.names["name"], "run"), read.optional_name(asked.query, "namespace")
-        return await self._parts.actions.approve(
-            name, namespace, await body_of(asked.request, MOST_FORM), asked.viewer.name
-        )
+        verb = asked.names["verb"]
+        if verb not in RUN_VERBS:
+            raise NotFound(f"there is no action {verb[:40]!r}")
+        body = await body_of(asked.request, MOST_FORM)
+        return await self._parts.actions.update_run(name, namespace, verb, body, asked.viewer.name)
 
 
 def _reference(asked: PageRequest) -> str:

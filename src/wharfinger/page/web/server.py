@@ -137,7 +137,7 @@ class PageServer:
             return _refusal(Barred(503, "Timeout", "this took too long"))
         except ConnectionResetError:  # the client has left: nothing failed here
             return _refusal(Barred(503, "ServiceUnavailable", "the connection was closed"))
-        except Exception:
+        except Exception:  # a mistake in one view is one answer
             log.exception("request_failed path=%r", request.path)
             return _refusal(Barred(500, "InternalError", "see the log of the process"))
         finally:

@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get, passing } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { count, day, plural } from "../format.js";
 import { nodeLink, setParams } from "../app.js";
 import { outcomeTone } from "./pod.js";
@@ -13,10 +14,12 @@ export function difference({ base, told }) {
   const params = new URLSearchParams(location.search);
   let first = Number(params.get("first")) || 0, second = Number(params.get("second")) || 0, drawn = "", timer = 0, failed = false, closed = false;
   const selects = [0, 1].map((side) => h("select", { "aria-label": side ? "Second attempt" : "First attempt", onchange: (event) => { if (side) second = Number(event.target.value); else first = Number(event.target.value); setParams({ first, second }); load(); } }));
-  replace(node, h("div", { class: "toolbar" }, h("label", { class: "field" }, "Attempt", selects[0]), h("label", { class: "field" }, "and", selects[1])), body);
+  const toolbar = h("div", { class: "toolbar", hidden: true }, h("label", { class: "field" }, "Attempt", selects[0]), h("label", { class: "field" }, "and", selects[1]));
+  replace(node, toolbar, body);
   const draw = () => {
     const numbers = [...new Set((told()?.attempts ?? []).map((one) => one.attempt))].sort((a, b) => a - b);
-    if (numbers.length < 2) { replace(body, h("p", { class: "empty" }, told() ? "It takes two attempts." : "Asking Temporal")); return; }
+    toolbar.hidden = numbers.length < 2;
+    if (numbers.length < 2) { replace(body, h("p", { class: "empty" }, told() ? `A difference needs two attempts, and ${numbers.length ? "one is" : "none is"} recorded of this pod.` : "Asking Temporal")); return; }
     if (!numbers.includes(first)) first = numbers[numbers.length - 2];
     if (!numbers.includes(second)) second = numbers[numbers.length - 1];
     selects.forEach((select, side) => { replace(select, numbers.map((number) => h("option", { value: number }, number))); select.value = String(side ? second : first); });
@@ -29,11 +32,14 @@ export function difference({ base, told }) {
     failed = false;
     setParams({ first, second });
     const mine = drawn;
-    if (!again) replace(body, h("p", { class: "muted" }, "Deciding both again"));
+    const waiting = elapsed("Reading the cluster as it was then, and deciding both again");
+    if (!again) replace(body, waiting.node);
     try {
       const found = await get(`${base}/difference`, { first, second });
-      if (mine === drawn) replace(body, shown(found));
+      const took = waiting.done();
+      if (mine === drawn) replace(body, took, shown(found));
     } catch (error) {
+      waiting.done();
       if (mine !== drawn || closed) return;
       failed = passing(error);
       replace(body, h("p", { class: "problem" }, error.message, failed ? ". It is tried again." : null));

@@ -2,6 +2,7 @@
 
 import { h, readable, replace } from "../dom.js";
 import { get, passing } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { count, plural } from "../format.js";
 import { VirtualTable } from "../table.js";
 import { go, nodeLink, podLink, setParams } from "../app.js";
@@ -22,7 +23,7 @@ export function explorer({ base, names, told, attempt }) {
   const chooser = h("select", { "aria-label": "Attempt", onchange: () => go(podLink(names.namespace, names.name, { tab: "explorer", attempt: chooser.value })) });
   const search = h("input", { type: "search", placeholder: "Part of a node's name", "aria-label": "Part of a node's name", value: state.words, oninput: () => change({ words: search.value.trim() }) });
   const shown = h("div", { class: "segments", role: "group", "aria-label": "Nodes" });
-  const plugin = h("select", { "aria-label": "Refused by", onchange: () => change({ plugin: plugin.value }) });
+  const plugin = h("select", { "aria-label": "Refused by", onchange: () => change({ plugin: plugin.value }) }, h("option", { value: "" }, "refused by any"));
   const table = new VirtualTable({ label: "Verdicts and scores by node", columns: [{ key: "node", title: "node", width: 160, cell: () => "" }], rowHeight: 28, headHeight: narrow() ? 36 : 172, fills: true, empty: "No node is like that.", onopen: (row) => go(nodeLink(found.names[row])) });
   replace(node, head, h("div", { class: "toolbar" }, h("label", { class: "field" }, "Attempt", chooser), shown, plugin, search, said), h("div", { class: "card flush" }, table.node));
 
@@ -48,11 +49,15 @@ export function explorer({ base, names, told, attempt }) {
   };
   const load = async () => {
     clearTimeout(timer);
-    if (!failed) replace(head, h("p", { class: "muted", style: { marginBottom: "12px" } }, "Reading the cluster as it was then, and deciding again"));
+    const waiting = elapsed("Reading the cluster as it was then, and deciding again");
+    if (!failed) replace(head, h("div", { style: { marginBottom: "12px" } }, waiting.node));
+    let took = null;
     try {
       found = await get(`${base}/decision`, { attempt: attempt() || "" });
+      took = waiting.done();
       failed = false;
     } catch (error) {
+      waiting.done();
       failed = passing(error);
       if (closed) return;
       replace(head, h("p", { class: "problem", style: { marginBottom: "12px" } }, error.message, failed ? ". It is tried again." : null));
@@ -60,7 +65,7 @@ export function explorer({ base, names, told, attempt }) {
       return;
     }
     if (closed) return;
-    replace(head, summary(found));
+    replace(head, summary(found, took));
     const refusing = Object.keys(found.verdicts).filter((name) => found.verdicts[name].some((code) => code > 0));
     replace(plugin, h("option", { value: "" }, "refused by any"), refusing.map((name) => h("option", { value: name, selected: name === state.plugin }, `refused by ${name}`)));
     table.sorted ??= found.totals.some((one) => one !== null) ? { key: "total", down: true } : null;
@@ -73,7 +78,7 @@ export function explorer({ base, names, told, attempt }) {
   return { node, told: drawChooser, resync() { if (failed) load(); }, close() { closed = true; clearTimeout(timer); } };
 }
 
-function summary(found) {
+function summary(found, took) {
   const recorded = decided(found.recorded), again = found.recomputed ? decided(found.recomputed) : "not decided";
   const verdict = found.same === null ? "cannot be told" : found.same ? "the same as recorded" : "not as recorded";
   return h("section", { class: "card", style: { marginBottom: "14px" } },
@@ -81,7 +86,7 @@ function summary(found) {
     h("p", { class: "muted" }, `Attempt ${found.attempt} on ${count(found.names.length)} nodes of revision ${count(found.revision)}, by profile ${found.profileName} (${found.profile.slice(0, 12)}).`),
     found.differs.length ? h("p", { class: "muted" }, `Differs: ${found.differs.join(", ")}.`) : null,
     found.lacks.map((lack) => h("p", { class: "problem" }, `It cannot be told whether it is the same: ${lack}. wharfinger replay goes through the worker's earlier decisions and may know more.`)),
-    found.notes.map((note) => h("p", { class: "muted" }, `${note}.`)));
+    found.notes.map((note) => h("p", { class: "muted" }, `${note}.`)), took);
 }
 
 function decided(one) {

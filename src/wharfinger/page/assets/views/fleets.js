@@ -10,6 +10,13 @@ import { workerTone } from "./overview.js";
 
 const PHASES = { ready: "t-good", starting: "t-wait", granted: "t-queued", draining: "t-held", withdrawn: "t-gone", ended: "t-gone", crashed: "t-bad", revoked: "t-gone", unknown: "t-bad" };
 const ROLLOUTS = { Completed: "t-good", Running: "t-accent", Paused: "t-wait", CanaryWaiting: "t-wait", Failed: "t-bad", RolledBack: "t-bad" };
+const EFFECTS = {
+  pause: "Updating stops until the fleet is resumed. Instances that crash come back all the same.",
+  resume: "Updating goes on. After a rollout that stopped by itself, its deadline and the count of failed slots begin anew.",
+  promote: "The open rollout goes on from its canary to the other slots.",
+  abort: "The open rollout ends where it stands: what is updated stays updated.",
+  undo: "The template that was completed last is wanted again; where it is wanted already, the one before. A rollout to it begins.",
+};
 const OUTCOMES = { completed: "t-good", failed: "t-bad", "rolled back": "t-bad", superseded: "t-gone", aborted: "t-gone" };
 
 export function open({ node }) {
@@ -17,10 +24,10 @@ export function open({ node }) {
   const body = h("div", { class: "grid" });
   const plans = new Map();
   replace(node, h("h1", { class: "visually-hidden" }, "Fleets"), body);
-  const said = h("p", { role: "status", class: "muted" }), when = h("p", { class: "note problem", hidden: true });
+  const said = h("p", { role: "status" }), when = h("p", { class: "note problem", hidden: true });
   body.before(said, when);
   let drawn = "", allowed = false;
-  const acting = (tenant) => (verb) => act({ title: `${verb[0].toUpperCase()}${verb.slice(1)} the rollout of ${tenant}`, name: tenant, path: `/api/v1/fleets/${encodeURIComponent(tenant)}/actions/${verb}`, done(sentence) { replace(said, sentence); drawn = ""; soon(); } });
+  const acting = (tenant) => (verb) => act({ title: `${named(verb)} the rollout of ${tenant}`, effect: EFFECTS[verb], name: tenant, path: `/api/v1/fleets/${encodeURIComponent(tenant)}/actions/${verb}`, done(sentence) { said.className = "done"; replace(said, sentence); drawn = ""; soon(); } });
   const known = paced(async () => { allowed = (await session()).actions; drawn = ""; soon(); });
   const ask = async () => {
     const [{ asOf, current, fleets }, now] = await Promise.all([get("/api/v1/fleets"), get("/api/v1/overview")]);
@@ -45,6 +52,8 @@ export function open({ node }) {
   return { topics: ["fleets", "overview"], heard(what) { if (what === "resync" || what === "fleets") soon(); }, close() { clearInterval(again); } };
 }
 
+const named = (verb) => `${verb[0].toUpperCase()}${verb.slice(1)}`;
+
 function fleet(one, plans, askPlan, acting) {
   const planned = plans.get(one.tenant);
   const head = ["slot", "state", "host", "runs", "should run", "waits for"].map((name) => h("th", {}, name));
@@ -55,7 +64,7 @@ function fleet(one, plans, askPlan, acting) {
     h("div", { class: "figures" }, h("span", { class: "figure" }, `${count(one.ready)} of ${count(one.replicas)}`, h("small", {}, " ready")), h("span", { class: "muted" }, `${count(one.updated)} updated, ${count(one.outdated)} outdated`)),
     stacked([{ name: "updated", value: Math.min(one.updated, one.ready), tone: "t-good" }, { name: "ready, outdated", value: Math.max(0, one.ready - one.updated), tone: "t-accent" }, { name: "not ready", value: missing, tone: "t-wait" }], `Slots of ${one.tenant}`),
     one.paused && one.lastChange?.who ? h("p", { class: "section" }, `Paused. The last change was by ${one.lastChange.who}${one.lastChange.why ? `: ${one.lastChange.why}` : ""}.`) : null,
-    acting && one.verbs.length ? h("div", { class: "chips section" }, one.verbs.map((verb) => h("button", { class: "button", type: "button", onclick: () => acting(verb) }, verb))) : null,
+    acting && one.verbs.length ? h("div", { class: "chips section" }, one.verbs.map((verb) => h("button", { class: "button", type: "button", title: EFFECTS[verb], onclick: () => acting(verb) }, named(verb)))) : null,
     one.phase ? h("p", { class: "section" }, one.phase) : null,
     [...one.waiting, ...one.hints].map((said) => h("p", { class: "muted", style: { marginTop: "5px" } }, said)),
     h("div", { class: "scrolls section", tabindex: "0", role: "region", "aria-label": `Slots of ${one.tenant}` }, h("table", { class: "plain" },

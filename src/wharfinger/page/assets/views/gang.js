@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get, paced, passing } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { amount, count, plural } from "../format.js";
 import { VirtualTable } from "../table.js";
 import { stacked } from "../charts.js";
@@ -16,14 +17,17 @@ export function open({ node, names }) {
   replace(node, h("div", { class: "head" }, h("h1", {}, title)), h("div", { class: "grid halves" }, h("section", { class: "card" }, parts.state), h("section", { class: "card" }, parts.domains)),
     h("section", { class: "card flush section" }, h("header", {}, h("h2", {}, "Members")), h("div", { style: { height: "8px" } }), table.node));
   const base = `/api/v1/gangs/${encodeURIComponent(names.namespace)}/${encodeURIComponent(names.name)}`;
-  let gang = null, decided = null, asking = false, again = false;
-  const drawDomains = () => { if (gang) replace(parts.domains, domains(gang, decided)); };
+  let gang = null, decided = null, line = null, asking = false, again = false;
+  const drawDomains = () => { if (gang) replace(parts.domains, domains(gang, decided, line)); };
   // Deciding again takes seconds on a large cluster: one question at a time, and only while somebody waits.
   const decide = async () => {
     if (asking) { again = true; return; }
     asking = true;
+    const waiting = elapsed("Deciding what fits");
+    if (!decided) { line = waiting.node; drawDomains(); }
     try { decided = await get(`${base}/domains`); } catch (error) { decided = { problem: error.message }; again ||= passing(error); }
     asking = false;
+    line = waiting.done();
     drawDomains();
     if (again && !document.hidden) { again = false; timer = setTimeout(decide, 5000); }
   };
@@ -61,7 +65,7 @@ function refusal(one) {
 
 const free = (values) => Object.entries(values).filter(([name]) => name !== "ephemeral-storage").map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
 
-function domains(found, decided) {
+function domains(found, decided, line) {
   const keys = found.topologyKeys;
   const rows = decided?.domains?.length ? decided.domains : found.offered;
   const judged = Boolean(decided?.domains?.length);
@@ -69,7 +73,7 @@ function domains(found, decided) {
     h("p", { class: "muted" }, keys.length ? `All members go to nodes with one value of ${keys.join(" and ")}.` : "Its members may go anywhere."),
     found.domains.length ? h("p", { class: "section" }, "Bound: ", found.domains.map((one) => `${one.domain}: ${plural(one.members, "member")}`).join("; ")) : null,
     decided?.problem ? h("p", { class: "problem section" }, decided.problem) : null,
-    found.pending && !decided ? h("p", { class: "muted section", role: "status" }, "Deciding what fits") : null,
+    found.pending && line ? h("div", { class: "section" }, line) : null,
     judged ? h("p", { class: "section" }, h("span", { class: `pill ${decided.fits ? "t-good" : decided.fits === null ? "t-gone" : "t-wait"}` }, decided.fits ? "fits now" : decided.fits === null ? "not all tried" : "fits nowhere now"), ` ${plural(decided.required, "member is", "members are")} needed at once; ${count(decided.pending)} wait.`) : null,
     judged && decided.profileServed.basis !== "served" ? h("p", { class: "problem section" }, decided.profileServed.sentence) : null,
     rows.length ? h("div", { class: "scrolls section", tabindex: "0", role: "region", "aria-label": "Domains" }, h("table", { class: "plain" },

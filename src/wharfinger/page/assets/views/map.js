@@ -9,6 +9,7 @@ import { crumbs, follow, go, link, podLink, setParams } from "../app.js";
 
 const SHAPE = { cpu: "4", memory: "16Gi" };
 const COLOURS = [["use", "Use"], ["fits", "Fragmentation for a pod"], ["taints", "Taints"], ["state", "State"]];
+const BY_NAME = new Intl.Collator("en", { numeric: true });
 const WORDS = ["--queued", "--held", "--wait", "--bad", "--good", "--gone"];
 
 export function open({ node, names, params, namespace }) {
@@ -108,8 +109,9 @@ export function open({ node, names, params, namespace }) {
     const column = wanted.group ? found.labels[wanted.group] : null;
     const groups = column ? column.values.map((title) => ({ title, rows: [] })) : [{ title: "", rows: [] }];
     const without = { title: `without ${wanted.group}`, rows: [] };
-    found.names.forEach((_, row) => (column ? groups[column.codes[row]] ?? without : groups[0]).rows.push(row));
-    groups.sort((a, b) => a.title.localeCompare(b.title, "en", { numeric: true }));
+    found.order ??= found.names.map((_, row) => row).sort((a, b) => BY_NAME.compare(found.names[a], found.names[b]));
+    found.order.forEach((row) => (column ? groups[column.codes[row]] ?? without : groups[0]).rows.push(row));
+    groups.sort((a, b) => BY_NAME.compare(a.title, b.title));
     if (without.rows.length) groups.push(without);
     canvas.faded = rows;
     canvas.chosen = found.names.indexOf(chosen);

@@ -47,7 +47,8 @@ export function open({ node, namespace }) {
     pods(parts.pods, now.pods);
     replace(parts.bound, h("span", { class: "figure" }, rate(now.rates.bound)), h("span", { class: "muted" }, now.ratesNote ?? `${rate(now.rates.created)} created a second`));
     replace(parts.refused, h("span", { class: "figure" }, rate(now.rates.refused)), h("span", { class: "muted" }, `${count(now.pending)} pending`));
-    replace(parts.latency, h("span", { class: "figure" }, seconds(now.latency.p50), h("small", {}, " p50")), h("span", { class: "figure" }, seconds(now.latency.p99), h("small", {}, " p99")));
+    replace(parts.latency, h("span", { class: "figure" }, seconds(now.latency.p50), h("small", {}, " p50")), h("span", { class: "figure" }, seconds(now.latency.p99), h("small", {}, " p99")),
+      now.latency.p50 === null ? h("span", { class: "muted" }, "no bind in 5 minutes") : null);
     reasons(parts.reasons, now.reasons);
     replace(parts.more, now.moreReasons ? h("p", { class: "muted", style: { paddingTop: "9px" } }, `and ${plural(now.moreReasons, "more reason")}`) : null);
     room(parts, now.nodes, namespace);

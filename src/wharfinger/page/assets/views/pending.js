@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get, paced, passing } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { age, amount, count, plural, requests } from "../format.js";
 import { TimeChart } from "../charts.js";
 import { VirtualTable } from "../table.js";
@@ -24,7 +25,7 @@ export function open({ node, names, namespace }) {
       { key: "priority", title: "priority", width: 86, align: "right", downFirst: true, sort: (pod) => pod.priority, cell: (pod) => count(pod.priority) },
       ...(room < 2 ? [] : [{ key: "attempts", title: "attempts", width: 92, align: "right", downFirst: true, sort: (pod) => pod.attempts ?? 0, cell: (pod) => count(pod.attempts) }]),
       { key: "asks", title: "asks for", width: 200, grow: 1, cell: (pod) => requests(pod.requests) },
-      { key: "nominated", title: "nominated to", width: 120, cell: (pod) => (pod.nominatedNode ? h("a", { href: nodeLink(pod.nominatedNode) }, pod.nominatedNode) : pod.gang ? h("a", { href: gangLink(pod.namespace, pod.gang) }, `gang ${pod.gang}`) : "") },
+      { key: "nominated", title: "nominated, or gang", width: 150, cell: (pod) => (pod.nominatedNode ? h("a", { href: nodeLink(pod.nominatedNode) }, pod.nominatedNode) : pod.gang ? h("a", { href: gangLink(pod.namespace, pod.gang) }, `gang ${pod.gang}`) : "") },
     ],
   });
   const chart = new TimeChart({ label: "Pods that wait for this", height: 54 });
@@ -80,13 +81,15 @@ export function open({ node, names, namespace }) {
   const askHelp = async () => {
     const wanted = slug;
     const into = parts;
-    if (!into.helped) replace(into.help, h("p", { class: "muted" }, "Deciding on the present state"));
+    const waiting = elapsed("Deciding on the present state");
+    if (!into.helped) replace(into.help, waiting.node);
     try {
       const found = await get(`/api/v1/pending/${encodeURIComponent(wanted)}/help`, { namespace });
       if (into !== parts) return;
       into.helped = true;
-      replace(into.help, help(found));
+      replace(into.help, help(found), waiting.done());
     } catch (error) {
+      waiting.done();
       if (into !== parts || error.code === 404) return;
       if (passing(error)) throw error;
       replace(into.help, h("p", { class: "problem" }, error.message));
@@ -130,7 +133,10 @@ function help(found) {
   const lacks = (one) => Object.entries(one.lacks).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
   const parts = [];
   if (found.held) return h("div", { class: "grid" }, h("p", {}, `${found.held[0].toUpperCase()}${found.held.slice(1)}.`), found.events.length ? h("div", {}, h("h3", {}, "It is tried when"), h("div", { class: "chips", style: { marginTop: "7px" } }, found.events.map((one) => h("span", { class: "chip" }, one.event)))) : null);
-  if (found.fitsNow) parts.push(h("p", {}, "The oldest of them fits now on ", h("a", { href: nodeLink(found.fitsNow) }, found.fitsNow), ": it will be tried again."));
+  if (found.gang) {
+    const [space] = found.pod.split("/");
+    parts.push(h("p", {}, found.fitsNow ? ["Alone, the oldest of them would fit on ", h("a", { href: nodeLink(found.fitsNow) }, found.fitsNow), ". But i"] : "I", "ts gang waits for room for all of its members at once: ", h("a", { href: gangLink(space, found.gang) }, `gang ${found.gang}`), " shows how many fit where. What is below is about each pod alone."));
+  } else if (found.fitsNow) parts.push(h("p", {}, "The oldest of them fits now on ", h("a", { href: nodeLink(found.fitsNow) }, found.fitsNow), ": it will be tried again."));
   const useful = found.oneMoreNode.filter((one) => one.pods);
   parts.push(h("div", {}, h("h3", {}, "One more node"),
     useful.length

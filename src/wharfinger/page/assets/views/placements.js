@@ -63,7 +63,7 @@ function one(node, reference) {
   });
   history();
   const show = (found) => replace(body,
-    h("section", { class: "card" }, h("div", { class: "head", style: { margin: 0 } }, h("span", { class: `pill ${found.decided ? "t-good" : "t-wait"}` }, found.decided ? "fulfilled" : "unfulfilled"), h("span", { class: `pill ${found.settled ? "t-good" : "t-accent"}` }, found.settled ? "settled" : "rolling out"), found.behind ? h("span", { class: "pill t-wait" }, "changed since it was decided") : null, h("span", { class: "muted" }, found.snapshot ? `snapshot ${count(found.snapshot)}${found.pinned ? `, pinned to ${found.pinned}` : ""}` : "no snapshot yet")),
+    h("section", { class: "card" }, h("div", { class: "head", style: { margin: 0 } }, h("span", { class: `pill ${found.decided ? "t-good" : "t-wait"}` }, found.decided ? "fulfilled" : "unfulfilled"), delivered(found), found.behind ? h("span", { class: "pill t-wait" }, "changed since it was decided") : null, h("span", { class: "muted" }, found.snapshot ? `snapshot ${count(found.snapshot)}${found.pinned ? `, pinned to ${found.pinned}` : ""}` : "no snapshot yet")),
       found.message ? h("p", { class: "message", style: { marginTop: "8px" } }, found.message) : null,
       h("div", { class: "chips", style: { marginTop: "8px" } }, found.conditions.map((condition) => h("span", { class: `pill ${condition.status === "True" ? "t-good" : condition.status === "False" ? "t-wait" : "t-gone"}`, title: condition.message }, condition.reason)))),
     h("section", { class: "card scrolls section", tabindex: "0", role: "region", "aria-label": "Members" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["member", "state", "why it is chosen, or not", "conditions"].map((name) => h("th", {}, name)))),
@@ -73,13 +73,19 @@ function one(node, reference) {
   return polled(`/api/v1/placements/${encodeURIComponent(reference)}`, show, body);
 }
 
+// A placement that update runs deliver is settled for rolling updates, whatever a run has still to do.
+function delivered({ plan, settled }) {
+  if (plan.external && plan.ready < plan.target) return h("span", { class: "pill t-accent" }, `${count(plan.ready)} of ${count(plan.target)} delivered`);
+  return h("span", { class: `pill ${settled ? "t-good" : "t-accent"}` }, settled ? "settled" : "rolling out");
+}
+
 const WORDS = { add: "place on", update: "update", strategy: "apply anew on", remove: "remove from", release: "release on" };
 
 function follows({ placement, plan, run }) {
   const namespace = placement.startsWith("ns/") ? placement.split("/")[1] : null;
   const list = (words, names) => (names.length ? h("p", { class: "muted section wrap" }, `${words}: ${names.join(", ")}`) : null);
   return [h("header", {}, h("h2", {}, "What would happen next")),
-    h("p", {}, `${count(plan.ready)} of ${count(plan.target)} ready; at least ${count(plan.floor)}, at most ${count(plan.ceiling)} at any time.`),
+    h("p", {}, `${count(plan.ready)} of ${count(plan.target)} ready${plan.external ? "" : `; at least ${count(plan.floor)}, at most ${count(plan.ceiling)} at any time`}.`),
     plan.trouble ? h("p", { class: "problem section" }, plan.trouble) : null,
     plan.external ? h("p", { class: "section" }, "Update runs deliver it", run ? [": ", h("a", { href: runLink({ run, namespace }) }, run)] : ": none has begun.") : null,
     plan.waves?.length ? h("ol", { class: "section" }, plan.waves.map((wave) => h("li", { class: "wrap" }, Object.entries(wave).map(([kind, names]) => `${WORDS[kind] ?? kind} ${names.join(", ")}`).join("; "))))

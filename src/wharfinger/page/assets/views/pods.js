@@ -13,8 +13,8 @@ export const word = (state) => STATES.find((one) => one[0] === state)?.[1] ?? st
 export function podColumns() {
   return [
     { key: "name", title: "pod", width: innerWidth < 600 ? 190 : 250, grow: 2, sort: (pod) => `${pod.namespace}/${pod.name}`, cell: (pod) => h("a", { href: podLink(pod.namespace, pod.name), title: `${pod.namespace}/${pod.name}` }, h("span", { class: "muted" }, `${pod.namespace}/`), pod.name) },
-    { key: "state", title: "state", width: 146, sort: (pod) => pod.state, cell: (pod) => h("span", { class: `pill ${tone(pod.state)}` }, word(pod.state)) },
-    { key: "node", title: "node", width: 170, grow: 1, sort: (pod) => pod.node ?? "", cell: (pod) => (pod.node ? h("a", { href: nodeLink(pod.node), title: pod.node }, pod.node) : pod.plugins.length ? h("span", { class: "muted" }, pod.plugins.join(", ")) : "") },
+    { key: "state", title: "state", width: 158, sort: (pod) => pod.state, cell: (pod) => h("span", { class: `pill ${tone(pod.state)}` }, word(pod.state)) },
+    { key: "node", title: "node, or refused by", width: 170, grow: 1, sort: (pod) => pod.node ?? "", cell: (pod) => (pod.node ? h("a", { href: nodeLink(pod.node), title: pod.node }, pod.node) : pod.plugins.length ? h("span", { class: "muted", title: pod.plugins.join(", ") }, pod.plugins.join(", ")) : "") },
     { key: "priority", title: "priority", width: 104, align: "right", downFirst: true, sort: (pod) => pod.priority, cell: (pod) => count(pod.priority) },
     { key: "asks", title: "asks for", width: 210, grow: 1, cell: (pod) => requests(pod.requests) },
     { key: "age", title: "age", width: 100, align: "right", sort: (pod) => pod.created, cell: (pod) => (pod.created ? age((Date.now() - Date.parse(pod.created)) / 1000) : "–") },

@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { get } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { age, count, day, plural } from "../format.js";
 import { crumbs, go, link, nodeLink, podLink } from "../app.js";
 import { ShareChart, changeOf, replayLink, share, toneOf, verdicts, words } from "./replay_parts.js";
@@ -16,11 +17,14 @@ export function open({ node, names, params, namespace }) {
   const others = h("select", { "aria-label": "Beside another report", onchange: () => go(replayLink(names.name, { beside: others.value })) });
   let drawn = "", listed = "";
   const show = async () => {
+    const waiting = elapsed(beside ? "Reading both reports, and comparing them" : "Reading the report");
+    if (!body.firstChild) replace(body, waiting.node);
     try {
       const found = await get(`/api/v1/replays/${encodeURIComponent(names.name)}`, { namespace, beside });
+      const took = waiting.done();
       crumbs(h("a", { href: link("/replays") }, "Replays"), changeOf(found.report.change));
-      replace(body, whole(found, others, namespace));
-    } catch (error) { replace(body, h("p", { class: "problem" }, error.message), h("p", { class: "section" }, h("a", { href: link("/replays") }, "All reports"))); }
+      replace(body, whole(found, others, namespace), took);
+    } catch (error) { waiting.done(); replace(body, h("p", { class: "problem" }, error.message), h("p", { class: "section" }, h("a", { href: link("/replays") }, "All reports"))); }
   };
   // The list is small; the report is asked for again only when its file has changed.
   const look = async () => {

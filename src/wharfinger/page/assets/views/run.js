@@ -11,6 +11,8 @@ export const PHASES = { running: "t-accent", waiting: "t-wait", paused: "t-bad",
 const STAGES = { ended: "t-good", started: "t-accent", "not started": "t-queued", "rolling back": "t-bad", "rolled back": "t-gone" };
 const MEMBERS = { updated: "t-good", removed: "t-good", updating: "t-accent", removing: "t-accent", failed: "t-bad", skipped: "t-gone", waiting: "t-queued", "waits for the rollback": "t-queued", "rolling back": "t-bad", "rolled back": "t-gone", "rollback failed": "t-bad" };
 
+const UNMATCHED = "wharfinger.dev/unmatched"; // the stage of clusters that no stage of the strategy selects
+
 export const runLink = (run) => link(run.namespace ? `/runs/${encodeURIComponent(run.namespace)}/${encodeURIComponent(run.run)}` : `/runs/${encodeURIComponent(run.run)}`);
 
 export function open({ node, names }) {
@@ -19,12 +21,12 @@ export function open({ node, names }) {
   const path = `/api/v1/update-runs/${encodeURIComponent(name)}`;
   const title = namespace ? `${namespace}/${name}` : name;
   crumbs(h("a", { href: link("/placements") }, "Placements"), `run ${title}`);
-  const head = h("div", {}), said = h("p", { role: "status", class: "muted" }), body = h("div", {});
+  const head = h("div", {}), said = h("p", { role: "status" }), body = h("div", {});
   replace(node, head, said, body);
   let allowed = false, drawn = "";
-  const approve = (wait) => act({
-    title: `Approve ${wait.key}`, name, path: `${path}/approve${query}`, fixed: { stage: wait.stage, when: wait.when },
-    done(sentence) { replace(said, sentence); drawn = ""; soon(); },
+  const doing = (one) => act({
+    title: titleOf(one, name), name, path: `${path}/${one.verb}${query}`, effect: one.effect, fixed: one.verb === "approve" ? { stage: one.stage, when: one.when } : {},
+    done(sentence) { said.className = "done"; replace(said, sentence); drawn = ""; soon(); },
   });
   const ask = async () => {
     try {
@@ -34,7 +36,7 @@ export function open({ node, names }) {
       if (key === drawn) return;
       drawn = key;
       replace(head, headOf(found, title));
-      replace(body, waitsOf(found, allowed ? approve : null), stagesOf(found), historyOf(found));
+      replace(body, waitsOf(found, allowed ? doing : null), stagesOf(found), historyOf(found));
     } catch (error) {
       if (passing(error)) throw error;
       drawn = "";
@@ -51,12 +53,23 @@ export function open({ node, names }) {
 
 function headOf(found, title) {
   return h("div", { class: "head" }, h("h1", {}, title), h("span", { class: `pill ${PHASES[found.phase] ?? "t-gone"}` }, found.phase),
-    found.state !== "Run" && !found.outcome ? h("span", { class: "pill t-wait" }, found.state === "Stop" ? "stopped by its state" : "planned only") : null,
+    found.state !== "Run" && !found.outcome && !["stopped", "planned"].includes(found.phase) ? h("span", { class: "pill t-wait" }, found.state === "Stop" ? "stopped by its state" : "planned only") : null,
     found.retries ? h("span", { class: "pill t-gone" }, plural(found.retries, "retry", "retries")) : null,
     h("span", { class: "grow" }), found.link ? h("a", { class: "button", href: found.link, target: "_blank", rel: "noopener noreferrer" }, icon("out", 15), "Run in Temporal") : null);
 }
 
-function waitsOf(found, approve) {
+const WORDS = { approve: "Approve", stop: "Stop", resume: "Resume", retry: "Retry" };
+const titleOf = (one, name) => (one.verb === "approve" ? `Approve ${one.key}` : `${WORDS[one.verb]} run ${name}`);
+
+// What may be done with the whole run; approvals stand beside what waits for them.
+function buttonsOf(found, doing) {
+  const whole = doing ? found.actions.filter((one) => one.verb !== "approve") : [];
+  if (!whole.length) return null;
+  return h("div", { class: "chips section" }, whole.map((one) => h("button", { class: `button ${one.verb === "stop" ? "" : "primary"}`, type: "button", title: one.effect, onclick: () => doing(one) }, `${WORDS[one.verb]} the run`)));
+}
+
+function waitsOf(found, doing) {
+  const approvals = new Map((doing ? found.actions : []).filter((one) => one.verb === "approve").map((one) => [one.key, () => doing(one)]));
   const members = found.stages.flatMap((stage) => stage.members);
   const done = members.filter((one) => one.state === "updated").length, failed = members.filter((one) => one.state.includes("failed")).length, moving = members.filter((one) => one.state === "updating").length;
   const facts = [["Delivers", h("a", { href: link(`/placements/${encodeURIComponent(found.placement)}`) }, found.placement)], ["Snapshot", found.snapshot ? count(found.snapshot) : "a new one"], ["Strategy", found.strategy], ["State", found.state], ["Delivers now", found.delivers ? "yes" : "no"]];
@@ -67,10 +80,11 @@ function waitsOf(found, approve) {
     found.rollback ? h("p", { class: "problem section" }, `It rolls back because of ${found.rollback}`) : null,
     found.outcome ? h("p", { class: "section" }, found.why ? `Ended as ${found.outcome}: ${found.why}` : `Ended as ${found.outcome}.`)
       : h("div", { class: "section" }, h("h2", {}, "Waits for"), found.waits.length
-        ? h("ul", { class: "reasons" }, found.waits.map((wait) => waitOf(wait, approve)), found.moreWaits ? h("li", { class: "muted" }, `and ${count(found.moreWaits)} more`) : null)
+        ? h("ul", { class: "reasons" }, found.waits.map((wait) => waitOf(wait, approvals.get(wait.kind === "approval" ? wait.key : ""))), found.moreWaits ? h("li", { class: "muted" }, `and ${count(found.moreWaits)} more`) : null)
         : h("p", { class: "muted" }, "Nothing: it goes on.")),
     found.note ? h("p", { class: "problem section" }, found.note) : null,
-    found.unmatched.length ? h("p", { class: "muted section" }, `In no stage: ${found.unmatched.join(", ")}`) : null);
+    found.unmatched.length && !found.stages.some((stage) => stage.stage === UNMATCHED) ? h("p", { class: "muted section" }, `In no stage: ${found.unmatched.join(", ")}`) : null,
+    buttonsOf(found, doing));
 }
 
 function waitOf(wait, approve) {
@@ -79,7 +93,7 @@ function waitOf(wait, approve) {
   return h("li", { style: { padding: "8px 0" } },
     h("div", { class: "chips", style: { alignItems: "center" } }, h("span", { class: `pill ${wait.kind === "approval" || wait.kind === "pause" ? "t-wait" : wait.kind === "cluster" ? "t-accent" : "t-queued"}` }, wait.kind),
       h("span", { class: "wrap grow" }, `${wait.sentence}${left}`),
-      wait.kind === "approval" && approve ? h("button", { class: "button primary", type: "button", onclick: () => approve(wait) }, `Approve ${wait.key}`) : null),
+      approve ? h("button", { class: "button primary", type: "button", onclick: approve }, `Approve ${wait.key}`) : null),
     more.length ? h("div", { class: "muted", style: { marginTop: "3px" } }, more.join("; ")) : null);
 }
 

@@ -2,6 +2,7 @@
 
 import { h, icon, replace } from "../dom.js";
 import { get, passing, post } from "../live.js";
+import { elapsed } from "../elapsed.js";
 import { amount, count, plural, requests } from "../format.js";
 import { nodeLink, setParams } from "../app.js";
 import { refusalBars } from "./pending.js";
@@ -93,10 +94,13 @@ export function whatIf({ base, pod }) {
     const supposed = asked();
     setParams({ suppose: Object.keys(supposed).length ? JSON.stringify(supposed) : "" });
     button.disabled = true;
-    replace(result, h("p", { class: "muted", role: "status" }, "Deciding twice"));
+    const waiting = elapsed("Deciding twice");
+    replace(result, waiting.node);
     try {
-      replace(result, shown(await post(`${base}/what-if`, supposed)));
+      const found = await post(`${base}/what-if`, supposed);
+      replace(result, shown(found, waiting.done()));
     } catch (error) {
+      waiting.done();
       replace(result, h("p", { class: "problem", role: "alert" }, error.message));
     }
     button.disabled = false;
@@ -130,14 +134,14 @@ export function whatIf({ base, pod }) {
   return { node, told: begin, close() { closed = true; clearTimeout(timer); } };
 }
 
-function shown(found) {
+function shown(found, took) {
   const after = found.after;
   const verdict = found.sameNode ? (after.node ? `The same node: ${after.node}` : "Refused, as it is now") : after.node ? (found.before.node ? `Another node: ${after.node} in the place of ${found.before.node}` : `It would fit: on ${after.node}`) : `It would be refused; now it fits on ${found.before.node}`;
   const tone = found.sameNode ? "t-gone" : after.node ? "t-good" : "t-bad";
   return [
     h("section", { class: "card", role: "status" }, h("div", { class: "head", style: { margin: 0 } }, h("span", { class: `pill ${tone}` }, found.sameNode ? "no difference" : "differs"), h("b", { class: "wrap" }, verdict)),
       h("p", { class: "muted", style: { marginTop: "6px" } }, `On revision ${count(found.revision)}, by ${found.profile}. ${plural(found.nodesGained.count, "more node fits", "more nodes fit")}, ${plural(found.nodesLost.count, "no longer fits", "no longer fit")}.`),
-      h("p", { class: found.profileServed.basis === "served" ? "muted" : "problem", style: { marginTop: "6px" } }, `${found.profileServed.sentence[0].toUpperCase()}${found.profileServed.sentence.slice(1)}.`)),
+      h("p", { class: found.profileServed.basis === "served" ? "muted" : "problem", style: { marginTop: "6px" } }, `${found.profileServed.sentence[0].toUpperCase()}${found.profileServed.sentence.slice(1)}.`), took),
     h("div", { class: "compare section" }, decision("As it is", found.before), decision("As it would be", after)),
   ];
 }
