@@ -32,8 +32,9 @@ from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.contents_view import ContentsView
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import STATES, HubChange, state_of
+from wharfinger.engine.placements.seen_decisions import STATES, state_of
 from wharfinger.hub_loops.contents import ContentsStreams
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge

@@ -102,7 +102,7 @@ class Slots:
             yield call
         except asyncio.CancelledError:
             raise
-        except Exception:
+        except Exception:  # counted, whatever it is
             self._end(call, failed=not call.blameless)
             raise
         else:

@@ -75,24 +75,6 @@ class TestCounting:
         assert cache.over_committed() == ("n1", "n2")
         assert cache.snapshot().info("n1").free("cpu") == -5000
 
-    def test_overfull_nodes_are_found_by_what_changed(self, cache: Cache) -> None:
-        assert cache.over_committed() == ()
-        cache.set_pod(pod("huge", cpu=9000).on("n1"))
-        assert cache.over_committed() == ("n1",)
-        cache.set_pod(pod("beyond", cpu=9000).on("n2"))
-        assert cache.over_committed() == ("n1", "n2")
-        cache.remove_pod(pod("huge").key)
-        assert cache.over_committed() == ("n2",)
-        cache.remove_node("n1")
-        assert cache.over_committed() == ("n2",)
-        cache.set_node(node("n2", cpu=10_000))
-        assert cache.over_committed() == ()
-
-    def test_what_is_only_assumed_overcommits_nothing(self, cache: Cache) -> None:
-        cache.set_pod(pod("huge", cpu=3000).on("n1"))
-        cache.assume(pod("other", cpu=3000), "n1")
-        assert cache.over_committed() == ()
-
     def test_the_object_is_kept_while_the_pod_is_pending(self, cache: Cache) -> None:
         cache.set_pod(WEB, b"{}")
         assert cache.raw(WEB.key) == b"{}"

@@ -93,6 +93,12 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def url(shell: Shell, etcd_server: EtcdServer) -> str:
+    """Where etcd is that the shell's command lines reach."""
+    return etcd_server.url
+
+
+@pytest.fixture
 def shell(outside: Shell, etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """Command lines that find the test's etcd by the environment; what they leave is removed."""
     monkeypatch.setenv("WHARFINGER_ETCD", etcd_server.url)

@@ -24,7 +24,7 @@ from wharfinger.dynamic_config.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.framework.profile import InForce
+from wharfinger.framework.profiles_in_force import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant
@@ -844,8 +844,3 @@ async def test_waiting_pods_are_decided_again_only_where_that_may_help(
     (await kind.prepare(None))()
     assert profiles["default-scheduler"] is started.profiles["default-scheduler"]
     assert heard == told * 2
-
-
-def test_other_scheduler_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="other scheduler names"):
-        InForce(load_configuration().profiles).replace({})

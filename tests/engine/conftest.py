@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -120,6 +119,8 @@ class Hand:
     metrics: Metrics
     clock: list[float]
     feeding: asyncio.Task[None]
+    standing: list[asyncio.Task[None]] = field(default_factory=list)
+    """What lets its watch go on."""
 
     async def place(self, name: str, **more: Any) -> PlaceOutcome:
         """Place a pod under its own workflow id; a pod of rk8s must have been seen: its uid is its create revision."""
@@ -197,6 +198,15 @@ class Hand:
         """Return once the watch has shown everything that is stored now."""
         assert await self.cache.progress.wait_for(self.store.revision, patient(20))
 
+    def stand_still(self, number: int) -> None:
+        """Let its watch show nothing for so many turns of the event loop, while others go on."""
+        self.store.pause_watches()
+        self.standing.append(asyncio.create_task(self._go_on(number)))
+
+    async def _go_on(self, number: int) -> None:
+        await turns(number)
+        self.store.resume_watches()
+
     def conflicts(self, moved: str) -> float:
         return self.metrics.bind_conflicts.labels(moved=moved)._value.get()
 
@@ -222,7 +232,7 @@ class World:
         utc_now: Callable[[], datetime] = lambda: NOW,
         limits: Limits = STOCK,
         fleet_revision: str = "",
-        durations: Callable[[], float] = time.perf_counter,
+        durations: Callable[[], float] = lambda: 0.0,
     ) -> Hand:
         """One more worker, synced; `durations`: the clock by which it measures how long things take."""
         clock = [0.0]
@@ -245,6 +255,13 @@ class World:
         self.hands.append(hand)
         await hand.seen()
         return hand
+
+    async def one_placed(self, **options: Any) -> tuple[Hand, Placed]:
+        """The node `node-1`, the pod `web`, a worker with these options, and its placement of the pod."""
+        await self.put_node("node-1")
+        await self.put_pod("web")
+        hand = await self.hand(**options)
+        return hand, await hand.placed("web")
 
     async def put_pod(self, name: str, **more: Any) -> int:
         obj = pod_object(name, **more)
@@ -289,6 +306,12 @@ async def world() -> AsyncIterator[World]:
     await world.store.put(keys.INSTALLATION, installation.to_bytes())
     yield world
     await world.close()
+
+
+async def turns(number: int) -> None:
+    """So many turns of the event loop: what happens in between depends on the seed, not on the machine."""
+    for _ in range(number):
+        await asyncio.sleep(0)
 
 
 async def settled() -> None:

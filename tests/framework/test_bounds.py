@@ -78,29 +78,36 @@ class Complaining:
 
     name = "Complaining"
 
+    def __init__(self) -> None:
+        self.asked = 0
+
     def signature(self, pod: Pod) -> Hashable:
         return 0
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        self.asked += 1
         return unschedulable(f"{node.node.name} is too hot")
 
 
 def test_a_reason_for_each_node_is_asked_for_once(profile_of: MakeProfile) -> None:
     many = snapshot(*(node(f"n{number}") for number in range(5000)))
-    profile = profile_of(Complaining())
+    complaining = Complaining()
+    profile = profile_of(complaining)
     assert len(profile.evaluate(pod("a"), many).refusals["Complaining"]) == 5000
-    began = time.perf_counter()
+    assert complaining.asked == 5000
+    began = time.thread_time()
     for _ in range(10):
         profile.evaluate(pod("b"), many)
-    assert time.perf_counter() - began < 0.2  # each time anew would be seconds
+    assert time.thread_time() - began < 0.2  # each time anew would be seconds
+    assert complaining.asked == 5000
 
 
 def test_a_whole_ranking_is_made_at_once() -> None:
     many = snapshot(*(node(f"n{number}") for number in range(5000)))
     evaluation = load_profiles()["default-scheduler"].evaluate(pod("a"), many)
-    began = time.process_time()
+    began = time.thread_time()
     ranking = evaluation.ranking(5000)
-    assert time.process_time() - began < 0.5
+    assert time.thread_time() - began < 0.5
     assert len({each.node for each in ranking}) == 5000
     assert ranking[0].node == evaluation.node
     assert tuple(each.node for each in ranking[1:9]) == tuple(evaluation.runners_up(8))

@@ -92,6 +92,6 @@ def test_sharing_many_nodes_among_many_workers_is_quick() -> None:
     """Whenever a worker comes or goes, between two decisions."""
     names, members = NodeNames(f"node-{number}" for number in range(5000)), [f"common/{n}" for n in range(64)]
     owned(names, members, "common/0")
-    began = time.perf_counter()
+    began = time.thread_time()
     owned(names, members, "common/0")
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1

@@ -12,11 +12,9 @@ from tests.framework.doubles import Bookkeeper, Broken, Gatekeeper, Refuser
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission, Plugin, PostFilterResult, PreFilterResult
-from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.timing import Lap, measured
 from wharfinger.model.pod import Pod
-from wharfinger.profiles import load_configuration
 from wharfinger.telemetry import PointDurations
 from wharfinger.testing.facts import node, pod, snapshot
 
@@ -159,14 +157,6 @@ def test_points_of_binding_count(profile_of: MakeProfile) -> None:
 
     assert [point for point, _ in times.points()] == ["Reserve", "Permit", "Bind", "Unreserve"]  # the others have none
     assert {status for _, status in times.points()} == {"Success"}
-
-
-def test_profiles_in_force_are_measured_also_after_a_change() -> None:
-    times = Kept()
-    profiles = InForce(load_configuration().profiles, times)
-    profiles.replace(load_configuration().profiles)
-
-    assert [profile.times for profile in profiles.values()] == [times]
 
 
 def test_durations_are_exposed_as_a_histogram() -> None:

@@ -10,7 +10,6 @@ from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.hub_loops.judging import APART, PlacementJudge
 
-EAST, WEST = {"region": "east"}, {"region": "west"}
 ALL = {"placementType": "PickAll"}
 
 

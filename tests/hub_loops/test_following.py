@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.agent_loops.hosts import running, until
+from tests.patience import patient
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import RevisionWentBack
@@ -24,7 +25,7 @@ async def test_what_went_before_a_list_is_waited_for_no_longer() -> None:
     await store.delete(key)
     streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
     async with running(streams.run()):
-        assert await view.wait_for(StreamRevisions(objects=put), 5.0)
+        assert await view.wait_for(StreamRevisions(objects=put), patient(20))
 
 
 async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
@@ -34,7 +35,7 @@ async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
         await until(lambda: view.in_sync)
         store.pause_watches()
         put = await store.put(placement_keys.member("a"), b"{}")
-        waiting = asyncio.create_task(view.wait_for(StreamRevisions(hub=put), 5.0))
+        waiting = asyncio.create_task(view.wait_for(StreamRevisions(hub=put), patient(20)))
         assert not await view.wait_for(StreamRevisions(hub=put), 0.05)
         store.resume_watches()
         assert await waiting

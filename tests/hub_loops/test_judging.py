@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.placements.scene import P
-from tests.hub_loops.scene import ALL, EAST, WEST, JudgedScene
+from tests.engine.placements.scene import EAST, WEST, P
+from tests.hub_loops.scene import ALL, JudgedScene
 from tests.placement.objects import eviction_object, in_region, pick, placement_object
 from wharfinger.registry import placement_keys
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.engine.placements.scene import HubScene, P
-from tests.hub_loops.scene import ALL, EAST, WEST, JudgedScene, Starter
+from tests.engine.placements.scene import EAST, WEST, HubScene, P
+from tests.hub_loops.scene import ALL, JudgedScene, Starter
 from tests.placement.objects import in_region, pick, placement_object
 from wharfinger.contracts.delivery_records import PinRecord, SnapshotRecord
 from wharfinger.contracts.placements import StreamRevisions

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from tests.agent_loops.hosts import until
 from tests.engine.placements.scene import HubScene
 from tests.placement.objects import eviction_object, pick, placement_object, status_record
 from wharfinger.contracts.placement_records import EvictionRecord
@@ -20,6 +21,18 @@ SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy
 
 def leavers(scene: HubScene) -> Leavers:
     return Leavers(ProcessParts(scene.store, clock=scene.clock), scene.view, mine=lambda key: True, every=0.001)
+
+
+async def leaving_and_silent() -> tuple[HubScene, int]:
+    """A member `a` that leaves, has a work and does not answer; its identity."""
+    scene = HubScene()
+    identity = await scene.member("a", **LEAVING)
+    await scene.put(placement_object(**pick(1)))
+    await scene.see()
+    await scene.work("a")
+    await scene.store.put(placement_keys.member_status("a"), status_record(identity, **SICK))
+    await scene.see()
+    return scene, identity
 
 
 async def there(scene: HubScene) -> set[str]:
@@ -37,11 +50,16 @@ async def test_finalizers_that_are_none_keep_no_other_member(
     await scene.member("a", **LEAVING, finalizers="mine")
     await scene.member("b", **LEAVING)
     await scene.see()
+
+    async def only_a() -> bool:
+        return await there(scene) == {"a"}
+
     task = asyncio.create_task(leavers(scene).run())
+    await until(only_a)
     await asyncio.sleep(0.05)
     assert not task.done()
     task.cancel()
-    assert await there(scene) == {"a"}
+    assert await only_a()
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
@@ -68,13 +86,7 @@ async def test_a_member_that_cannot_be_removed_keeps_no_other(
 
 
 async def test_a_member_that_does_not_answer_goes_after_a_quarter_of_an_hour() -> None:
-    scene = HubScene()
-    identity = await scene.member("a", **LEAVING)
-    await scene.put(placement_object(**pick(1)))
-    await scene.see()
-    await scene.work("a")
-    await scene.store.put(placement_keys.member_status("a"), status_record(identity, **SICK))
-    await scene.see()
+    scene, _ = await leaving_and_silent()
     found = leavers(scene)
     await found.look()
     scene.clock.advance(UNREACHABLE - 1)
@@ -86,13 +98,7 @@ async def test_a_member_that_does_not_answer_goes_after_a_quarter_of_an_hour() -
 
 
 async def test_a_member_that_answers_again_is_waited_for() -> None:
-    scene = HubScene()
-    identity = await scene.member("a", **LEAVING)
-    await scene.put(placement_object(**pick(1)))
-    await scene.see()
-    await scene.work("a")
-    await scene.store.put(placement_keys.member_status("a"), status_record(identity, **SICK))
-    await scene.see()
+    scene, identity = await leaving_and_silent()
     found = leavers(scene)
     await found.look()
     await scene.store.put(placement_keys.member_status("a"), status_record(identity))

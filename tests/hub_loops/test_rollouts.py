@@ -108,7 +108,6 @@ async def scene() -> JudgedScene:
 
 async def decided(scene: JudgedScene, number: int, **rolling: Any) -> None:
     """Another number of members is chosen; the judge has not seen it."""
-    scene.view.stamp += 0
     await scene.put(rolled_out(pick(number), generation=int(scene.clock()), **(rolling or ALL_AT_ONCE)))
     scene.judge.note(await scene.see())
     await scene.commit(scene.decide())

@@ -12,7 +12,7 @@ from tests.engine.placements.scene import P
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_run_records import END, RunEndRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.placements.seen import HubChange
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.hub_loops.update_runs import AGAIN, SOON, UpdateRunJudge
 from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics

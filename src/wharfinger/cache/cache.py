@@ -3,8 +3,7 @@
 Facts come from `informer.informer` (all events of one revision in one synchronous block, then `progress.advance`);
 assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here awaits.
 
-A pod counts on the node it is bound to; else on the node it is assumed on; else where etcd says that its room is held;
-else nowhere. Finished pods use nothing.
+Neighbours: `cache.accounting` derives where each pod counts; `cache.progress` has how far the watch has come.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
+from wharfinger.cache.accounting import PodAccounting
 from wharfinger.cache.anti_affinity import AntiAffinity
-from wharfinger.cache.assumptions import Assumption, Assumptions, NominatedPods
-from wharfinger.cache.booking import Booking
+from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.gangs import GangMembers
-from wharfinger.cache.held_places import HeldPlaces
-from wharfinger.cache.held_volumes import HeldVolumes
-from wharfinger.cache.overlay_changes import OverlayChanges
+from wharfinger.cache.held_volumes import promised_plan
+from wharfinger.cache.overfull import OverfullNodes, is_overfull
 from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
-from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.held_places import HeldPlace
@@ -30,7 +27,7 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
 from wharfinger.model.promises import UpstreamSide, VolumeStep
-from wharfinger.model.storage import STORAGE_TYPES, ClaimKey, StorageObject
+from wharfinger.model.storage import STORAGE_TYPES, StorageObject
 from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
 from wharfinger.model.volume_matching import VolumePlan, plan_of
@@ -60,12 +57,6 @@ class Cache:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[PodKey, Pod] = {}
         self._raw = RawPods()
-        self._assumptions = Assumptions()
-        self.overlay_changes = OverlayChanges()
-        """What became of assumptions otherwise than by decisions and by what etcd shows."""
-        self._booking = Booking()
-        self._nominated = NominatedPods()
-        self._held = HeldVolumes()
         self._promised: dict[PodKey, PodIdentity] = {}
         """Pods that are bound in etcd and whose volumes are still to be prepared."""
         self.surroundings: Surroundings = NOTHING_AROUND
@@ -80,9 +71,15 @@ class Cache:
         """Every pod of the cluster, pending ones too (a live view)."""
         self.gangs = GangMembers(self.pods)
         """The pods of each gang."""
-        self._judged: tuple[IntColumn | None, set[int]] = None, set()
-        """The stamps of all rows when it was last asked which are overfull, and which were."""
-        self._places = HeldPlaces(self.pods, lambda identity: self._assumptions.get(identity) is not None)
+        self._accounting = PodAccounting(self.pods, self.volume_plan)
+        self._assumptions = self._accounting.assumptions
+        self._booking = self._accounting.booking
+        self._nominated = self._accounting.nominated
+        self._held = self._accounting.volumes
+        self._places = self._accounting.places
+        self.overlay_changes = self._accounting.changes
+        """What became of assumptions otherwise than by decisions and by what etcd shows."""
+        self._overfull = OverfullNodes()
 
     @property
     def now(self) -> float:
@@ -110,7 +107,7 @@ class Cache:
         key = pod.key
         old = self._pods.get(key)
         if old is not None and old.identity != pod.identity:
-            self._end(old)
+            self._accounting.end(old)
         self._pods[key] = pod
         if pod.pending and raw:
             self._raw.put(pod, raw)
@@ -124,9 +121,9 @@ class Cache:
         if pod.group or (old is not None and old.group):
             self.gangs.moved(old, pod)
         if old is None:
-            self._hold_volumes(pod)
-        self._recount(pod)
-        self._renominate(key)
+            self._accounting.hold_volumes(pod)
+        self._accounting.recount(pod)
+        self._accounting.renominate(key)
         return pod
 
     def remove_pod(self, key: PodKey) -> None:
@@ -134,7 +131,7 @@ class Cache:
         self._raw.discard(key)
         old = self._pods.pop(key, None)
         if old is not None:
-            self._end(old)
+            self._accounting.end(old)
             self.gangs.moved(old, None)
         self.promise_volumes(key, "", ())
         self._nominated.discard(key)
@@ -172,8 +169,8 @@ class Cache:
         for _, pod in changed:
             self._pods[pod.key] = pod
         for _, pod in changed:
-            self._recount(pod)
-            self._renominate(pod.key)
+            self._accounting.recount(pod)
+            self._accounting.renominate(pod.key)
         return changed
 
     def raw(self, key: PodKey) -> bytes | None:
@@ -188,16 +185,8 @@ class Cache:
         pod = self._pods.get(key)
         if not steps or pod is None:
             return
-        storage = self.surroundings.storage
-        claims = {step: storage.claims.get(ClaimKey(key.namespace, step.claim)) for step in steps}
-        static = [(claim, storage.volumes.get(step.volume)) for step, claim in claims.items() if step.volume]
-        plan = VolumePlan(
-            node_name,
-            tuple((claim, volume) for claim, volume in static if claim is not None and volume is not None),
-            tuple(claim for step, claim in claims.items() if claim is not None and not step.volume),
-        )
         self._promised[key] = pod.identity
-        self._held.hold(pod.identity, plan)
+        self._held.hold(pod.identity, promised_plan(node_name, key.namespace, steps, self.surroundings.storage))
 
     def hold(self, key: PodKey, place: HeldPlace | None) -> None:
         """Etcd says that room is held for the pod, which is not bound yet; None = it is not any more."""
@@ -207,9 +196,9 @@ class Cache:
             return
         if self._assumptions.get(pod.identity) is None:
             self._held.release(pod.identity)
-            self._hold_volumes(pod)
-        self._recount(pod)
-        self._renominate(key)
+            self._accounting.hold_volumes(pod)
+        self._accounting.recount(pod)
+        self._accounting.renominate(key)
 
     @property
     def held_places(self) -> Mapping[PodKey, HeldPlace]:
@@ -234,7 +223,7 @@ class Cache:
         elif (before := self._assumptions.get(pod.identity)) is None or before[1] != node_name:
             self.overlay_changes.note(pod.identity, node_name)
         self._assumptions.put(pod, node_name, self._clock() + held)
-        self._recount(pod)
+        self._accounting.recount(pod)
         self._nominated.discard(pod.key)
 
     def assume_there(self, pod: Pod, node_name: str) -> None:
@@ -254,7 +243,7 @@ class Cache:
 
     def is_sent(self, identity: PodIdentity) -> bool:
         """Whether the pod is assumed, its transaction has gone out, and etcd has not told its end."""
-        self._settle()
+        self._accounting.settle(self.progress.revision)
         return self._assumptions.is_sent(identity)
 
     def confirm(self, identity: PodIdentity, revision: int) -> None:
@@ -265,12 +254,12 @@ class Cache:
 
     def forget(self, identity: PodIdentity) -> None:
         """The transaction surely did not happen: the assumption ends."""
-        self._drop(identity)
+        self._accounting.drop(identity)
 
     def forget_unsent(self, identity: PodIdentity) -> None:
         """End the assumption unless its transaction has gone out."""
         if not self._assumptions.is_sent(identity):
-            self._drop(identity)
+            self._accounting.drop(identity)
 
     def settle(self, identity: PodIdentity, revision: int) -> None:
         """The outcome of the transaction is unknown: end the assumption once the watch is at `revision`.
@@ -278,25 +267,25 @@ class Cache:
         If it did happen, the watch has shown the pod bound by then, and the assumption has become a fact.
         """
         self._assumptions.settle_at(identity, revision)
-        self._settle()
+        self._accounting.settle(self.progress.revision)
 
     def assumed(self) -> tuple[Assumption, ...]:
         """The pods that count on a node and are not bound: assumed by this worker, or with a room that is held."""
-        self._settle()
+        self._accounting.settle(self.progress.revision)
         held = (Assumption(identity, node, sent=True) for identity, node in self._places)
         return (*self._assumptions, *held)
 
     def overlay_digest(self, but: PodIdentity | None = None) -> str:
         """The digest of `assumed()`, without that pod: see `cache.overlay_digest`."""
-        self._settle()
+        self._accounting.settle(self.progress.revision)
         return self._assumptions.digest(self._places, but)
 
     def expire(self) -> tuple[Assumption, ...]:
         """End the unsent assumptions older than `assume_expiry`, and tell which."""
-        self._settle()
+        self._accounting.settle(self.progress.revision)
         expired = self._assumptions.expired(self._clock() - self._assume_expiry)
         for assumption in expired:
-            self._drop(assumption.identity)
+            self._accounting.drop(assumption.identity)
         return expired
 
     # --- reading ------------------------------------------------------------------------------
@@ -319,7 +308,7 @@ class Cache:
             counting: With these assumed pods nevertheless.
             only: That one node alone (empty when it is not there); cheap, for verifying a placement.
         """
-        self._settle()
+        self._accounting.settle(self.progress.revision)
         gone: tuple[PodIdentity, ...] = ()
         if without_assumed:
             gone = tuple(held.identity for held in self._assumptions if held.identity not in counting)
@@ -368,78 +357,7 @@ class Cache:
 
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
-        full = self._full(self.snapshot())
+        full = self._overfull.names(self.snapshot())
         assumed = tuple(assumption.identity for assumption in self.assumed()) if full else ()
         alone = [self._booking.single(name, self.progress.revision, assumed) for name in full]
-        return tuple(sorted(info.node.name for snapshot in alone for info in snapshot.rows if _overfull(info)))
-
-    # --- inside -------------------------------------------------------------------------------
-
-    def _full(self, snapshot: Snapshot) -> list[str]:
-        """The nodes that are overfull, by what changed since the last look: one each second, at thousands of rows."""
-        rows, stamps = snapshot.rows, snapshot.stamps
-        before, full = self._judged
-        if before is None or len(before) != len(stamps):
-            full = {number for number, info in enumerate(rows) if _overfull(info)}
-        else:
-            for number in (stamps != before).nonzero()[0].tolist():
-                (full.add if _overfull(rows[number]) else full.discard)(number)
-        self._judged = stamps, full
-        return [rows[number].node.name for number in full]
-
-    def _recount(self, pod: Pod) -> None:
-        """Derive where the pod counts from what is known of it."""
-        known = self._pods.get(pod.key)
-        if known is not None and known.identity == pod.identity and (known.bound or known.finished):
-            self._booking.count(known, None if known.finished else known.node_name)
-            return
-        assumed = self._assumptions.get(pod.identity)
-        if assumed is not None:
-            self._booking.count(*assumed)
-            return
-        this = known if known is not None and known.identity == pod.identity else None
-        self._booking.count(this or pod, self._places.node_of(this) if this is not None else None)
-
-    def _renominate(self, key: PodKey) -> None:
-        """A pending pod's nomination counts, unless the pod is assumed or its room is held: then it counts there."""
-        pod = self._pods.get(key)
-        counts = pod is not None and (
-            self._assumptions.get(pod.identity) is not None or self._places.node_of(pod) is not None
-        )
-        if pod is not None and pod.pending and not counts:
-            self._nominated.put(pod)
-        else:
-            self._nominated.discard(key)
-
-    def _end(self, pod: Pod) -> None:
-        """This life of the pod is over."""
-        self._assumptions.drop(pod.identity)
-        self.overlay_changes.explained(pod.identity)
-        self._held.release(pod.identity)
-        self._booking.count(pod, None)
-
-    def _drop(self, identity: PodIdentity) -> None:
-        assumed = self._assumptions.get(identity)
-        if assumed is not None:
-            self._assumptions.drop(identity)
-            self.overlay_changes.note(identity, None)
-            self._held.release(identity)
-            self._hold_volumes(assumed[0])
-            self._recount(assumed[0])
-            self._renominate(assumed[0].key)
-
-    def _hold_volumes(self, pod: Pod) -> None:
-        """Count the volumes of a pod whose room is held as taken."""
-        node = self._places.node_of(pod) if pod.claims else None
-        if node is not None:
-            self._held.hold(pod.identity, self.volume_plan(pod, node))
-
-    def _settle(self) -> None:
-        for identity in self._assumptions.settled(self.progress.revision):
-            self._drop(identity)
-
-
-def _overfull(info: NodeInfo) -> bool:
-    """Whether the pods that count on the node need more than it offers."""
-    offered = info.node.allocatable
-    return any(amount > offered.get(resource, 0) for resource, amount in info.requested.items())
+        return tuple(sorted(info.node.name for snapshot in alone for info in snapshot.rows if is_overfull(info)))

@@ -6,10 +6,11 @@ kept in step entry by entry, because plans come and go with every pod that has c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from wharfinger.model.pod import PodIdentity
-from wharfinger.model.storage import PersistentVolume, PersistentVolumeClaim, StorageObject
+from wharfinger.model.promises import VolumeStep
+from wharfinger.model.storage import ClaimKey, PersistentVolume, PersistentVolumeClaim, StorageObject
 from wharfinger.model.storage_index import Storage, place_of
 from wharfinger.model.surroundings import Surroundings
 from wharfinger.model.volume_matching import VolumePlan, with_plan
@@ -98,6 +99,17 @@ class HeldVolumes:
                 if identity not in gone:
                     seen = _with_part(seen, self._plans[identity], place)
         return seen
+
+
+def promised_plan(node_name: str, namespace: str, steps: Sequence[VolumeStep], storage: Storage) -> VolumePlan:
+    """The plan of a bound pod whose volumes are still being prepared; what the storage does not have is left out."""
+    claims = {step: storage.claims.get(ClaimKey(namespace, step.claim)) for step in steps}
+    static = [(claim, storage.volumes.get(step.volume)) for step, claim in claims.items() if step.volume]
+    return VolumePlan(
+        node_name,
+        tuple((claim, volume) for claim, volume in static if claim is not None and volume is not None),
+        tuple(claim for step, claim in claims.items() if claim is not None and not step.volume),
+    )
 
 
 def _places(plan: VolumePlan) -> Iterator[_Place]:

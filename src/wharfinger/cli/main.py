@@ -144,7 +144,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _pipe_closed()
     except _CommandLineError as error:
         return _used_wrongly(error)
-    except Exception as error:
+    except Exception as error:  # the user sees one line, whatever it is
         if os.environ.get(DEBUG):
             raise
         _tell(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from temporalio.client import Client
 from temporalio.common import (
     SearchAttributeKey,
@@ -13,7 +11,7 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 
-from wharfinger.client.starts import TASK_TIMEOUT
+from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT
 from wharfinger.contracts.names import (
     ROLL_OUT_PLACEMENT,
     SCHEDULE_PLACEMENT,
@@ -30,8 +28,6 @@ from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisio
 from wharfinger.contracts.update_runs import UpdateRunInput
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
-RPC_TIMEOUT = timedelta(seconds=5)
-"""For one try; the caller tries again."""
 
 
 class TemporalPlacements:

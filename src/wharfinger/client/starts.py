@@ -38,6 +38,9 @@ from wharfinger.settings import TemporalSettings
 TASK_TIMEOUT = timedelta(seconds=3)
 """How long a crashed worker can keep a task that it took; busy machines pause for 0.4 s."""
 
+RPC_TIMEOUT = timedelta(seconds=5)
+"""For one try of a call to Temporal; the caller tries again."""
+
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 BUILDS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_BUILDS)

@@ -39,7 +39,7 @@ def completed_arguments(
             given = found[name] if name in found else entry.args()
         except ValidationError as error:  # a model with a field that has no default
             problems += [(where, f"{name}: {reason}") for where, reason in problems_of(error, f"{path}.pluginConfig")]
-        except Exception as error:
+        except Exception as error:  # a validator of another package may raise anything
             problems.append((f"{path}.pluginConfig", _broken(name, error)))
         else:
             if given is not None:
@@ -77,7 +77,7 @@ def _validated(entry: CatalogEntry, written: Mapping[str, Any], path: str, probl
     except ValidationError as error:
         problems += problems_of(error, path)
         return None
-    except Exception as error:
+    except Exception as error:  # a validator of another package may raise anything
         problems.append((path, _broken(entry.name, error)))
         return None
     return args if len(problems) == known else None

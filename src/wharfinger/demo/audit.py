@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
+from wharfinger.model.conditions import UNSCHEDULABLE
 from wharfinger.model.node import PODS, Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
@@ -52,7 +53,7 @@ class Audit:
 
 def reason_of(record: AttemptRecord) -> str:
     """The refusal without its numbers, so that equal pods on a changing cluster have equal reasons."""
-    if record.reason != "Unschedulable":
+    if record.reason != UNSCHEDULABLE:
         return record.reason
     _, _, details = record.message.partition(" nodes are available: ")
     reasons = re.findall(r"\d+ ([^,]+)", details.split(". ")[0].rstrip("."))
@@ -125,7 +126,7 @@ class Ledger:
 
         An urgent record is none: an attempt of the pod's own follows, once a dead worker's pods have a new owner.
         """
-        return sum(record.reason == "Unschedulable" and not record.urgent for record in self.waiting().values())
+        return sum(record.reason == UNSCHEDULABLE and not record.urgent for record in self.waiting().values())
 
     def judge(self) -> Audit:
         """The judgement as of now."""

@@ -2,8 +2,11 @@
 
 ::
 
-    supervisor ─► etcd, Temporal, agent ─► instances of the common fleet (`dev.instances` looks at them)
-              └─► an API server, whose pods they schedule, where one is wanted (`dev.kubernetes_part`)
+    supervisor ─► etcd, Temporal
+              ├─► agent (`dev.agent_part`) ─► instances of the common fleet (`dev.instances` looks at them)
+              ├─► an API server, whose pods they schedule, where one is wanted (`dev.kubernetes_part`)
+              ├─► a hub and members, where they are wanted (`dev.placing`)
+              └─► the web page (`dev.page_part`)
 
 Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. A program that
 opens a tree must do so on the main thread (children die with the thread that started them).
@@ -12,7 +15,6 @@ opens a tree must do so on the main thread (children die with the thread that st
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,27 +22,24 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.names import COMMON
-from wharfinger.dev import asking, common_fleet, kubernetes_part, ports, processes
+from wharfinger.dev import agent_part, common_fleet, kubernetes_part, page_part, ports, processes
+from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
 from wharfinger.dev.instances import InstanceFollower
 from wharfinger.dev.kubernetes_part import KubernetesPart
+from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.ready_file import ReadyTree
-from wharfinger.dev.settings import ETCD_PORT, HEALTH_PORT, PAGE_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
-from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
+from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
+from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
-OWN = ("etcd", "temporal", "agent", "page", kubernetes_part.NAME)
+OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
 """Processes that place nothing on members."""
-HOST = "dev"
-"""The agent's name among the hosts."""
-STOP_INSTANCES = 8.0
-"""Seconds that instances get to drain when the tree stops."""
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
 AT_LEAST = 15.0
@@ -61,16 +60,14 @@ class DevTree:
     etcd: EtcdServer
     temporal: TemporalServer
     watchers: list[Callable[[ReadyTree], None]] = field(default_factory=list)
-    agent_port: int = 0
-    """Of the agent's health endpoints."""
-    page_port: int = 0
-    """Of the web page; 0 = there is none."""
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
     placing: PlacingPart | None = None
     """The hub, and what it places on."""
     kubernetes: KubernetesPart | None = None
+    agent: AgentPart = field(init=False)
+    page: PagePart | None = field(init=False)
     instances: InstanceFollower = field(init=False)
     """The workers: those of the common fleet, in slot order."""
     store: EtcdStore | None = None
@@ -79,6 +76,12 @@ class DevTree:
     _forwarder: asyncio.Server | None = None
 
     def __post_init__(self) -> None:
+        self.agent = AgentPart(self.settings, self.folder, self.connection)
+        self.page = (
+            PagePart(self.folder, self.connection, lambda: self.temporal.ui, self.settings.page_port)
+            if self.settings.page
+            else None
+        )
         self.instances = InstanceFollower(self.changed)
 
     def ready(self) -> ReadyTree:
@@ -93,27 +96,20 @@ class DevTree:
             health=tuple(instance.health for instance in instances),
             etcd_pid=pids["etcd"],
             temporal_pid=pids.get("temporal", 0),
-            agent_pid=pids.get("agent", 0),
+            agent_pid=pids.get(agent_part.NAME, 0),
             worker_pids=tuple(instance.pid for instance in instances),
             placing_pids={name: pid for name, pid in pids.items() if name not in OWN},
             members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
             kubernetes=self._kubernetes(),
             kubernetes_pid=pids.get(kubernetes_part.NAME, 0),
             page=self.page_url,
-            page_pid=pids.get("page", 0),
+            page_pid=pids.get(page_part.NAME, 0),
         )
 
     @property
     def page_url(self) -> str:
         """Base URL of the web page; empty where there is none."""
-        return f"http://127.0.0.1:{self.page_port}" if self.page_port else ""
-
-    def page_link(self) -> str:
-        """The one-time link that lets a browser in; empty while there is none."""
-        try:
-            return self.folder.page_link.read_text(encoding="utf-8").strip()
-        except OSError:
-            return ""
+        return self.page.url if self.page is not None else ""
 
     def _kubernetes(self) -> dict[str, str]:
         if self.kubernetes is None:
@@ -170,13 +166,14 @@ class DevTree:
                 "put one by `wharfinger fleet apply`"
             )
         self._following = asyncio.create_task(self.instances.follow(self.store))
-        await self.supervisor.start(self._agent_spec(), within=_left(deadline), tries=TRIES)
-        self.folder.remember_ports({"agent": self.agent_port})
+        kubeconfig = self.kubernetes.kubeconfig if self.kubernetes is not None else None
+        await self.supervisor.start(self.agent.spec(kubeconfig), within=_left(deadline), tries=TRIES)
+        self.agent.came_up()
         if self.placing is not None:
             await self._start_placing(self.placing, deadline)
-        if self.settings.page:
-            await self.supervisor.start(self._page_spec(), within=_left(deadline), tries=TRIES)
-            self.folder.remember_ports({"page": self.page_port})
+        if self.page is not None:
+            await self.supervisor.start(self.page.spec(), within=_left(deadline), tries=TRIES)
+            self.page.came_up()
         await self._all_up(deadline)
         self.started = True
         self.changed()
@@ -215,10 +212,10 @@ class DevTree:
         if self.kubernetes is not None:
             await self.kubernetes.stop()
         last = ["temporal", kubernetes_part.NAME, *members]
-        for names in (["agent", "hub", "member", "page", *workers], last, ["etcd"]):
+        for names in ([agent_part.NAME, "hub", "member", page_part.NAME, *workers], last, ["etcd"]):
             await self.supervisor.stop([servers[name] for name in names if name in servers])
             name = names[0]
-            if name == "agent" and self._following is not None:
+            if name == agent_part.NAME and self._following is not None:
                 self._following.cancel()
                 await asyncio.gather(self._following, return_exceptions=True)
                 if self.store is not None:
@@ -263,59 +260,6 @@ class DevTree:
         """The port wanted unless another process took it since it was chosen, or just before us."""
         return ports.preferred((wanted,), self.settings.bind_address)
 
-    def _agent_spec(self) -> ChildSpec:
-        async def is_up() -> bool:
-            host = asking.found_at(self.settings.bind_address)
-            url = f"http://{host}:{self.agent_port}/readyz"
-            return await asyncio.to_thread(asking.answer, url, within=2.0) is not None
-
-        def command() -> list[str]:
-            wanted = (self.agent_port, self.folder.ports().get("agent", 0), ports.free_port())
-            self.agent_port = ports.preferred(wanted, self.settings.bind_address)
-            return python_command(
-                "agent",
-                f"--host={HOST}",
-                f"--data-dir={self.folder.agent}",
-                *self.connection(),
-                f"--bind-address={self.settings.bind_address}",
-                f"--health-port={self.agent_port}",
-                f"--instance-health-port={self._first_health_port()}",
-                f"--lease-ttl={self.settings.lease_ttl:g}",
-                *self._config(),
-                *self._format(),
-                *([f"--kubeconfig={self.kubernetes.kubeconfig}"] if self.kubernetes is not None else []),
-                f"--eviction={self.settings.eviction}",
-                f"--cohorts={self.settings.cohorts}",
-                f"--max-txn-ops={MAX_TXN_OPS}",
-                *self.settings.agent_options,
-                f"--stop-instances={STOP_INSTANCES:g}",
-                f"--end-with={os.getpid()}",
-            )
-
-        return ChildSpec("agent", command, clean_environment(), self.folder.log("agent"), is_up, STOP_INSTANCES + 3.0)
-
-    def _page_spec(self) -> ChildSpec:
-        """The web page: on loopback, whatever the others listen on."""
-
-        async def is_up() -> bool:
-            return await asyncio.to_thread(asking.answer, f"{self.page_url}/readyz", within=2.0) is not None
-
-        def command() -> list[str]:
-            named = self.settings.page_port
-            usual = (self.page_port, self.folder.ports().get("page", 0), PAGE_PORT)
-            self.page_port = ports.required(named, "--page-port") if named is not None else ports.preferred(usual)
-            return python_command(
-                "ui",
-                f"--port={self.page_port}",
-                *self.connection(),
-                f"--link-file={self.folder.page_link}",
-                f"--replays-dir={self.folder.replays}",
-                f"--temporal-ui={self.temporal.ui}",
-                f"--end-with={os.getpid()}",
-            )
-
-        return ChildSpec("page", command, clean_environment(), self.folder.log("page"), is_up, 2.0)
-
     def connection(self) -> list[str]:
         """The options by which processes find this tree's servers."""
         return [
@@ -324,20 +268,6 @@ class DevTree:
             f"--temporal-namespace={self.temporal.namespace}",
             f"--cluster={self.settings.cluster}",
         ]
-
-    def _config(self) -> list[str]:
-        config = self.settings.config
-        return [] if config is None else [f"--config={config.resolve()}"]
-
-    def _format(self) -> list[str]:
-        format_ = self.settings.format
-        return [] if format_ is ClusterFormat.KUBERNETES else [f"--format={format_}"]
-
-    def _first_health_port(self) -> int:
-        """Of slot 0: the named one, else that of the last life, else the usual one."""
-        first = self.settings.health_port or self.folder.ports().get("health") or HEALTH_PORT
-        self.folder.remember_ports({"health": first})
-        return first
 
 
 @asynccontextmanager
@@ -359,7 +289,7 @@ async def running(settings: DevSettings, servers: Servers, *, say: Say) -> Async
         try:
             try:
                 await tree.start()
-            except ExceptionGroup as errors:
+            except ExceptionGroup as errors:  # parts that start together: the first failure says what to do
                 raise errors.exceptions[0] from None
             yield tree
         finally:

@@ -157,7 +157,7 @@ class Follower:
                 await (self._unset() if counts is None else self._take(counts))
             except (StoreError, OSError):
                 raise
-            except Exception:
+            except Exception:  # the value is wrong: it is not tried again until it changes
                 self._looked_at = seen
                 raise
             self._looked_at, self._began = seen, True
@@ -246,7 +246,7 @@ class Follower:
             raise InvalidObject(str(error)) from error
         except WharfingerError:
             raise
-        except Exception as error:
+        except Exception as error:  # a plugin that the value names may raise anything
             log.exception("dynamic_configuration_failed kind=%s", self.name)
             raise InvalidObject(f"{type(error).__name__}: {error}") from error
 

@@ -63,7 +63,7 @@ class _Mapped(ActivityInboundInterceptor):
             return await self.next.execute_activity(input)
         except ApplicationError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever leaves an activity becomes a failure of bounded size
             # A chained cause does not travel: nothing bounds its length.
             raise _failure(error, self._failures) from None
 

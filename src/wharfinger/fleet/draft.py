@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from wharfinger.fleet.lives import EPSILON, Life, Look
+from wharfinger.fleet.lives import Life, Look
 from wharfinger.fleet.proving import Proof
 from wharfinger.fleet.targets import Target, alike
 from wharfinger.model.fleet import FleetSpec, Revision
 from wharfinger.model.rollout import (
+    EPSILON,
     FIRST_BACK_OFF,
     LONGEST_BACK_OFF,
     WHATEVER,

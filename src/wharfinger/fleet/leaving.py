@@ -8,8 +8,8 @@ holds its lease is not ended because its agent is away: instances live and serve
 from __future__ import annotations
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life
-from wharfinger.model.rollout import STEADY, Clear, ReadySince
+from wharfinger.fleet.lives import LOOK_AGAIN, Life
+from wharfinger.model.rollout import EPSILON, STEADY, Clear, ReadySince
 
 
 def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:

@@ -13,16 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from wharfinger.fleet.hosts import Hosts
 from wharfinger.model.fleet import Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
-from wharfinger.model.rollout import HOST_LOST, Busy, Crashed, Memory
+from wharfinger.model.rollout import EPSILON, HOST_LOST, Busy, Crashed, Memory
 
-if TYPE_CHECKING:
-    from wharfinger.fleet.hosts import Hosts
-
-EPSILON = 1e-6
-"""Seconds by which sums of the clock may be wrong."""
 LOOK_AGAIN = 10.0
 """Seconds of unbroken view beyond a lease time after which what is seen is believed."""
 

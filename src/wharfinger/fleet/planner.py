@@ -13,7 +13,7 @@ from typing import Literal
 from wharfinger.fleet.altered import altered
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
-from wharfinger.fleet.lives import EPSILON, Asked, Look
+from wharfinger.fleet.lives import Asked, Look
 from wharfinger.fleet.progress import RolloutProgress, abort, answer, expires_at, judge, measure
 from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
@@ -22,7 +22,7 @@ from wharfinger.fleet.targets import Target, choose, forgotten, unrecorded
 from wharfinger.fleet.updating import fill, update, withdraw
 from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import IDLE, AwaitedIncarnation, Memory, Plan, Writes
+from wharfinger.model.rollout import EPSILON, IDLE, AwaitedIncarnation, Memory, Plan, Writes
 
 __all__ = ["Asked", "plan"]
 

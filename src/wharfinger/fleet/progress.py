@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.altered import altered
-from wharfinger.fleet.lives import EPSILON, Asked, Look
+from wharfinger.fleet.lives import Asked, Look
 from wharfinger.fleet.proving import Proof, failed, failures, forgiven, named
 from wharfinger.fleet.targets import Target, revert
 from wharfinger.model.fleet import HaltedBy, Observed
-from wharfinger.model.rollout import Memory, Outcome
+from wharfinger.model.rollout import EPSILON, Memory, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.altered import altered
-from wharfinger.fleet.lives import EPSILON, Life, Look
+from wharfinger.fleet.lives import Life, Look
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import SlotTrial
+from wharfinger.model.rollout import EPSILON
 
 ENDS_OF_FAILED = 2
 """Unasked ends within one rollout after which a slot has failed."""

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from wharfinger.fleet.altered import altered
 from wharfinger.fleet.hosts import Hosts, known_hosts
-from wharfinger.fleet.lives import EPSILON, Asked, Life, Look
+from wharfinger.fleet.lives import Asked, Life, Look
 from wharfinger.model.fleet import FleetSpec, Observed
 from wharfinger.model.rollout import (
+    EPSILON,
     HOST_LOST,
     STEADY,
     AwaitedIncarnation,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, Look
+from wharfinger.fleet.lives import LOOK_AGAIN, Life, Look
 from wharfinger.fleet.progress import RolloutProgress
 from wharfinger.fleet.proving import named
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import OutcomeName
-from wharfinger.model.rollout import Condition, Drop, Retire, RolloutStatus, Running, SlotStatus, Up
+from wharfinger.model.rollout import EPSILON, Condition, Drop, Retire, RolloutStatus, Running, SlotStatus, Up
 
 OVERDUE, FAILURES = "ProgressDeadlineExceeded", "FailureThresholdExceeded"
 """Reasons of `Paused` for a rollout that stopped by itself."""

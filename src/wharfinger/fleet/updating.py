@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import end, out_of_sight, remembered
-from wharfinger.fleet.lives import EPSILON, Life
+from wharfinger.fleet.lives import Life
 from wharfinger.fleet.targets import Target
-from wharfinger.model.rollout import UNKNOWN, Assign
+from wharfinger.model.rollout import EPSILON, UNKNOWN, Assign
 
 
 def revision_for(draft: Draft, target: Target, slot: int) -> int:

@@ -75,7 +75,7 @@ class CalledPlugins:
         method = plugin.pre_bind if point == "PreBind" else plugin.bind
         try:
             status = await method(state, pod, node_name, plugin_call)
-        except Exception:
+        except Exception:  # a plugin may raise anything: its time counts
             lap.done(point, Code.ERROR)
             raise
         if not isinstance(status, Status):

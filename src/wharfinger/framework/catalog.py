@@ -55,7 +55,7 @@ class CatalogEntry:
         """
         try:
             plugin = self.factory() if self.args is None else self.factory(self._given(args or self.args(), managed))
-        except Exception as error:
+        except Exception as error:  # a factory of another package may raise anything
             raise ConfigurationError(f"plugin {self._title} cannot be made: {error}") from error
         if getattr(plugin, "name", None) != self.name:
             said = getattr(plugin, "name", "nothing")
@@ -84,7 +84,7 @@ class Installed:
         """Import it. Raises `ConfigurationError`."""
         try:
             factory = self.point.load()
-        except Exception as error:
+        except Exception as error:  # the import of another package may raise anything
             raise ConfigurationError(f"plugin {self.name} (of {self.origin}) cannot be loaded: {error}") from error
         return CatalogEntry(
             self.name,

@@ -6,39 +6,16 @@ and tried by preemption as theirs are. What is refused by a plugin counts under 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.extender_chain import SCALE
 from wharfinger.framework.extender_verdicts import ExtenderVerdict, ExtenderVerdicts, numbers_in
 from wharfinger.framework.scoring import FEW, Scores
-from wharfinger.framework.search import Search, SpanningVerdicts
+from wharfinger.framework.search import Extended, Search, SpanningVerdicts
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.framework.verdicts import Verdicts
-
-
-@dataclass(frozen=True, slots=True)
-class Extended:
-    """What extenders did to a search."""
-
-    verdicts: ExtenderVerdicts
-    said: tuple[SpanningVerdicts, ...]
-    """Refusals, in the order of the calls."""
-    scores: Mapping[str, IntColumn]
-    """Extender -> by row, what is added to the total."""
-    feasible: BoolColumn
-    """By row: what the plugins leave, also where an extender refuses."""
-    unasked: BoolColumn
-    """Those of them that no extender was asked about: they became feasible since. None of them is chosen."""
-
-    @property
-    def refusers(self) -> tuple[str, ...]:
-        """The extenders that refused some node, in the order of the calls."""
-        return tuple(one.plugin for one in self.said)
 
 
 def extend(search: Search, verdicts: ExtenderVerdicts, position: int) -> Extended:

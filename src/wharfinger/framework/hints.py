@@ -83,7 +83,7 @@ def _hints_of(plugin: Plugin) -> tuple[EventHint, ...]:
         return _EVERYTHING
     try:
         hints = tuple(plugin.queueing_hints())
-    except Exception as error:
+    except Exception as error:  # a plugin may raise anything
         raise ConfigurationError(f"plugin {plugin.name} cannot return its queueing hints: {error}") from error
     for hint in hints:
         if not isinstance(hint, EventHint):
@@ -106,7 +106,7 @@ def _helps(plugin: str, hint: EventHint, pod: Pod, event: ClusterEvent) -> bool:
         return True
     try:
         return hint.helps(pod, event)
-    except Exception:
+    except Exception:  # a plugin may raise anything; a pod must not wait for ever for it
         logger.exception("queueing_hint_failed effect=counts_as_yes plugin=%s event=%s", plugin, event.label)
         return True
 

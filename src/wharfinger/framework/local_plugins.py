@@ -133,7 +133,7 @@ class LocalPlugins:
                 parts.append(concerns(pod))
             key = tuple(parts)
             hash(key)
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             for (culprit, _), part in zip(self._signing, parts, strict=False):
                 call(culprit, "signature", hash, part)  # all were given, so one of them cannot be hashed
             raise PluginError(name, point, f"{type(error).__name__}: {error}") from error

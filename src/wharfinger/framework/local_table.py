@@ -168,7 +168,7 @@ class LocalTable:
                     return refusal(name, status), position
         except PluginError:
             raise
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             raise PluginError(name, "Filter", f"{type(error).__name__}: {error}") from error
         return SUCCESS, NOWHERE
 
@@ -183,7 +183,7 @@ class LocalTable:
                 scores[name] = score * weight
         except PluginError:
             raise
-        except Exception as error:
+        except Exception as error:  # a plugin may raise anything
             raise PluginError(name, "Score", f"{type(error).__name__}: {error}") from error
         return scores
 

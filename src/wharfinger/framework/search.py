@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework import message
-from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.domain import Domain
+from wharfinger.framework.extender_verdicts import ExtenderVerdicts
 from wharfinger.framework.local_plugins import LocalClass
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, call, unresolvable
 from wharfinger.framework.verdicts import Verdicts
-
-if TYPE_CHECKING:
-    from wharfinger.framework.extending import Extended
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +29,26 @@ class SpanningVerdicts:
     position: int
     plugin: str
     verdicts: Verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """What extenders did to a search."""
+
+    verdicts: ExtenderVerdicts
+    said: tuple[SpanningVerdicts, ...]
+    """Refusals, in the order of the calls."""
+    scores: Mapping[str, IntColumn]
+    """Extender -> by row, what is added to the total."""
+    feasible: BoolColumn
+    """By row: what the plugins leave, also where an extender refuses."""
+    unasked: BoolColumn
+    """Those of them that no extender was asked about: they became feasible since. None of them is chosen."""
+
+    @property
+    def refusers(self) -> tuple[str, ...]:
+        """The extenders that refused some node, in the order of the calls."""
+        return tuple(one.plugin for one in self.said)
 
 
 @dataclass

@@ -94,7 +94,7 @@ def call(plugin: str, point: str, function: Callable[P, R], *args: P.args, **kwa
         return function(*args, **kwargs)
     except PluginError:
         raise
-    except Exception as error:
+    except Exception as error:  # a plugin may raise anything
         raise PluginError(plugin, point, f"{type(error).__name__}: {error}") from error
 
 

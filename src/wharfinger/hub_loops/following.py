@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
-from wharfinger.engine.placements.seen import HubChange
 from wharfinger.errors import RevisionWentBack
 from wharfinger.process.following import follow
 from wharfinger.registry.store import Event, KeyValue, Store

@@ -26,9 +26,10 @@ from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.hub_changes import HubChange, MemberChange, Readers
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import member_needs_attempt, needs_attempt
-from wharfinger.engine.placements.seen import HubChange, MemberChange, Readers
+from wharfinger.hub_loops.sweeping import sweep_parts
 from wharfinger.model.placement import PlacementType
 from wharfinger.placement.eligibility import TOO_OLD
 from wharfinger.process.rendezvous import Ring
@@ -39,10 +40,6 @@ STRETCH = 0.02
 """Seconds that judging goes on without letting anything else run."""
 SOON, AGAIN = 1.0, 30.0
 """Seconds until a placement is judged again whose attempt was started: at first, doubling up to the second."""
-SWEEP = 300.0
-"""Seconds in which everything is judged once."""
-TICK = 1.0
-"""Seconds between two slices of that."""
 APART = 1.0
 """Seconds between two decisions of one placement, and as much more for each hundred members that it has."""
 MANY = 8
@@ -253,7 +250,7 @@ class PlacementJudge:
 
     def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
         """The placements of this hub that have to be judged after a change of a member."""
-        drained = {one for one, drain in self._view.drains.items() if drain.want == "drain"}
+        drained = {one for one, drain in self._view.member_view.drains.items() if drain.want == "drain"}
         for reference in self._readers.of(fields):
             seen = self._view.placements.get(reference)
             if seen is None or not self.mine(reference):
@@ -273,7 +270,7 @@ class PlacementJudge:
         """Judge; what one placement does must not keep the others from being judged."""
         try:
             self._judge(reference, cause, own=own)
-        except Exception:
+        except Exception:  # stored objects may be wrong in any way; see the docstring
             log.exception("placement_not_judged effect=as_it_was placement=%s", reference)
             self._note_judged(reference)
 
@@ -365,14 +362,8 @@ class PlacementJudge:
 
     async def _sweep(self) -> None:
         """Judge everything once in five minutes, without what has the same inputs."""
-        queue: list[str] = []
-        share = 1
-        while True:
-            await asyncio.sleep(TICK)
-            if not queue:
-                queue = sorted(self._view.references)
-                share = max(1, int(len(queue) * TICK / SWEEP))
-            self.sweep(queue.pop() for _ in range(min(share, len(queue))))
+        async for part in sweep_parts(lambda: self._view.references):
+            self.sweep(part)
 
     def sweep(self, references: Iterable[str]) -> None:
         """Judge these again, without those that have the same inputs as when they were judged last."""

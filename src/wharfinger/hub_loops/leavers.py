@@ -86,7 +86,7 @@ class Leavers:
             self._failed.discard(about)
         except StoreError as error:
             log.debug("leaver_not_removed effect=tried_again about=%s error=%r", about, str(error))
-        except Exception:
+        except Exception:  # it is tried again at each look, and logged once
             if about not in self._failed:
                 self._failed.add(about)
                 log.exception("leaver_not_removed effect=tried_again about=%s", about)

@@ -17,11 +17,12 @@ from typing import Protocol
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.contents_view import ContentsView
+from wharfinger.engine.placements.hub_changes import HubChange, MemberChange
 from wharfinger.engine.placements.hub_view import HUB, HubView
 from wharfinger.engine.placements.rolling_out import concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import snapshot_in
-from wharfinger.engine.placements.seen import HubChange, MemberChange
 from wharfinger.errors import StoreError
+from wharfinger.hub_loops.sweeping import sweep_parts
 from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,8 @@ SOON, AGAIN = 1.0, 30.0
 """Seconds until a placement is judged again whose rollout was started: at first, doubling up to the second."""
 GLANCE = 1.0
 """Seconds between two looks at whether everything is done of a placement whose rollout was started."""
-SWEEP = 300.0
-"""Seconds in which everything is judged once."""
 TICK = 1.0
-"""Seconds between two ticks of the seen time, and two parts of a sweep."""
+"""Seconds between two ticks of the seen time."""
 QUIET = 7.0
 """Seconds for which the hub's stream may be silent: etcd sends a notice every 5."""
 AT_A_TIME = 64
@@ -244,13 +243,7 @@ class RolloutJudge:
 
     async def _sweep(self) -> None:
         """Judge everything once in five minutes, a part at a time."""
-        queue: list[str] = []
-        share = 1
-        while True:
-            await asyncio.sleep(TICK)
-            if not queue:
-                queue = sorted(self._view.decisions)
-                share = max(1, int(len(queue) * TICK / SWEEP))
-            for _ in range(min(share, len(queue))):
-                self._due.setdefault(queue.pop(), "sweep")
+        async for part in sweep_parts(lambda: self._view.decisions):
+            for reference in part:
+                self._due.setdefault(reference, "sweep")
                 self._news.set()

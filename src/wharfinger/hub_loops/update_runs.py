@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import HubChange
 from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
 from wharfinger.errors import StoreError
 from wharfinger.model.placement import PlacementRef

@@ -117,7 +117,7 @@ class MemberReporter:
                 self.state = "has no MemberCluster yet"
                 await self._give_back()
                 again, pause = delays(0.5, 10.0, self._hub.rng), self._look_every
-            except Exception as error:
+            except Exception as error:  # whatever it is, the agent goes on serving
                 self.state = f"etcd: {_said(error)}"
                 self._log("serving", error)
                 pause = next(again)
@@ -209,7 +209,7 @@ class MemberReporter:
                     await leave(member, token, self._is_gone)
                 finally:
                     await member.close()
-        except Exception as error:
+        except Exception as error:  # tried again later, and logged once
             if not self._give_back_at:
                 self._log("leaving", error)
             self._give_back_at = self._hub.clock() + self._give_back_every
@@ -284,7 +284,7 @@ class MemberReporter:
                     log.warning("member_not_joined effect=tried_again member=%s error=%r", self.name, conflict)
                 finally:
                     await member.close()
-            except Exception as error:
+            except Exception as error:  # whatever it is, the member is tried again; logged when it is another one
                 before = self._trouble
                 self._say(f"its etcd: {_said(error)}")
                 if self._trouble != before:
@@ -330,7 +330,7 @@ class MemberReporter:
                     await self._applier.run(member)
             except RevisionWentBack:
                 raise
-            except Exception as error:
+            except Exception as error:  # whatever it is, the works are begun anew
                 self._log("works_not_applied", error)
             await asyncio.sleep(delay)
 

@@ -111,7 +111,7 @@ class Works:
         self._contents.move_to_end(record.digest)
         try:
             contents = await asyncio.shield(found.reading)
-        except BaseException:
+        except BaseException:  # a reading that failed must not be kept; one that goes on is another's, too
             if found.reading.done() and self._contents.get(record.digest) is found:
                 self._weight -= self._contents.pop(record.digest).weight
             raise

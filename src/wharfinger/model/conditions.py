@@ -6,6 +6,8 @@ POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
 """The pod is about to be evicted."""
 
+SCHEDULING_GATED = "SchedulingGated"
+"""Of PodScheduled: the pod is held back before it is looked at."""
 UNSCHEDULABLE = "Unschedulable"
 """Of PodScheduled: no node will do now."""
 SCHEDULER_ERROR = "SchedulerError"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CONTENDED = "Contended"
+"""The only reason of a record that is no reason of a condition: another pod took the room first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

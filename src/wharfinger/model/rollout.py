@@ -20,6 +20,8 @@ SLICE = 5.0
 """Seconds that a timer of an actor runs at most, and that count at most."""
 LATE = 5.0
 """Seconds by which a timer or an answer is late that mean a gap in the actor's sight."""
+EPSILON = 1e-6
+"""Seconds by which sums of the clock may be wrong."""
 IDLE = 300.0
 """Seconds between two looks when nothing is to be done."""
 HOST_LOST = 60.0

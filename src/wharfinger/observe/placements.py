@@ -177,7 +177,7 @@ async def decided_again(store: Store, reference: str, record: DecisionRecord) ->
         view = await read_one(store, reference, record.seen)
     except (Compacted, RevisionFuture):
         return DecidedAgain(None, False, "etcd has forgotten what it was decided from, so it cannot be decided again")
-    view.as_heard(record.ages)
+    view.member_view.as_heard(record.ages)
     decision = answer(view, reference, 0.0).decision
     if decision is None:
         return DecidedAgain(None, False, "what it was decided from cannot be read any more")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import answer
 from wharfinger.engine.placements.rolling_out import rollout_of
-from wharfinger.engine.placements.seen import SeenDecision
+from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.model.delivery import RolloutStep
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.foreseeing import ForeseenRollout, foresee

@@ -14,11 +14,9 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.engine.upstream.adopting import promise_in
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.model.refusal import CONTENDED
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
-
-CONTENDED = "Contended"
-"""The reason of records that are no condition."""
 
 
 @dataclass(frozen=True, slots=True)

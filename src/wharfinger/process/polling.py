@@ -131,7 +131,7 @@ class Polling:
                 await asyncio.wait({task})
         except TimeoutError:
             log.warning("temporal_worker_stop_timed_out effect=abandoned")
-        except Exception as error:
+        except Exception as error:  # whatever the SDK raises, the process goes on to its end
             log.warning("temporal_worker_stop_failed error=%r", str(error))
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -61,7 +61,7 @@ class EtcdStore(Store):
         try:
             request = store._connection.wire.get_request(keys.INSTALLATION, 0)
             await store._call(Method.RANGE, request, repeatable=True, within=within)
-        except BaseException:
+        except BaseException:  # also when cancelled: no caller has the store yet
             await store.close()
             raise
         return store

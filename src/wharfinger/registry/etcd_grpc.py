@@ -120,7 +120,7 @@ class GrpcGateway:
             try:
                 await stream.write(request)
                 first = await stream.read()
-            except BaseException:
+            except BaseException:  # also when cancelled: no other part ends the stream
                 stream.cancel()
                 raise
         except grpc.aio.AioRpcError as error:

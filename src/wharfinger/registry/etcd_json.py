@@ -123,7 +123,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
             )
             try:
                 await self._raise_for_status(response)
-            except BaseException:
+            except BaseException:  # also when cancelled: no other part closes the response
                 response.close()
                 raise
         except (aiohttp.ClientError, OSError) as error:

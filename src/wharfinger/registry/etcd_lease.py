@@ -111,7 +111,7 @@ class EtcdLease(Lease):
         try:
             with contextlib.suppress(asyncio.CancelledError):
                 asyncio.run(self._keep())
-        except Exception as error:
+        except Exception as error:  # the thread's end must be known as the lease's end
             log.exception("lease_keep_alive_failed lease=%x", self._id)
             self._lose(f"its keep-alive broke: {error!r}")
 

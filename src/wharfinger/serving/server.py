@@ -116,7 +116,7 @@ class Server:
         except ConnectionResetError:  # the client has left: nothing failed here, and no response reaches it
             log.debug("client_left path=%r", request.path)
             return _barred(Barred(503, "ServiceUnavailable", "the connection was closed"))
-        except Exception:
+        except Exception:  # a mistake in one page is one answer
             log.exception("page_failed path=%r", request.path)
             return _barred(Barred(500, "InternalError", "the page could not be made: see the log of the process"))
         finally:

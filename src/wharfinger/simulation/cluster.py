@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from wharfinger.cache.cache import Cache
 from wharfinger.errors import UsageError
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
+from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, recurring_pod, surrounding_from_mapping
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.rk8s import given
@@ -25,7 +25,7 @@ from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclas
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.gang import GangKey, PodGroup
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.priority import PRIORITY_CLASS, PriorityClass
+from wharfinger.model.priority import NO_CLASSES, PRIORITY_CLASS, PriorityClass
 from wharfinger.model.storage import StorageObject
 from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
@@ -58,9 +58,12 @@ class Change(NamedTuple):
 class Cluster:
     """Objects by kind, namespace and name; every change has a revision of its own."""
 
-    def __init__(self, format_: ClusterFormat = ClusterFormat.KUBERNETES) -> None:
-        """`format_`: of the nodes and pods that are put."""
+    def __init__(self, format_: ClusterFormat = ClusterFormat.KUBERNETES, *, recurring: bool = False) -> None:
+        """`format_`: of the nodes and pods that are put; `recurring`: these come from JSON or YAML text, so what many
+        pods have alike is kept once.
+        """
         self._format = format_
+        self._recurring = recurring
         self._cache = Cache(clock=lambda: 0.0)
         self._revisions = itertools.count(1)
         self._surroundings: set[tuple[str, str, str]] = set()
@@ -185,11 +188,22 @@ class Cluster:
     def _read_pod(self, obj: Mapping[str, Any]) -> tuple[Pod, bool]:
         """The pod as etcd would hold it, and whether it is one that is there: unless the uid differs, it is."""
         revision = next(self._revisions)
-        pod = pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
+        pod = self._decoded(obj, revision)
         known = self.pods.get(pod.key)
         if known is None or pod.uid not in (known.uid, f"rev-{revision}"):
             return pod, False
         return replace(pod, uid=known.uid, create_revision=known.create_revision), True
+
+    def _decoded(self, obj: Mapping[str, Any], revision: int) -> Pod:
+        if not self._recurring:
+            return pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
+        return recurring_pod(
+            obj,
+            create_revision=revision,
+            mod_revision=revision,
+            default_namespace=DEFAULT_NAMESPACE,
+            classes=NO_CLASSES,
+        )
 
     def _change_pod(self, new: Pod) -> Change:
         old = self.pods.get(new.key)

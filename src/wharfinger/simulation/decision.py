@@ -6,12 +6,10 @@ from functools import cached_property
 
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.status import Status
+from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.decision import Decision
 from wharfinger.model.pod import PodKey
 from wharfinger.plugins.default_preemption import NEVER, UNDER_WAY
-
-GATED = "SchedulingGated"
-"""The reason of a pod that is held back before it is looked at, as in its PodScheduled condition."""
 
 
 class SimulatedDecision:
@@ -53,7 +51,7 @@ class SimulatedDecision:
     @property
     def message(self) -> str:
         """The FailedScheduling text, `SchedulingGated: ...` for a gated pod, empty when placed."""
-        return self._evaluation.message if self._gate.ok else f"{GATED}: {self._gate.message}"
+        return self._evaluation.message if self._gate.ok else f"{SCHEDULING_GATED}: {self._gate.message}"
 
     @property
     def rejectors(self) -> list[str]:

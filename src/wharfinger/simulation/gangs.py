@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wharfinger.framework.gangs import GangPlacement
+from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.gang import GANG_SCHEDULING, GangKey
 from wharfinger.model.pod import PodKey
-from wharfinger.simulation.decision import GATED
 
 
 class SimulatedGang:
@@ -54,7 +54,7 @@ class SimulatedGang:
     @property
     def message(self) -> str:
         """Why it is not placed; empty when it is."""
-        return f"{GATED}: {self._held}" if self._held else self._placement.message
+        return f"{SCHEDULING_GATED}: {self._held}" if self._held else self._placement.message
 
     @property
     def rejectors(self) -> list[str]:

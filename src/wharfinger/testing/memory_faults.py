@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from wharfinger.upstream.client import ApiResource, Object
 
@@ -44,15 +44,26 @@ class MemoryRequest(NamedTuple):
         return self.verb not in {"get", "list", "watch"} and not self.dry_run
 
 
+class WhichRequests(TypedDict, total=False):
+    """The requests that a fault is for; what is left out means any."""
+
+    verb: str
+    """As in `MemoryRequest`."""
+    resource: ApiResource | None
+    subresource: str | None
+    """"" = requests of the object itself."""
+    name: str
+
+
 @dataclass
 class MemoryFault:
     """A fault, the requests that it is for, and how many of them are left."""
 
     times: int | None
-    verb: str
-    resource: ApiResource | None
-    subresource: str | None
-    name: str
+    verb: str = ""
+    resource: ApiResource | None = None
+    subresource: str | None = None
+    name: str = ""
     code: int = 0
     """HTTP's, where the server answers; 0 = no answer."""
     message: str = ""
@@ -115,29 +126,13 @@ class MemoryFaults:
     def __init__(self) -> None:
         self._faults: list[MemoryFault] = []
 
-    def lose_answers(
-        self,
-        times: int | None = 1,
-        *,
-        verb: str = "",
-        resource: ApiResource | None = None,
-        subresource: str | None = None,
-        name: str = "",
-    ) -> MemoryFault:
+    def lose_answers(self, times: int | None = 1, **which: Unpack[WhichRequests]) -> MemoryFault:
         """Requests are carried out, and their answers are lost."""
-        return self._add(MemoryFault(times, verb, resource, subresource, name, applied=True))
+        return self._add(MemoryFault(times, **which, applied=True))
 
-    def disconnect(
-        self,
-        times: int | None = 1,
-        *,
-        verb: str = "",
-        resource: ApiResource | None = None,
-        subresource: str | None = None,
-        name: str = "",
-    ) -> MemoryFault:
+    def disconnect(self, times: int | None = 1, **which: Unpack[WhichRequests]) -> MemoryFault:
         """No connection can be opened: requests are certainly not carried out."""
-        return self._add(MemoryFault(times, verb, resource, subresource, name, sent=False))
+        return self._add(MemoryFault(times, **which, sent=False))
 
     def refuse(
         self,
@@ -146,50 +141,35 @@ class MemoryFaults:
         *,
         reason: str = "",
         times: int | None = 1,
-        verb: str = "",
-        resource: ApiResource | None = None,
-        subresource: str | None = None,
-        name: str = "",
+        **which: Unpack[WhichRequests],
     ) -> MemoryFault:
         """The server, or a webhook, answers with a code of 400 or more, and does nothing."""
-        return self._add(MemoryFault(times, verb, resource, subresource, name, code, message, reason))
+        return self._add(MemoryFault(times, **which, code=code, message=message, reason=reason))
 
     def throttle(
         self,
         retry_after: float | None = 1.0,
         *,
         times: int | None = 1,
-        verb: str = "",
-        resource: ApiResource | None = None,
-        subresource: str | None = None,
-        name: str = "",
+        **which: Unpack[WhichRequests],
     ) -> MemoryFault:
         """429, perhaps with `Retry-After` in seconds."""
         text = "too many requests, please try again later"
-        fault = MemoryFault(times, verb, resource, subresource, name, 429, text, "TooManyRequests", retry_after)
+        fault = MemoryFault(times, **which, code=429, message=text, reason="TooManyRequests", retry_after=retry_after)
         return self._add(fault)
 
     def deny(self, times: int | None = None) -> MemoryFault:
         """401: who we are is not accepted."""
-        return self._add(MemoryFault(times, "", None, None, "", 401, "Unauthorized", "Unauthorized"))
+        return self._add(MemoryFault(times, code=401, message="Unauthorized", reason="Unauthorized"))
 
     def forbid(self, verb: str, resource: ApiResource, subresource: str = "") -> MemoryFault:
         """403: the user may not do that; reviews of its own access show it."""
-        return self._add(MemoryFault(None, verb, resource, subresource, "", 403))
+        return self._add(MemoryFault(None, verb, resource, subresource, code=403))
 
-    def hold(
-        self,
-        times: int | None = 1,
-        *,
-        before: bool = False,
-        verb: str = "",
-        resource: ApiResource | None = None,
-        subresource: str | None = None,
-        name: str = "",
-    ) -> Gate:
+    def hold(self, times: int | None = 1, *, before: bool = False, **which: Unpack[WhichRequests]) -> Gate:
         """Requests wait at a gate: with their answer, or before they are carried out."""
         gate = Gate(before)
-        self._add(MemoryFault(times, verb, resource, subresource, name, gate=gate))
+        self._add(MemoryFault(times, **which, gate=gate))
         return gate
 
     def clear(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.model.conditions import POD_SCHEDULED, SCHEDULING_GATED
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing.memory_objects import Json, MemoryObjects
 from wharfinger.upstream.client import PODS, ApiAnswer, Object
@@ -27,7 +28,7 @@ class MemoryPods:
         spec.setdefault("schedulerName", "default-scheduler")
         pod["status"] = {"phase": "Pending"}
         if spec.get("schedulingGates"):
-            why = {"reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates"}
+            why = {"reason": SCHEDULING_GATED, "message": "Scheduling is blocked due to non-empty scheduling gates"}
             pod["status"]["conditions"] = [self._scheduled("False", self._timestamp(0), **why)]
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool) -> ApiAnswer | int:
@@ -64,7 +65,7 @@ class MemoryPods:
         status = pod["status"]
         status.pop("nominatedNodeName", None)
         conditions: list[Json] = status.get("conditions") or []
-        others = [one for one in conditions if one.get("type") != "PodScheduled"]
+        others = [one for one in conditions if one.get("type") != POD_SCHEDULED]
         before: Json = next((one for one in conditions if one not in others), {})
         kept = before.get("lastTransitionTime") if before.get("status") == "True" else None
         status["conditions"] = [*others, self._scheduled("True", kept or self._timestamp(0))]
@@ -72,7 +73,7 @@ class MemoryPods:
 
     def _scheduled(self, status: str, since: str, **more: Any) -> Json:
         return {
-            "type": "PodScheduled",
+            "type": POD_SCHEDULED,
             "status": status,
             "lastProbeTime": None,
             "lastTransitionTime": since,

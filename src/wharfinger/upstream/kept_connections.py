@@ -226,7 +226,7 @@ class KeptConnections:
                     _, kept = await loop.create_connection(
                         _Kept, sock=connected, ssl=context, server_hostname=self._server_name if context else None
                     )
-                except BaseException:
+                except BaseException:  # also when cancelled: no other part closes the socket
                     connected.close()
                     raise
         except TimeoutError:
@@ -250,7 +250,7 @@ class KeptConnections:
                 if made is not None:
                     made.close()
                 failed = error
-            except BaseException:
+            except BaseException:  # also when cancelled: no other part closes the socket
                 if made is not None:
                     made.close()
                 raise

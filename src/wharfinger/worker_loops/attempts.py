@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -18,7 +17,7 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client.starts import TASK_TIMEOUT, builds, of_tenant, start_attempt
+from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenant, start_attempt
 from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.names import (
@@ -93,8 +92,6 @@ def _rejects(error: RPCError, name: str) -> bool:
     return error.status is RPCStatusCode.INVALID_ARGUMENT and name in words
 
 
-RPC_TIMEOUT = timedelta(seconds=5)
-"""For one try; the callers try again by themselves."""
 WAKE = "wake"
 _NO_OPEN_RUN = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
 """There is no open run, or there can be none, for example because the id is too long. A retry does not help."""

@@ -90,7 +90,7 @@ class _RunEnd(WorkflowInboundInterceptor):
         """Run, and report the end; a run that is only evicted from the cache has not ended."""
         try:
             result = await super().execute_workflow(input)
-        except Exception:
+        except Exception:  # a run that failed has ended, too; an eviction raises no Exception
             _tell()
             raise
         _tell()

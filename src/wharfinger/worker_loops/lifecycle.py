@@ -159,7 +159,7 @@ class Lifecycle:
     async def _begin(self) -> None:
         try:
             await self._polling.start()
-        except Exception as error:
+        except Exception as error:  # Temporal may refuse in many ways, and each may pass
             log.warning("polling_not_started effect=retried error=%r", str(error))
             self.polling_failed()
             return

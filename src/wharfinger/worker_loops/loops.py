@@ -318,7 +318,7 @@ class Upkeep:
             await asyncio.sleep(self._every)
             try:
                 self.look()
-            except Exception:
+            except Exception:  # one failing look must not end the timer
                 log.exception("upkeep_failed")
 
     def look(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import (
@@ -15,13 +14,11 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client.starts import TASK_TIMEOUT
+from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT
 from wharfinger.contracts.names import NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import NodeInput, node_retry
 
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
-RPC_TIMEOUT = timedelta(seconds=5)
-"""For one try; the caller tries again."""
 
 
 class TemporalNodes:

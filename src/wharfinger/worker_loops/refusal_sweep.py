@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.telling import Teller
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.model.refusal import CONTENDED, Refusal
 from wharfinger.worker_loops.shards import Shards
 
 log = logging.getLogger(__name__)
@@ -22,8 +22,6 @@ EVERY = 15.0
 """Seconds between two looks; what differs at two of them is told."""
 MOST = 500
 """Refusals that one look tells."""
-UNTOLD = ("Contended",)
-"""Reasons of records that are no condition."""
 
 
 class RefusalSweep:
@@ -69,7 +67,7 @@ class RefusalSweep:
             await self._tell(key)
 
     def _is_untold(self, pod: Pod, refusal: Refusal) -> bool:
-        if not pod.pending or refusal.create_revision != pod.create_revision or refusal.reason in UNTOLD:
+        if not pod.pending or refusal.create_revision != pod.create_revision or refusal.reason == CONTENDED:
             return False
         told = pod.condition == ("False", refusal.reason, refusal.message)
         return not told and self._shards.mine(pod)

@@ -227,7 +227,7 @@ class Starts:
     async def _answered(self, start: Awaitable[None], call: Call) -> None:
         try:
             await start
-        except Exception as error:
+        except Exception as error:  # what raises is retried by the caller: only the pace is noted here
             call.blameless = _is_of_the_input(error)
             if not call.blameless:
                 self._pace.failed(call.began)

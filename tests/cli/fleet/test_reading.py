@@ -23,12 +23,6 @@ from wharfinger.model.rollout import Running
 
 
 @pytest.fixture
-def url(shell: Shell, etcd_server: Any) -> str:
-    found: str = etcd_server.url
-    return found
-
-
-@pytest.fixture
 def fleet(shell: Shell, url: str) -> Iterator[Records]:
     """Records of a tenant of the test's own; they are deleted afterwards."""
     records = Records(shell.namespace)

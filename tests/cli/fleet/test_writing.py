@@ -25,12 +25,6 @@ ME = f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 @pytest.fixture
-def url(shell: Shell, etcd_server: Any) -> str:
-    found: str = etcd_server.url
-    return found
-
-
-@pytest.fixture
 def fleet(shell: Shell, url: str) -> Iterator[Records]:
     """Records of a tenant of the test's own; all that lies of it is deleted afterwards."""
     records = Records(shell.namespace)

@@ -35,12 +35,6 @@ def put(url: str, key: str, value: bytes) -> None:
     asyncio.run(write())
 
 
-@pytest.fixture
-def url(shell: Shell, etcd_server: Any) -> str:
-    found: str = etcd_server.url
-    return found
-
-
 def stored(shell: Shell, name: str) -> dict[str, Any]:
     found: dict[str, Any] = shell("get", "pod", name, "-n", shell.namespace, "-o", "json").json
     return found

@@ -16,12 +16,6 @@ from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 
-@pytest.fixture
-def url(shell: Shell, etcd_server: Any) -> str:
-    found: str = etcd_server.url
-    return found
-
-
 @pytest.fixture(autouse=True)
 def _no_classes(shell: Shell) -> Iterator[None]:
     """Classes have no namespace: other tests must not meet those of one."""

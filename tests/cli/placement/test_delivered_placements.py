@@ -13,6 +13,7 @@ from tests.cli.conftest import Shell
 from tests.client.delivered import DRIFT, GOOD, DeliveredScene, unwell
 from tests.client.test_placement_deliveries import FakeTemporal
 from tests.engine.placements.scene import P
+from tests.patience import patient
 from tests.placement.objects import pick, placement_object
 from wharfinger.cli.output import Output
 from wharfinger.cli.placement.status import watch_status
@@ -182,7 +183,7 @@ async def test_a_watched_status_goes_on_with_what_changes(capsys: pytest.Capture
         found, seen = seen, ""
         return found
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         first = await shown("c  ")
         assert len(rows(first)) == 7
         await scene.deliver("b", result={"failed": True, "reason": "no"})

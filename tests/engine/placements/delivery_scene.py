@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.engine.placements.scene import TIME, HubScene, P
-from tests.placement.objects import placement_object
+from tests.placement.objects import pick, placement_object
 from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
 from wharfinger.contracts.placement_rollouts import (
     PlannedRollout,
@@ -18,9 +18,9 @@ from wharfinger.contracts.placement_rollouts import (
     WrittenWorks,
 )
 from wharfinger.engine.placements.contents_view import ContentsView
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS
 from wharfinger.engine.placements.rollout_plans import planned
-from wharfinger.engine.placements.seen import HubChange
 from wharfinger.engine.placements.snapshots import take
 from wharfinger.engine.placements.works import write
 from wharfinger.member_loops.applier import ceases
@@ -216,3 +216,13 @@ class DeliveryScene(HubScene):
         assert kv is not None
         obj = json.loads(kv.value)
         await self.put({**obj, "metadata": {**obj["metadata"], **metadata}})
+
+
+async def selecting() -> DeliveryScene:
+    """A placement that selects one object, and is decided to be on the one member; nothing is rolled out yet."""
+    found = DeliveryScene()
+    await found.member("a")
+    await found.put(role())
+    await found.put(rolled_out(pick(1)))
+    await found.attempt()
+    return found

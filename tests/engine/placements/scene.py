@@ -9,20 +9,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.clock import Clock
-from tests.placement.objects import agent_record, member_object, status_record
+from tests.placement.objects import (
+    agent_record,
+    budget_object,
+    member_object,
+    pick,
+    placement_object,
+    status_record,
+)
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord
 from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
+from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
-from wharfinger.engine.placements.seen import HubChange
 from wharfinger.manifests.kinds import reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "cluster/web"
 TIME = "2026-01-01T00:00:00Z"
+EAST, WEST = {"region": "east"}, {"region": "west"}
 
 
 @dataclass
@@ -75,6 +83,14 @@ class HubScene:
         said = {"applied": True, "available": True, **(result or {})}
         await self.store.put(placement_keys.result(placement, member), ResultRecord(counter=1, **said).to_bytes())
 
+    async def works_on_three(self, placement: str = P) -> None:
+        """The placement runs on three members, of which its budget lets one go."""
+        await self.put(placement_object(**pick(3)))
+        await self.put(budget_object("web", minAvailable=2))
+        await self.attempt(placement)
+        for name in "abc":
+            await self.work(name, placement=placement)
+
     async def remove_work(self, member: str, placement: str = P) -> None:
         await self.store.delete(placement_keys.work(placement, member))
         await self.store.delete(placement_keys.result(placement, member))
@@ -107,3 +123,11 @@ class HubScene:
 
     async def chosen(self, placement: str = P) -> list[str]:
         return [one.name for one in (await self.record(placement)).decision.chosen]
+
+
+async def three_members() -> HubScene:
+    """Members `a` and `b` in the east, `c` in the west."""
+    scene = HubScene()
+    for name, labels in (("a", EAST), ("b", EAST), ("c", WEST)):
+        await scene.member(name, labels=labels)
+    return scene

@@ -117,12 +117,12 @@ async def test_a_drain_is_of_one_life_of_its_member(scene: HubScene) -> None:
     await scene.store.put(placement_keys.drain("a"), DrainRecord(want="drain", identity=identity).to_bytes())
     await scene.store.put(placement_keys.drain("b"), DrainRecord(want="cordon").to_bytes())
     await scene.see()
-    assert set(scene.view.drains) == {"a", "b"}
+    assert set(scene.view.member_view.drains) == {"a", "b"}
     for name in "ab":
         await scene.store.delete(placement_keys.member_cluster(name))
         await scene.member(name)
     await scene.see()
-    assert set(scene.view.drains) == {"b"}
+    assert set(scene.view.member_view.drains) == {"b"}
 
 
 async def test_who_was_evicted_does_not_return_over_an_unreadable_work(scene: HubScene) -> None:

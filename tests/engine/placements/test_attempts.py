@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.placements.scene import HubScene, P
+from tests.engine.placements.scene import EAST, HubScene, P, three_members
 from tests.placement.objects import budget_object, eviction_object, in_region, pick, placement_object
 from wharfinger.contracts.placement_records import EvictionRecord, PolicyRecord
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.errors import Unavailable
 from wharfinger.registry import placement_keys
 
-EAST, WEST = {"region": "east"}, {"region": "west"}
-
 
 @pytest.fixture
 async def scene() -> HubScene:
-    scene = HubScene()
-    for name, labels in (("a", EAST), ("b", EAST), ("c", WEST)):
-        await scene.member(name, labels=labels)
-    return scene
+    return await three_members()
 
 
 async def test_a_decision_says_who_was_chosen_and_why_the_others_were_not(scene: HubScene) -> None:
@@ -151,11 +146,7 @@ async def test_an_eviction_that_the_budget_forbids_ends_without_a_new_decision(s
 
 
 async def test_an_eviction_loses_against_a_result_that_is_lost(scene: HubScene) -> None:
-    await scene.put(placement_object(**pick(3)))
-    await scene.put(budget_object("web", minAvailable=2))
-    await scene.attempt()
-    for name in "abc":
-        await scene.work(name)
+    await scene.works_on_three()
     await scene.put(eviction_object("e", "web", "b"))
     await scene.see()
     decided = scene.decide()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.placements.delivery_scene import ROLES, DeliveryScene, role, rolled_out
+from tests.engine.placements.delivery_scene import ROLES, DeliveryScene, role, rolled_out, selecting
 from tests.engine.placements.scene import P
 from tests.engine.placements.test_snapshots import changed
 from tests.engine.placements.test_works import ALL_AT_ONCE, another_wave, rolled
@@ -25,12 +25,7 @@ from wharfinger.registry.store import Condition, Delete, Operation
 
 @pytest.fixture
 async def scene() -> DeliveryScene:
-    found = DeliveryScene()
-    await found.member("a")
-    await found.put(role())
-    await found.put(rolled_out(pick(1)))
-    await found.attempt()
-    return found
+    return await selecting()
 
 
 async def emptied() -> DeliveryScene:

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conftest import EtcdServer
-from tests.engine.placements.scene import TIME, HubScene, P
+from tests.engine.placements.scene import EAST, TIME, HubScene, P, three_members
 from tests.placement.objects import (
     agent_record,
-    budget_object,
     eviction_object,
     in_region,
     member_object,
@@ -32,16 +31,12 @@ from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
-EAST, WEST = {"region": "east"}, {"region": "west"}
 OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
 
 
 @pytest.fixture
 async def scene() -> HubScene:
-    scene = HubScene()
-    for name, labels in (("a", EAST), ("b", EAST), ("c", WEST)):
-        await scene.member(name, labels=labels)
-    return scene
+    return await three_members()
 
 
 @pytest.fixture
@@ -102,11 +97,7 @@ async def test_a_commit_that_is_sent_again_after_a_newer_one_is_contended(scene:
 
 
 async def test_of_two_evictions_the_budget_admits_one(scene: HubScene) -> None:
-    await scene.put(placement_object(**pick(3)))
-    await scene.put(budget_object("web", minAvailable=2))
-    await scene.attempt()
-    for name in "abc":
-        await scene.work(name)
+    await scene.works_on_three()
     await scene.put(eviction_object("e1", "web", "a"))
     await scene.put(eviction_object("e2", "web", "b"))
     decided = await scene.attempt()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.placements.delivery_scene import ROLES, DeliveryScene, careless, role, rolled_out
+from tests.engine.placements.delivery_scene import ROLES, DeliveryScene, careless, role, rolled_out, selecting
 from tests.engine.placements.scene import TIME, P
 from tests.engine.placements.test_works import ALL_AT_ONCE, another_decision, another_wave, rolled
 from tests.placement.objects import pick
@@ -24,12 +24,7 @@ EVERY_ROLE = [{"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "C
 
 @pytest.fixture
 async def scene() -> DeliveryScene:
-    found = DeliveryScene()
-    await found.member("a")
-    await found.put(role())
-    await found.put(rolled_out(pick(1)))
-    await found.attempt()
-    return found
+    return await selecting()
 
 
 async def changed(scene: DeliveryScene, mark: str = "2") -> None:

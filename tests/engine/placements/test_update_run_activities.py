@@ -13,6 +13,7 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
+from tests.patience import patient
 from wharfinger.activities import update_runs
 from wharfinger.activities.update_runs import StagingActivities
 from wharfinger.contracts.delivery_records import RolloutRecord
@@ -49,14 +50,29 @@ async def wait(scene: RunScene, environment: ActivityEnvironment, **of: Any) -> 
     return found
 
 
+async def begun(scene: RunScene, beats: list[Any] | None = None) -> asyncio.Task[AwaitedRun]:
+    """A wait that has looked once, found nothing, and sent a heartbeat; `beats` gets what it sends."""
+    environment, beat, sent = ActivityEnvironment(), asyncio.Event(), [] if beats is None else beats
+
+    def note(*details: Any) -> None:
+        sent.append(details)
+        beat.set()
+
+    environment.on_heartbeat = note
+    waiting = asyncio.create_task(wait(scene, environment))
+    async with asyncio.timeout(patient(20)):
+        await beat.wait()
+    return waiting
+
+
 async def test_a_wait_ends_when_a_member_is_ready(scene: RunScene) -> None:
-    waiting = asyncio.create_task(wait(scene, ActivityEnvironment()))
-    await asyncio.sleep(0.05)
+    waiting = await begun(scene)
+    await asyncio.sleep(0)
     assert not waiting.done()
     scene.view.delivery.tick(2.0)
     await scene.answer("a")
     await scene.see()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         found = await waiting
     assert (found.news, found.elapsed) == (True, 2.0)
 
@@ -68,12 +84,12 @@ async def test_a_run_in_trouble_waits_until_something_changes(scene: RunScene) -
     trouble = RolloutRecord(selected=(await scene.plan()).selected, trouble="it selects nothing")
     await scene.store.put(placement_keys.rollout(P), trouble.to_bytes())
     await scene.see()
-    waiting = asyncio.create_task(wait(scene, ActivityEnvironment()))
-    await asyncio.sleep(0.05)
+    waiting = await begun(scene)
+    await asyncio.sleep(0)
     assert not waiting.done()
     await scene.state("Stop", snapshot="")
     await scene.see()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         assert (await waiting).news
 
 
@@ -88,11 +104,11 @@ async def test_revisions_that_others_have_not_heard_of_are_not_passed_on(scene: 
 
 async def test_a_wait_ends_when_its_slice_is_over(scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update_runs, "TICK", 0.02)
-    waiting = asyncio.create_task(wait(scene, ActivityEnvironment()))
-    await asyncio.sleep(0.05)
+    waiting = await begun(scene)
+    await asyncio.sleep(0)
     scene.view.delivery.tick(1.5)
     scene.clock.now += 60
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         found = await waiting
     assert (found.news, found.elapsed) == (False, 1.5)
 
@@ -110,10 +126,8 @@ async def test_a_wait_goes_on_with_the_seconds_of_a_hub_that_died(scene: RunScen
 
 
 async def test_a_wait_heart_beats_the_seconds_that_it_has_seen(scene: RunScene) -> None:
-    environment, beats = ActivityEnvironment(), list[Any]()
-    environment.on_heartbeat = lambda *details: beats.append(details)
-    waiting = asyncio.create_task(wait(scene, environment))
-    await asyncio.sleep(0.05)
+    beats: list[Any] = []
+    waiting = await begun(scene, beats)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -109,6 +109,15 @@ async def call_step(
     return await environment.run(hand.activities.call_plugin, request)
 
 
+async def held(hand: Hand, name: str = "web") -> tuple[Placed, Held]:
+    """The pod's room is held; the watch has shown it to all."""
+    placed = await hand.placed(name)
+    outcome = await hand.bind(name, placed)
+    assert isinstance(outcome, Held), outcome
+    await hand.seen()
+    return placed, outcome
+
+
 async def bound_with_calls(hand: Hand, name: str, placed: Placed, **more: Any) -> BindOutcome:
     """Bind, calling what is due, as the workflow does without its retries; Wait is called again at once."""
     calls: CallsMade | None = None

@@ -200,10 +200,7 @@ async def test_a_contended_placement_gives_its_seat_back(world: World) -> None:
 
 async def test_a_heart_beat_of_the_node_is_adopted_on_the_spot(world: World) -> None:
     """Steps: 5,000 nodes beat every five seconds and the watch is a moment behind; waiting would cost every bind."""
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.pause_watches()
     await world.put_node("node-1", heartbeat="2")
 
@@ -236,10 +233,7 @@ async def test_a_heart_beat_together_with_another_bind_is_not_adopted(world: Wor
 
 
 async def test_a_node_that_is_gone_is_not_bound_to(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.pause_watches()
     await world.store.delete(keys.node("node-1"))
 
@@ -251,10 +245,7 @@ async def test_a_node_that_is_gone_is_not_bound_to(world: World) -> None:
 @pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is behind"])
 async def test_a_node_that_was_created_anew_is_not_bound_to(world: World, seen: bool) -> None:
     """The machine of that name is another one now: what was decided for the former one does not hold."""
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     if not seen:
         hand.store.pause_watches()
     await world.store.delete(keys.node("node-1"))
@@ -270,10 +261,7 @@ async def test_a_node_that_was_created_anew_is_not_bound_to(world: World, seen: 
 
 
 async def test_a_pod_that_changed_is_verified_again_and_bound_as_it_is_now(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.pause_watches()
     await world.change_pod("web", lambda pod: pod["metadata"]["labels"].update(colour="blue"))
 
@@ -308,10 +296,7 @@ async def test_a_pod_that_grew_beyond_the_node_is_not_bound_there(world: World) 
 async def test_a_pod_that_is_not_to_be_bound_any_more_is_gone(
     world: World, change: Any, reason: str, seen: bool
 ) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     if not seen:
         hand.store.pause_watches()
     await world.change_pod("web", change)
@@ -329,10 +314,7 @@ async def test_a_pod_that_is_not_to_be_bound_any_more_is_gone(
 
 @pytest.mark.parametrize("again", [True, False], ids=["and created anew", "for good"])
 async def test_a_pod_that_was_deleted_is_gone(world: World, again: bool) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.pause_watches()
     await world.store.delete(keys.pod("default", "web"))
     if again:
@@ -394,10 +376,7 @@ async def test_a_lost_answer_is_found_although_the_node_takes_no_pod_any_more(wo
 
 
 async def test_a_transaction_that_never_arrived_is_sent_again_by_the_retry(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.fail_next(applied=False)
     with pytest.raises(ApplicationError):
         await hand.bind("web", placed)
@@ -633,11 +612,8 @@ async def test_a_plugin_that_refuses_before_the_bind_makes_the_pod_wait(world: W
 
 
 async def test_a_plugin_may_give_back_what_it_reserved_for_a_pod_that_is_gone(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
     plugin = Fussy()
-    hand = await world.hand(profiles=with_plugin(plugin))
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed(profiles=with_plugin(plugin))
     hand.store.pause_watches()
     await world.store.delete(keys.pod("default", "web"))
 
@@ -666,10 +642,7 @@ async def test_a_pod_of_one_and_a_half_megabytes_is_bound(world: World) -> None:
 
 
 async def test_pod_too_large_to_be_written_bound_is_refused_with_a_reason(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.fail_next(applied=False, error=RequestTooLarge("etcdserver: request is too large"))
 
     rejected = await hand.bind("web", placed)

@@ -16,41 +16,20 @@ from tests.engine.pods.called_plugins import (
     answered,
     bound_with_calls,
     call_step,
+    held,
     profiles_with,
 )
 from tests.engine.pods.test_gangs import gang_labels
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, Held, first_answers
-from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
+from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 
 WEB = PodKey("default", "web")
-
-
-@pytest.fixture
-def licences() -> Licences:
-    return Licences()
-
-
-@pytest.fixture
-async def hand(world: World, licences: Licences) -> Hand:
-    """A worker with the plugin, a node with room for one pod, and the pod `web`."""
-    await world.put_node("n1", cpu="1")
-    await world.put_pod("web")
-    return await world.hand(profiles=profiles_with(licences))
-
-
-async def held(hand: Hand, name: str = "web") -> tuple[Placed, Held]:
-    """The pod's room is held; the watch has shown it to all."""
-    placed = await hand.placed(name)
-    outcome = await hand.bind(name, placed)
-    assert isinstance(outcome, Held), outcome
-    await hand.seen()
-    return placed, outcome
 
 
 async def hold_of(world: World, name: str = "web") -> Any:

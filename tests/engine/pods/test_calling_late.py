@@ -10,42 +10,23 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World, settled
-from tests.engine.pods.called_plugins import Crane, Licences, answered, call_step, profiles_with
+from tests.engine.pods.called_plugins import Crane, Licences, answered, call_step, held, profiles_with
 from tests.engine.pods.test_calling_upstream import held as held_upstream
 from tests.engine.pods.test_calling_upstream import placed_by
 from tests.engine.pods.test_calling_upstream import site as site  # noqa: PLC0414 - a fixture
 from tests.engine.pods.test_evicting_upstream import put
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
+from tests.patience import patient
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, first_answers
-from wharfinger.contracts.scheduling import Bound, Contended, Placed
+from wharfinger.contracts.scheduling import Bound, Contended
 from wharfinger.engine.pods.calling import AT_ONCE, BUSY
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import Status
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition
 from wharfinger.upstream.client import NODES, PODS
-
-
-@pytest.fixture
-def licences() -> Licences:
-    return Licences()
-
-
-@pytest.fixture
-async def hand(world: World, licences: Licences) -> Hand:
-    await world.put_node("n1", cpu="1")
-    await world.put_pod("web")
-    return await world.hand(profiles=profiles_with(licences))
-
-
-async def held(hand: Hand) -> tuple[Placed, Held]:
-    placed = await hand.placed("web")
-    outcome = await hand.bind("web", placed)
-    assert isinstance(outcome, Held), outcome
-    await hand.seen()
-    return placed, outcome
 
 
 async def by_default(call: BindCall) -> Status:
@@ -194,7 +175,7 @@ async def test_preemption_gives_up_a_bind_that_waits_for_plugins(site: UpstreamW
     assert [one.pod for one in refused.victims] == ["default/web"]
     request = eviction(refused, await nominate(hand, refused))
     await hand.seen()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         evicted = await hand.activities.evict(request)
     await hand.seen()
     assert isinstance(evicted, Evicted)

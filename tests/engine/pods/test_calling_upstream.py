@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -27,20 +26,16 @@ from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import PodKey
-from wharfinger.registry import keys
 from wharfinger.upstream.client import PODS
 
 WEB = PodKey("default", "web")
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[UpstreamWorld]:
-    made = UpstreamWorld()
-    await made.store.put(keys.INSTALLATION, b"{}")
-    await made.begin()
-    made.node("n1", cpu="1")
-    yield made
-    await made.close()
+def site(site: UpstreamWorld) -> UpstreamWorld:
+    """It has one node, with room for one pod."""
+    site.node("n1", cpu="1")
+    return site
 
 
 async def placed_by(site: UpstreamWorld, *plugins: object) -> tuple[Hand, Placed]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.exceptions import ApplicationError
 
@@ -14,15 +12,6 @@ from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[UpstreamWorld]:
-    site = UpstreamWorld()
-    await site.store.put(keys.INSTALLATION, b"{}")
-    await site.begin()
-    yield site
-    await site.close()
 
 
 def put(site: UpstreamWorld, name: str, **spec: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -15,15 +15,6 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Operation, Put
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[UpstreamWorld]:
-    site = UpstreamWorld()
-    await site.store.put(keys.INSTALLATION, b"{}")
-    await site.begin()
-    yield site
-    await site.close()
 
 
 async def one_placed(site: UpstreamWorld, *, nodes: int = 1) -> tuple[Hand, MemoryUpstream, Placed]:

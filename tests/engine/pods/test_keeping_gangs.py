@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
-from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[UpstreamWorld]:
-    site = UpstreamWorld()
-    await site.store.put(keys.INSTALLATION, b"{}")
-    await site.begin()
-    yield site
-    await site.close()
 
 
 async def none_held(site: UpstreamWorld, count: int = 4) -> bool:

@@ -296,10 +296,7 @@ async def test_run_under_another_id_than_the_pods_gets_the_right_one(world: Worl
 
 async def test_a_pod_whose_bind_is_out_and_unanswered_is_looked_up_in_etcd(world: World) -> None:
     """Steps: a bind's answer got lost and its run was terminated; the watch is behind, the cache says pending."""
-    await world.put_node("node-1")
-    await world.put_pod("web")
-    hand = await world.hand()
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed()
     hand.store.pause_watches()
     hand.store.fail_next(applied=True)
     with pytest.raises(ApplicationError):
@@ -538,11 +535,8 @@ async def test_reservation_is_released_when_the_pod_is_not_permitted(world: Worl
 
 
 async def test_reservation_is_released_when_the_bind_finds_the_pod_gone(world: World) -> None:
-    await world.put_node("node-1")
-    await world.put_pod("web")
     plugin = Fussy()
-    hand = await world.hand(profiles=with_plugin(plugin))
-    placed = await hand.placed("web")
+    hand, placed = await world.one_placed(profiles=with_plugin(plugin))
     await world.store.delete(keys.pod("default", "web"))
     await hand.seen()
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import NOW, Hand, World
+from tests.engine.conftest import NOW, Hand, World, turns
 from tests.patience import patient
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
@@ -830,12 +830,6 @@ async def chain(hands: list[Hand], name: str, rng: random.Random, standing: asyn
                 seen = evicted.revision if isinstance(evicted, Evicted) else 0
         await turns(rng.randrange(PAUSE))
     return False
-
-
-async def turns(number: int) -> None:
-    """So many turns of the event loop: what happens in between depends on the seed, not on the machine."""
-    for _ in range(number):
-        await asyncio.sleep(0)
 
 
 # By seed 95 an equal pod is nominated to a preemptor's node when its own victims have left and it is placed again.

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand, World
+from tests.engine.conftest import Hand, World, turns
 from tests.engine.pods.test_three_workers import ZONE, Forgetful, affinity, spread, term, together
 from tests.faults.rules_judge import RulesJudge, history_of
+from tests.patience import patient
 from tests.properties.shares import shared_out
 from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
@@ -33,6 +34,8 @@ SPACES = tuple(f"space-{number}" for number in range(6))
 KINDS = {"apart": 3, "spread": 5, "near": 3, "plain": 4}
 """Pods of each namespace, by the rule that they have."""
 TURNS = 15
+PAUSE = 25
+"""The most turns of the event loop for which a chain or a watch pauses."""
 
 
 def rules(kind: str, namespace: str) -> dict[str, Any]:
@@ -62,10 +65,9 @@ async def set_up(world: World) -> list[PodKey]:
 
 
 def stand_still(hand: Hand, rng: random.Random) -> None:
-    """Stop the worker's watch for some milliseconds, every other time."""
+    """Stop the worker's watch for some turns of the loop, every other time."""
     if rng.random() < 0.5:
-        hand.store.pause_watches()
-        asyncio.get_running_loop().call_later(rng.random() / 50, hand.store.resume_watches)
+        hand.stand_still(rng.randrange(PAUSE))
 
 
 async def bind_cohorts(hand: Hand, pods: Sequence[PodKey], rng: random.Random) -> None:
@@ -85,7 +87,7 @@ async def bind_cohorts(hand: Hand, pods: Sequence[PodKey], rng: random.Random) -
         left = [key for key in left if key not in bound]
         if not left:
             return
-        await asyncio.sleep(0.005)
+        await turns(rng.randrange(PAUSE))
 
 
 async def bind_alone(hand: Hand, key: PodKey, rng: random.Random) -> None:
@@ -102,7 +104,7 @@ async def bind_alone(hand: Hand, key: PodKey, rng: random.Random) -> None:
                     return
         except ApplicationError:
             pass
-        await asyncio.sleep(0.005)
+        await turns(rng.randrange(PAUSE))
 
 
 async def judged(world: World, seed: int, limits: Limits = STOCK) -> RulesJudge:
@@ -110,7 +112,7 @@ async def judged(world: World, seed: int, limits: Limits = STOCK) -> RulesJudge:
     rng = random.Random(seed)
     pods = await set_up(world)
     rng.shuffle(pods)
-    settings = BindSettings(catch_up=0.2, behind=0.2)
+    settings = BindSettings(catch_up=patient(20), behind=patient(20))
     hands = [await world.hand(settings=settings, limits=limits) for _ in range(3)]
     alone, many = pods[:9], pods[9:]
     third = len(many) // 3

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand, World
+from tests.engine.conftest import Hand, World, turns
 from tests.engine.pods.test_placing_lone import with_plugin
+from tests.patience import patient
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
@@ -32,6 +33,8 @@ from wharfinger.testing.memory_store import MemoryStore
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)
 ZONE = "topology.kubernetes.io/zone"
+PAUSE = 8
+"""The most turns of the event loop for which a chain or a watch pauses."""
 
 
 class Forgetful(MemoryStore):
@@ -313,15 +316,14 @@ async def settle(hand: Hand, name: str, rng: random.Random) -> None:
         try:
             outcome = await hand.place(name)
             if not isinstance(outcome, Placed):
-                await asyncio.sleep(0.005)
+                await turns(rng.randrange(PAUSE))
                 continue
             if rng.random() < 0.5:
-                hand.store.pause_watches()
-                asyncio.get_running_loop().call_later(rng.random() / 50, hand.store.resume_watches)
+                hand.stand_still(rng.randrange(PAUSE))
             if (await hand.bind(name, outcome)).kind == "bound":
                 return
         except ApplicationError:  # its watch stands still for too long: another try
-            await asyncio.sleep(0.005)
+            await turns(rng.randrange(PAUSE))
 
 
 async def history(world: World) -> AsyncIterator[list[str]]:
@@ -349,7 +351,7 @@ async def test_three_workers_that_bind_at_once_break_no_rule_at_any_revision(rul
     names = [f"web-{number}" for number in range(9)]
     for name in names:
         await world.put_pod(name, labels={"app": "web"}, spec=RULES[rule]())
-    hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2)) for _ in range(3)]
+    hands = [await world.hand(settings=BindSettings(catch_up=patient(20), behind=patient(20))) for _ in range(3)]
 
     await asyncio.gather(*(settle(rng.choice(hands), name, rng) for name in names))
 
@@ -368,16 +370,15 @@ async def settle_cohort(hand: Hand, names: Sequence[str], rng: random.Random) ->
         try:
             placed = await hand.place_many(*left)
             if rng.random() < 0.5:
-                hand.store.pause_watches()
-                asyncio.get_running_loop().call_later(rng.random() / 50, hand.store.resume_watches)
+                hand.stand_still(rng.randrange(PAUSE))
             done = {one.name for one in (await hand.bind_many(placed)).bound}
         except ApplicationError:
-            await asyncio.sleep(0.005)
+            await turns(rng.randrange(PAUSE))
             continue
         left = [name for name in left if name not in done]
         if not left:
             return
-        await asyncio.sleep(0.005)
+        await turns(rng.randrange(PAUSE))
 
 
 async def cohorts_and_lone_pods(world: World, rule: str, seed: int) -> list[list[str]]:
@@ -392,7 +393,7 @@ async def cohorts_and_lone_pods(world: World, rule: str, seed: int) -> list[list
     plain = [f"plain-{number}" for number in range(6)]
     for name in plain:
         await world.put_pod(name)
-    hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2)) for _ in range(3)]
+    hands = [await world.hand(settings=BindSettings(catch_up=patient(20), behind=patient(20))) for _ in range(3)]
     await asyncio.gather(
         settle_cohort(hands[0], [*names[:4], *plain[:3], *names[4:6]], rng),
         settle_cohort(hands[1], [*plain[3:], *names[6:12]], rng),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,7 +86,7 @@ class UpstreamWorld(World):
         metrics = Metrics()
         binders = ExtenderBinders(cache, profiles, calls) if calls is not None else None
         activities = SchedulingActivities(
-            ProcessParts(store, metrics, clock=time.perf_counter, utc_now=lambda: NOW),
+            ProcessParts(store, metrics, clock=lambda: 0.0, utc_now=lambda: NOW),
             Pool(cache, profiles, Ownership(frozenset(profiles), "common"), PreferredNodes()),
             Identity(CLUSTER, f"hand-{len(self.hands) + 1}"),
             QUICK,

@@ -53,7 +53,7 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
     chosen = Counter(one.name for decision in view.decisions.values() for one in decision.chosen)
     found = []
     for name, seen in sorted(view.members.items()):
-        member, drain = seen.member, view.drains.get(name)
+        member, drain = seen.member, view.member_view.drains.get(name)
         why = why_not_taking(seen) or why_unwell(seen)
         state = ["Leaving" if member.leaving else "Ready" if not why else "NotReady"]
         if drain is not None:

@@ -48,7 +48,7 @@ class KubeSchedulerCommand(TyperCommand):
         ctx.allow_extra_args = True
         try:
             rest = super().parse_args(ctx, spelt_out(args))
-        except Exception as error:
+        except Exception as error:  # whatever is wrong with the line, the exit code is 1
             raise _failed(error) from None
         if ctx.args:
             raise WharfingerError(f'"kube-scheduler" does not take any arguments, got {json.dumps(ctx.args)}')

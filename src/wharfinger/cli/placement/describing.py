@@ -81,7 +81,7 @@ def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
     if seen is None:
         raise NotFound(f"there is no member cluster {name} any more")
     why = why_not_taking(seen)
-    drain = view.drain_of(name)
+    drain = view.member_view.drain_of(name)
     having = sorted(
         reference for reference, decision in view.decisions.items() if any(one.name == name for one in decision.chosen)
     )

@@ -11,7 +11,7 @@ from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import state_of
+from wharfinger.engine.placements.seen_decisions import state_of
 from wharfinger.model.placement import PlacementType
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")

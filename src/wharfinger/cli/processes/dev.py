@@ -290,7 +290,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     if settings.members:
         placement = shlex.quote(os.path.relpath(binaries.examples() / "placement-live"))
         lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]
-    link = tree.page_link()
+    link = tree.page.link() if tree.page is not None else ""
     page = [f"The web page, for one browser: {link}", f"  (the next one: {tree.folder.page_link})"] if link else []
     replays = shlex.quote(os.path.relpath(tree.folder.replays))
     lines += (

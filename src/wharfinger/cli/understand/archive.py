@@ -71,7 +71,10 @@ def archive(
     from wharfinger.cli.understand.replay import moment
     from wharfinger.replaying.memory_limit import MemoryLimit
 
-    began = moment(since, datetime.now(UTC))
+    now = datetime.now(UTC)
+    began = moment(since, now)
+    if began > now:
+        raise UsageError(f"--since {since} is still to come")
     memory = MemoryLimit.parse(memory_limit)
     served = _served(metrics_bind_address, serving) if metrics_bind_address else None
     if served is not None and not follow:

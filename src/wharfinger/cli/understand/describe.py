@@ -22,7 +22,7 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
-from wharfinger.model.conditions import DISRUPTION_TARGET
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PriorityClasses, affected, missing
@@ -223,7 +223,7 @@ def _scheduling(pod: Pod, record: AttemptRecord | None, now: datetime, binder: s
     lines: list[str] = []
     if pod.condition is not None:
         status, reason, message = pod.condition
-        lines += _fields(("PodScheduled", " ".join(word for word in (status, reason) if word)), ("Message", message))
+        lines += _fields((POD_SCHEDULED, " ".join(word for word in (status, reason) if word)), ("Message", message))
     if record is not None and not pod.bound:
         refused = f"{record.attempt} ({record.reason}, {_when(record.time, now)})"
         lines += _fields(("Last attempt", refused), ("Refused by", ", ".join(record.plugins)))

@@ -18,6 +18,7 @@ from wharfinger.cli.understand.lost import lost_pods
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
 from wharfinger.manifests.times import duration, seconds_since
+from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.gang import GangKey, gang_key
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.serving import Unserved, gates, unserved
@@ -25,7 +26,6 @@ from wharfinger.observe.serving import Unserved, gates, unserved
 EXAMPLES = 3
 """Names shown of each group."""
 NOT_TRIED = "NotTried"
-GATED = "SchedulingGated"
 NOT_SERVED = "NotServed"
 NODE_LOST = "NodeLost"
 NONE_HELD: Mapping[PodKey, str] = {}
@@ -164,9 +164,9 @@ def _refused(pod: Pod) -> bool:
 def _why(pod: Pod, held: str) -> tuple[str, str]:
     """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
     if pod.scheduling_gates or pod.class_missing:
-        return GATED, gates(pod)
+        return SCHEDULING_GATED, gates(pod)
     if held:
-        return GATED, held
+        return SCHEDULING_GATED, held
     if pod.condition is not None and _refused(pod):
         return pod.condition[1], pod.condition[2]
     return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -111,7 +115,7 @@ def replay(
     since, until, seconds, runs, revision, gaps, lost, undecided, unread.
     """
     from wharfinger.cli import connect
-    from wharfinger.cli.understand.replay_files import AskedReplay, folder_for, keep_report, write_html
+    from wharfinger.cli.understand.replay_files import AskedReplay, check_html, folder_for, keep_report, write_html
     from wharfinger.cli.understand.replay_runs import from_archive, replayed
     from wharfinger.cli.understand.replayed import tell, tell_rerun
     from wharfinger.replaying.conditions import FailCondition
@@ -125,6 +129,8 @@ def replay(
         raise UsageError(f"--until {until} is not after --since {since or '24h'}")
     if began > now:
         raise UsageError(f"--since {since} is still to come")
+    if html is not None:
+        check_html(html)
     if keep_in is not None:
         folder_for(keep_in)
     change = _change(config, settings or (), plugins or ())
@@ -134,7 +140,8 @@ def replay(
         if archive is None
         else from_archive(archive, connection, change, (began if since else None, ended), memory=memory, lives=lives)
     )
-    report, more = connect.run(replaying)
+    with _stopped_at_once():
+        report, more = connect.run(replaying)
     plain = more | report.to_plain()
     if html is not None:
         write_html(html, plain)
@@ -176,6 +183,24 @@ def moment(text: str, now: datetime) -> datetime:
 def written(time: datetime) -> str:
     """In UTC, as RFC 3339 with whole seconds."""
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """Ctrl-C ends a replay wherever it is: it changes nothing, and asyncio would wait until the replay waits."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield  # ignored, or not ours to say
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _change(config: Path | None, settings: list[str] | tuple[()], plugins: list[str] | tuple[()]) -> ProfileChange:

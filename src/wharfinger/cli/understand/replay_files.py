@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from wharfinger.replaying.report import Report
     from wharfinger.replaying.rerun_report import RerunReport
 
-__all__ = ["AskedReplay", "folder_for", "keep_report", "write_html"]
+__all__ = ["AskedReplay", "check_html", "folder_for", "keep_report", "write_html"]
 
 
 class AskedReplay(NamedTuple):
@@ -47,6 +48,16 @@ class AskedReplay(NamedTuple):
             yield from ("--set", setting)
         for plugin in self.plugins:
             yield from ("--plugin", plugin)
+
+
+def check_html(file: Path) -> None:
+    """Make sure, as far as can be, that it can be written, before there is a report. Raises `UsageError`."""
+    if file.is_dir():
+        raise UsageError(f"--html {file}: this is a folder; name a file")
+    if not file.parent.is_dir():
+        raise UsageError(f"--html {file}: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"--html {file}: it cannot be written")
 
 
 def write_html(file: Path, plain: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -71,6 +71,9 @@ async def replayed(
                     progress=advance,
                 ):
                     spool.add(run)
+            if not len(spool):
+                text = f"cluster {connection.cluster} has no recorded decisions of this span in Temporal"
+                typer.echo(f"{text}: give an earlier --since, another --cluster, or an --archive", err=True)
             decide = _decider(span, lives=lives)
             report, more = await decide([(store, spool.units())], spool, connection, change, connection.cluster)
         if isinstance(report, Report):
@@ -109,10 +112,10 @@ async def from_archive(
     spool = Spool(memory)
     try:
         try:
-            archive = Archive.open(file, memory)
-            recorded = [kv for key, kv in archive.by_name.items() if key.startswith(keys.PROFILES)]
-            replace(change, format_=archive.format).check_with(recorded)
             with progress("reading the archive", 0) as advance:
+                archive = Archive.open(file, memory)
+                recorded = [kv for key, kv in archive.by_name.items() if key.startswith(keys.PROFILES)]
+                replace(change, format_=archive.format).check_with(recorded)
                 since, until = (one.timestamp() if one is not None else None for one in span)
                 archive.read_into(spool, since=since or 0.0, until=inf if until is None else until, progress=advance)
         except OSError as error:
@@ -122,12 +125,21 @@ async def from_archive(
         report, more = await decide(parts, spool, connection, change, archive.cluster)
         told = {"gaps": [gap._asdict() for gap in archive.gaps], "lost": archive.lost, "cluster": archive.cluster}
         told |= {"undecided": 0, "unread": 0}
+        if not len(spool):
+            typer.echo(f"{file}: {_what_it_has(archive)}", err=True)
         if archive.uncounted:
             text = f"{file}: {archive.uncounted:,} bytes behind the last complete pass do not count"
             typer.echo(text, err=True)
         return report, told | _told(span) | {"seconds": round(time.perf_counter() - began, 1)} | more
     finally:
         spool.close()
+
+
+def _what_it_has(archive: Archive) -> str:
+    if archive.began is None:
+        return "no run is in it: nothing was decided while it was written"
+    first, last = (written(datetime.fromtimestamp(one, UTC)) for one in archive.began)
+    return f"no run in it began in this span; those that it has began from {first} to {last}"
 
 
 def _decider(span: tuple[datetime | None, datetime | None], *, lives: bool) -> Callable[..., Awaitable[Decided]]:

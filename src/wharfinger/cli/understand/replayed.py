@@ -63,7 +63,7 @@ def _rerun_parts(report: Mapping[str, Any]) -> Iterator[str]:
     unread = report.get("unread", 0)
     yield f"Note: what {unread:,} runs recorded cannot be read; their pods are not counted." if unread else ""
     summary = report["summary"]
-    yield Columns("PODS", "").render([(f"{summary[name]:,}", title) for name, title in titles.items() if summary[name]])
+    yield _table(("PODS", ""), [(f"{summary[name]:,}", title) for name, title in titles.items() if summary[name]])
     if report["evictionCount"]:
         yield f"Pods that were evicted for others: {report['evictionCount']:,}."
     if report["change"]:

@@ -10,7 +10,7 @@ from wharfinger.contracts.placement_records import DecisionRecord
 from wharfinger.contracts.placements import LISTED, DecidedPlacement, DecideInput, EvictionEnd, RefusedBy
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import WhatFollows, answer, differs
-from wharfinger.engine.placements.seen import SeenDecision
+from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.deviations import in_order
 from wharfinger.placement.settled import counting

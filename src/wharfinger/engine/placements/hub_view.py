@@ -3,6 +3,8 @@
 Whoever follows the streams calls `listed` and `changed`, and is told what to judge anew. The hub's loops, its
 activities, and commands that read etcd once all decide from such a view (`engine.placements.questions`).
 What cannot be read is not gone: it stays as it was, and is named by its `unreadable`.
+
+Neighbours: `members_view`, `delivery_view` and `update_runs_view` are its parts, with the records of each subject.
 """
 
 from __future__ import annotations
@@ -11,35 +13,25 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.delivery_view import FOLDERS, DeliveryView
-from wharfinger.engine.placements.keeping import keep, put, store
+from wharfinger.engine.placements.hub_changes import HubChange, MemberChange
+from wharfinger.engine.placements.keeping import keep, put
+from wharfinger.engine.placements.members_view import MembersView
 from wharfinger.engine.placements.seen import (
-    HubChange,
-    MemberChange,
-    SeenDecision,
     SeenEviction,
-    SeenMember,
     SeenPlacement,
-    decision_of,
-    difference,
     ended_identity,
     eviction_of,
-    made_member,
-    member_of,
     object_of,
     placement_of,
-    status_of,
 )
+from wharfinger.engine.placements.seen_decisions import SeenDecision, decision_of
 from wharfinger.engine.placements.update_runs_view import UpdateRunsView
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.placements import budget_from_mapping
 from wharfinger.model.evictions import PlacementBudget
-from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef
-from wharfinger.placement.eligibility import Ages
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue
 
@@ -52,7 +44,6 @@ STREAMS: Mapping[str, str] = {
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
 LEFT = ("works", "results", "snapshots", "pins")
 """Records without which a placement that is being deleted goes: an attempt waits for the last of them."""
-ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 
 
 class HubView:
@@ -60,12 +51,13 @@ class HubView:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self.members: dict[str, SeenMember] = {}
         self.placements: dict[str, SeenPlacement] = {}
         """By reference, P."""
         self.decisions: dict[str, SeenDecision] = {}
         self.policies: dict[str, set[int]] = {}
         self.delivery = DeliveryView(clock)
+        self.member_view = MembersView(clock, back=self.delivery.back, note_unreadable=self._note_unreadable)
+        self.members = self.member_view.by_name
         self.update_runs = UpdateRunsView()
         self.works = self.delivery.works
         self.results = self.delivery.results
@@ -82,14 +74,8 @@ class HubView:
         """Clock seconds of the last change or notice in the hub's own stream."""
         self._changed: dict[str, int] = dict.fromkeys(STREAMS, 0)
         self.synced: set[str] = set()
-        self.stamp = 0
-        """Grows with each change of a member that a decision may depend on."""
-        self._by_name: tuple[int, tuple[Member, ...]] = (0, ())
         self._known: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         """Key -> mod revision."""
-        self._drains: dict[str, DrainRecord] = {}
-        self._agents: dict[str, MemberRecord] = {}
-        self._statuses: dict[str, MemberStatusRecord] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Sets of members that decisions name: most decisions name the same ones."""
         self._moved = asyncio.Event()
@@ -105,30 +91,9 @@ class HubView:
         return StreamRevisions(**self._changed)
 
     @property
-    def drains(self) -> dict[str, DrainRecord]:
-        """Members that are cordoned or drained, as they are there now."""
-        return {name: one for name in self._drains if (one := self.drain_of(name)) is not None}
-
-    def drain_of(self, name: str) -> DrainRecord | None:
-        """Whether a member is cordoned or drained."""
-        found, member = self._drains.get(name), self.members.get(name)
-        if found is None or not found.identity:
-            return found
-        return found if member is not None and member.member.identity == found.identity else None
-
-    @property
     def in_sync(self) -> bool:
         """Whether everything was listed."""
         return self.synced.issuperset(STREAMS)
-
-    @property
-    def by_name(self) -> tuple[Member, ...]:
-        """The members by name; the same tuple as long as none has changed."""
-        stamp, members = self._by_name
-        if stamp != self.stamp:
-            members = tuple(self.members[name].member for name in sorted(self.members))
-            self._by_name = self.stamp, members
-        return members
 
     def mod_revision(self, key: str) -> int:
         """Of a key of the hub or of an object; 0 = it is not there."""
@@ -190,7 +155,8 @@ class HubView:
         try:
             self.unreadable.pop(key, None)
             if stream == MEMBERS:
-                return self._take_member(key.removeprefix(placement_keys.MEMBER_CLUSTERS), kv)
+                name = key.removeprefix(placement_keys.MEMBER_CLUSTERS)
+                return _of_member(name, self.member_view.take(name, kv))
             return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
         except Exception as error:  # whatever one value is, the others have to be taken
             if kv is not None:
@@ -258,58 +224,6 @@ class HubView:
             self.placements[reference] = found
         return [HubChange(reference, own=True)]
 
-    # --- members ----------------------------------------------------------------------------------
-
-    def _take_member(self, name: str, kv: KeyValue | None) -> list[HubChange]:
-        before = self.members.get(name)
-        if kv is None:
-            self.members.pop(name, None)
-            return self._member_changed(name, ANOTHER)
-        try:
-            obj = object_of(kv)
-            obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
-            made = self._made(name, obj, kv.create_revision, kv.mod_revision)
-        except InvalidObject as error:
-            self._note_unreadable(kv.key, error)
-            if before is not None and before.member.identity == kv.create_revision:
-                before.unreadable, before.revision = str(error), kv.mod_revision
-                return self._member_changed(name, MemberChange.ELIGIBILITY)
-            nothing = Member(name, kv.create_revision)
-            self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
-            return self._member_changed(name, ANOTHER)
-        self.members[name] = made
-        if before is None:
-            return self._member_changed(name, ANOTHER)
-        readable_again = MemberChange.ELIGIBILITY if before.unreadable else MemberChange(0)
-        return self._member_changed(name, difference(before.member, made.member) | readable_again)
-
-    def _made(self, name: str, obj: Mapping[str, object], identity: int, revision: int) -> SeenMember:
-        """A member from its object and what is known of its agent. Raises `InvalidObject`."""
-        said, agent = self._statuses.get(name), self._agents.get(name)
-        before, now = self.members.get(name), self._clock()
-        return made_member(name, obj, (identity, revision), before, said=said, agent=agent, now=now)
-
-    def _remade(self, name: str) -> list[HubChange]:
-        """What is known of a member's agent has changed."""
-        before = self.members.get(name)
-        if before is None or not before.obj:
-            return []
-        made = self._made(name, before.obj, before.member.identity, before.revision)
-        made.unreadable = before.unreadable
-        self.members[name] = made
-        fields = difference(before.member, made.member)
-        if before.there is not made.there:
-            fields |= MemberChange.ELIGIBILITY
-        if made.reachable and not before.reachable:
-            self.delivery.back(name)
-        return self._member_changed(name, fields)
-
-    def _member_changed(self, name: str, fields: MemberChange) -> list[HubChange]:
-        if not fields:
-            return []
-        self.stamp += 1
-        return [HubChange(member=name, fields=fields)]
-
     # --- records ----------------------------------------------------------------------------------
 
     def _take_record(self, key: str, kv: KeyValue | None) -> list[HubChange]:
@@ -329,16 +243,11 @@ class HubView:
             case "runs":
                 return self._runs_changed([self.update_runs.take(rest, value)])
             case "members":
-                store(self._agents, rest, value, MemberRecord)
-                return self._remade(rest)
+                return _of_member(rest, self.member_view.take_agent(rest, value))
             case "memberstatus":
-                put(self._statuses, rest, status_of(value, rest) if value is not None else None)
-                return self._remade(rest)
+                return _of_member(rest, self.member_view.take_status(rest, value))
             case "drains":
-                before = self._drains.get(rest)
-                store(self._drains, rest, value, DrainRecord)
-                if before != self._drains.get(rest):
-                    return self._member_changed(rest, ANOTHER)
+                return _of_member(rest, self.member_view.take_drain(rest, value))
             case "evictions":
                 put(self.ended, rest, ended_identity(value) if value is not None else None)
             case "hubs":
@@ -378,17 +287,12 @@ class HubView:
     def _waiting(self) -> Iterator[SeenEviction]:
         return (one for name, one in self.evictions.items() if self.ended.get(name, -1) not in (0, one.identity))
 
-    def as_heard(self, ages: Mapping[str, tuple[float | None, float | None]]) -> None:
-        """Take these ages, as a decision recorded them, for what is known of the members' agents."""
-        for name, one in self.members.items():
-            heartbeat, health = ages.get(name, (None, None))
-            one.told = Ages(heartbeat, health)
-            if one.obj:
-                one.member = member_of(one.obj, one.member.identity, one.status, heard=heartbeat is not None)
-        self.stamp += 1
-
     @property
     def references(self) -> set[str]:
         """All placements that there are, that have left something, or that evictions name."""
         evicting = {str(one.eviction.placement) for one in self._waiting()}
         return self.placements.keys() | self.decisions.keys() | self.policies.keys() | evicting
+
+
+def _of_member(name: str, fields: MemberChange) -> list[HubChange]:
+    return [HubChange(member=name, fields=fields)] if fields else []

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import CHOSEN, NOT_THERE, SeenDecision, SeenEviction, SeenPlacement, code_of
+from wharfinger.engine.placements.seen import SeenEviction, SeenPlacement
+from wharfinger.engine.placements.seen_decisions import CHOSEN, NOT_THERE, SeenDecision, code_of
 from wharfinger.model.evictions import EvictionOutcome
 from wharfinger.model.placement import (
     ChosenMember,
@@ -115,7 +116,7 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
     found = view.members.get(name)
     if found is None:
         return NOT_THERE
-    member, drain = found.member, view.drain_of(name)
+    member, drain = found.member, view.member_view.drain_of(name)
     if not member.leaving and not (drain is not None and drain.want == "drain"):
         chosen = next((one for one in stored.chosen if one.name == name), None)
         if chosen is not None and chosen.identity == member.identity and chosen.policy == stored.policy:
@@ -135,12 +136,12 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
 
 
 def _question(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDecision | None, now: float) -> Question:
-    works, drains = view.works.get(reference, {}), view.drains
+    works, drains = view.works.get(reference, {}), view.member_view.drains
     cordoned = {name for name, one in drains.items() if one.want == "cordon"}
     return Question(
         placement=seen.placement,
         number=_number(view, reference, seen, stored),
-        members=view.by_name,
+        members=view.member_view.in_order,
         ages={name: one.ages(now) for name, one in view.members.items()},
         standing=PlacementStanding(
             chosen=stored.chosen if stored is not None else (),

@@ -13,7 +13,8 @@ from typing import Any
 from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
 from wharfinger.engine.placements.delivery_view import ChangedThere
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import SeenDecision, SeenPlacement
+from wharfinger.engine.placements.seen import SeenPlacement
+from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.model.contents import Override
 from wharfinger.model.delivery import DeliverySpec, MemberDelivery, RolloutStep, RolloutSteps, StepKind
 from wharfinger.model.placement import PlacementRef, PlacementType
@@ -230,7 +231,7 @@ def _delivery(
 ) -> MemberDelivery:
     """The same. `chosen_as`: the identity of the member that is chosen, None where none is."""
     spec, snapshot, overrides = wanted
-    drain = view.drain_of(name)
+    drain = view.member_view.drain_of(name)
     member = view.members.get(name)
     identity = member.member.identity if member is not None else 0
     leaving = member is not None and member.member.leaving

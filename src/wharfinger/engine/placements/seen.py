@@ -1,21 +1,19 @@
-"""What a hub has seen of one member, one placement, one decision: facts that are made from stored values."""
+"""What a hub has seen of one member, one placement, one eviction: facts that are made from stored values.
+
+Neighbours: `engine.placements.seen_decisions` has decisions, `engine.placements.hub_view` keeps all of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Flag, auto
-from typing import Any, NamedTuple
+from typing import Any
 
 from wharfinger.contracts.placement_records import (
-    DecisionRecord,
     EvictionRecord,
     MemberRecord,
     MemberStatusRecord,
-    inflated,
-    verdict_pairs,
 )
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
@@ -23,12 +21,11 @@ from wharfinger.manifests.delivery import delivery_from_mapping
 from wharfinger.manifests.fields import integer, mapping, text, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
-from wharfinger.model.contents import Override
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
 from wharfinger.model.names import is_dns_subdomain
-from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PolicyCondition
+from wharfinger.model.placement import Placement, PlacementPolicy
 from wharfinger.placement.eligibility import Ages
 from wharfinger.registry.store import KeyValue
 
@@ -40,36 +37,22 @@ KUBEFLEETS = "kubernetes-fleet.io/"
 """What names of KubeFleet's finalizers begin with."""
 TENTH = 10
 """Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
-
-
-class MemberChange(Flag):
-    """What of a member is another one."""
-
-    LABELS = auto()
-    TAINTS = auto()
-    PROPERTIES = auto()
-    NAMESPACES = auto()
-    ELIGIBILITY = auto()
-    """Whether it can take anything at all."""
-    STANDING = auto()
-    """Gone, leaving, of another identity, cordoned, drained: it may have to leave decisions."""
-
-
-class HubChange(NamedTuple):
-    """What has to be judged anew: a placement, or what reads these fields of a member."""
-
-    placement: str = ""
-    member: str = ""
-    fields: MemberChange = MemberChange(0)
-    own: bool = False
-    """Whether a user changed the placement itself."""
-    delivered: bool = False
-    """Whether what is delivered of it changed; without a placement: of those that the overrides change."""
-    overrides: tuple[Override, ...] = ()
-
-
 HEARD = Ages(0.0, None)
 """Of an agent that is there and well."""
+
+
+def object_of(kv: KeyValue) -> Mapping[str, Any]:
+    """The stored object. Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    return obj
+
+
+def held(obj: Mapping[str, Any]) -> bool:
+    """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
+    found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
+    return any(not one.startswith(KUBEFLEETS) for one in found)
 
 
 @dataclass(slots=True)
@@ -109,14 +92,6 @@ class SeenMember:
             return HEARD
         heartbeat = 0.0 if self.there else None if self.heard is None else now - self.heard
         return Ages(_tenths(heartbeat), _tenths(None if self.unhealthy is None else now - self.unhealthy))
-
-
-def object_of(kv: KeyValue) -> Mapping[str, Any]:
-    """The stored object. Raises `InvalidObject`."""
-    obj = documents.parse(kv.value)
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no object")
-    return obj
 
 
 def member_of(obj: Mapping[str, Any], identity: int, status: Mapping[str, Any], *, heard: bool) -> Member:
@@ -169,24 +144,6 @@ def made_member(
     )
 
 
-def difference(old: Member, new: Member) -> MemberChange:
-    """What of a member changed."""
-    found = MemberChange(0)
-    if old.labels != new.labels:
-        found |= MemberChange.LABELS
-    if old.taints != new.taints:
-        found |= MemberChange.TAINTS
-    if old.properties != new.properties or old.usage != new.usage:
-        found |= MemberChange.PROPERTIES
-    if (old.collects_namespaces, old.namespaces) != (new.collects_namespaces, new.namespaces):
-        found |= MemberChange.NAMESPACES
-    if old.agent != new.agent:
-        found |= MemberChange.ELIGIBILITY
-    if (old.identity, old.leaving) != (new.identity, new.leaving):
-        found |= MemberChange.STANDING | MemberChange.ELIGIBILITY
-    return found
-
-
 @dataclass(slots=True)
 class SeenPlacement:
     """A placement's object."""
@@ -228,54 +185,6 @@ def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
     )
 
 
-def held(obj: Mapping[str, Any]) -> bool:
-    """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
-    found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
-    return any(not one.startswith(KUBEFLEETS) for one in found)
-
-
-class Readers:
-    """Which placements are decided by which fields of a member."""
-
-    def __init__(self) -> None:
-        self._reads: dict[str, MemberChange] = {}
-        self._readers: dict[MemberChange, set[str]] = {one: set() for one in MemberChange}
-
-    def note(self, reference: str, placement: Placement | None) -> None:
-        """The placement is another one now; None: it is gone."""
-        fields = reads(placement) if placement is not None else MemberChange(0)
-        for one in self._reads.pop(reference, MemberChange(0)) & ~fields:
-            self._readers[one].discard(reference)
-        for one in fields:
-            self._readers[one].add(reference)
-        if fields:
-            self._reads[reference] = fields
-
-    def reads(self, reference: str) -> MemberChange:
-        """Which fields a placement is decided by."""
-        return self._reads.get(reference, MemberChange.STANDING)
-
-    def of(self, fields: MemberChange) -> set[str]:
-        """The placements that are decided by any of these."""
-        return set[str]().union(*(self._readers[one] for one in fields))
-
-
-def reads(placement: Placement) -> MemberChange:
-    """Which fields of a member a placement is decided by."""
-    policy = placement.policy
-    found = MemberChange.ELIGIBILITY | MemberChange.STANDING | MemberChange.TAINTS
-    if placement.ref.namespace:
-        found |= MemberChange.NAMESPACES
-    if policy.spread or any(term.labels is not None for term in policy.required):
-        found |= MemberChange.LABELS
-    if any(term.properties for term in policy.required):
-        found |= MemberChange.PROPERTIES
-    for one in policy.preferred:
-        found |= MemberChange.LABELS if one.labels is not None else MemberChange(0)
-        found |= MemberChange.PROPERTIES if one.sorter is not None else MemberChange(0)
-    return found
-
-
 def policy_digest(policy: PlacementPolicy) -> str:
     """A digest of a policy. Its number of members does not make it another one."""
     return hashlib.sha256(repr(replace(policy, number=None)).encode(errors="surrogatepass")).hexdigest()[:32]
@@ -303,86 +212,6 @@ def ended_identity(value: bytes) -> int:
         return EvictionRecord.model_validate_json(value).identity
     except ValueError:  # it is there, so something has ended
         return 0
-
-
-_CODES: dict[tuple[str, str], int] = {}
-"""Plugin and code -> its number in `SeenDecision.codes`; there are some dozens."""
-CHOSEN, NOT_THERE = 0, 255
-
-
-def code_of(plugin: str, code: str) -> int:
-    """The number of a verdict's plugin and code."""
-    found = _CODES.setdefault((plugin, code), len(_CODES) + 1)
-    return min(found, NOT_THERE - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class SeenDecision:
-    """A stored decision, small: without texts and scores of those that were not chosen."""
-
-    revision: int
-    """Mod revision of its key."""
-    identity: int
-    policy: int
-    digest: str
-    chosen: tuple[ChosenMember, ...]
-    condition: PolicyCondition
-    counting: str
-    evicted: frozenset[str]
-    abandons: bool
-    deleting: bool
-    names: tuple[str, ...]
-    """Every member that it names, sorted."""
-    codes: bytes
-    """What it says of each of these."""
-
-    def code(self, member: str) -> int:
-        """What it says of a member: CHOSEN, NOT_THERE, or the number of a verdict's plugin and code."""
-        at = bisect_left(self.names, member)
-        return self.codes[at] if at < len(self.names) and self.names[at] == member else NOT_THERE
-
-
-def state_of(seen: SeenPlacement | None, stored: SeenDecision | None) -> str:
-    """How a placement stands, in a word; a placement without an object is being deleted."""
-    if seen is None or seen.placement.deleting:
-        return "deleting"
-    if seen.unreadable:
-        return "unreadable"
-    if stored is None:
-        return "undecided"
-    return "fulfilled" if stored.condition.status else "unfulfilled"
-
-
-STATES = ("deleting", "unreadable", "undecided", "fulfilled", "unfulfilled")
-
-
-def decision_of(kv: KeyValue) -> SeenDecision:
-    """Raises `ValueError`."""
-    found = inflated(kv.value)
-    record = DecisionRecord.of_chosen(found)
-    decision = record.decision
-    numbers: dict[tuple[str, str], int] = {}
-    codes = {one.name: CHOSEN for one in decision.chosen}
-    for name, pair in verdict_pairs(found):
-        number = numbers.get(pair)
-        if number is None:
-            number = numbers[pair] = code_of(*pair)
-        codes.setdefault(name, number)
-    names = tuple(sorted(codes))
-    return SeenDecision(
-        revision=kv.mod_revision,
-        identity=record.identity,
-        policy=decision.policy,
-        digest=record.digest,
-        chosen=decision.chosen,
-        condition=decision.condition,
-        counting=record.counting,
-        evicted=record.evicted,
-        abandons=record.abandons,
-        deleting=record.deleting,
-        names=names,
-        codes=bytes(map(codes.__getitem__, names)),
-    )
 
 
 def _tenths(seconds: float | None) -> float | None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import changes_for, concerning
-from wharfinger.engine.placements.seen import SeenDecision, SeenPlacement
+from wharfinger.engine.placements.seen import SeenPlacement
+from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.engine.placements.update_runs_view import SeenRun
 from wharfinger.model.placement import PlacementType
 from wharfinger.model.update_runs import RunPlan

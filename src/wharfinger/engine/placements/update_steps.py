@@ -14,7 +14,7 @@ from wharfinger.contracts.update_runs import PlannedRun, PlanRunInput, RunAction
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, member_delivery
-from wharfinger.engine.placements.seen import SeenDecision
+from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.engine.placements.update_plans import why_not_yet
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.model.delivery import DeliverySpec

@@ -143,7 +143,7 @@ class Bindings:
         """Etcd is asked about pods that the watch shows bound, gone or another's; candidates and notes are kept."""
         try:
             work.left += await self._seating.ask(work, {seated.number: seated for seated in unknown})
-        except Exception as error:
+        except Exception as error:  # raised once the seats that were bound are told
             work.error = error
 
     async def _place_anew(self, work: Work) -> None:

@@ -136,7 +136,7 @@ class PluginCalls:
             return _answer(request, "error", error.reason)
         except (StoreError, UpstreamError, ApplicationError):
             raise
-        except Exception as error:
+        except Exception as error:  # code of another package may raise anything
             raise _failure(request, f"{type(error).__name__}: {error}") from error
         finally:
             await _ended(task)

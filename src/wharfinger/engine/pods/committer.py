@@ -47,7 +47,7 @@ class Committer:
         except asyncio.CancelledError:
             self._settle(commits)
             raise
-        except Exception:
+        except Exception:  # a refusal: nothing was written
             self._forget(commits)
             raise
         if not answer.succeeded:

@@ -36,7 +36,7 @@ class LonePlacements:
         try:
             outcome = self.decide(pod, answered(request.answers))
             return outcome if isinstance(outcome, AskExtenders) else payload.fitted(outcome)
-        except Exception:
+        except Exception:  # counted, whatever it is
             self._core.tally.failed(pod.scheduler_name)
             raise
 

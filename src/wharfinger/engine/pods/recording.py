@@ -8,11 +8,12 @@ rewrites the node's binding version, so every later bind on that node has seen i
 A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
 name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
 now, as are members of a gang that have victims.
+
+Neighbours: `refusal_writing` makes one refusal's part of a transaction, `nominating` checks its nomination.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,59 +22,18 @@ from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.lone import member_refusal_input
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.nominating import NominationsNow, RefusalToRecord
-from wharfinger.engine.transactions import Limits, Shape, cut
+from wharfinger.engine.pods.refusal_writing import RefusalWriting, RefusalWritings
+from wharfinger.engine.transactions import Limits, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.manifests.edit import nominate_pod
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, TxnResult
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """One refusal's part of a transaction."""
-
-    refusal: RefusalToRecord
-    found: StoredPod
-    nominated: str
-    """The pod's node of nomination from now on; empty for none."""
-    pod: Compare
-    tenancy: list[Compare]
-    """Whether the tenant exists that decides which pool the pod belongs to."""
-    binding: Compare | None
-    """The nominated node's binding version."""
-    record: Compare | None
-    """The attempt record as the dispatcher knew it; None = any."""
-    condition: Put | None
-    """The pod with its condition; None when it has that condition already."""
-    puts: list[Put]
-    """The record and, with a nomination, the binding version."""
-
-    @property
-    def compares(self) -> list[Compare]:
-        """All of them; when one fails, its key is read."""
-        nominated = [self.binding] if self.binding is not None else []
-        return [self.pod, *nominated, *self.tenancy, *([self.record] if self.record is not None else [])]
-
-    @property
-    def all_puts(self) -> list[Put]:
-        """The pod, where its condition changes, and `puts`."""
-        return [*([self.condition] if self.condition is not None else []), *self.puts]
-
-    @property
-    def shape(self) -> Shape:
-        """What it adds to a transaction."""
-        puts = self.all_puts
-        size = sum(len(put.value) for put in puts)
-        return Shape(tuple(compare.key for compare in self.compares), tuple(put.key for put in puts), size)
+from wharfinger.registry.store import Compare, Get, KeyValue, TxnResult
 
 
 @dataclass(slots=True)
@@ -124,12 +84,12 @@ class Recorder:
         self._cache = core.pool.cache
         self._profiles = core.pool.profiles
         self._eligibility = core.eligibility
-        self._utc_now = core.process.utc_now
         self._cluster = core.identity.cluster
         self._nominations = NominationsNow(core)
+        self._writings = RefusalWritings(core, self._nominations)
         self._limits = core.limits
         self._teller = core.upstream.teller if core.upstream is not None else None
-        """Tells the Kubernetes API, where one is the store: then only the nomination is written into the copy here."""
+        """Tells the Kubernetes API, where one is the store."""
         self._catch_up = core.settings.catch_up
         """Seconds to wait for the watch when the nominated node's binding version has moved."""
 
@@ -144,7 +104,7 @@ class Recorder:
         """Record the refusals of a cohort's left-overs, or of a gang. Raises `StoreError`; running it again is safe."""
         records = Records()
         victims = tuple(victim for one in request.turned_away for victim in one.victims)
-        together: list[Writing] = []
+        together: list[RefusalWriting] = []
         for one in request.turned_away:
             refusal = self._of_group(request, one, victims)
             writing = None if one.victims else self._from_watch(refusal)
@@ -181,7 +141,7 @@ class Recorder:
                 refusal = self._nominations.checked(refusal, found.pod, others)
                 nominated = bool(refusal.request.victims)
             try:
-                writing = self._writing(refusal, found)
+                writing = self._writings.of(refusal, found)
                 answer = await self._write(writing)
             except RequestTooLarge:
                 if not refusal.request.victims:
@@ -220,7 +180,7 @@ class Recorder:
             if not await self._cache.progress.wait_for(seen, self._catch_up):
                 raise Unavailable(f"this worker's watch is behind: {compare.key} is another one than it knows")
 
-    async def _write(self, writing: Writing) -> TxnResult:
+    async def _write(self, writing: RefusalWriting) -> TxnResult:
         reads = [Get(compare.key) for compare in writing.compares]
         if writing.condition is not None:
             try:
@@ -250,19 +210,19 @@ class Recorder:
             record_revision=None if of_gang else one.record_revision,
         )
 
-    def _from_watch(self, refusal: RefusalToRecord) -> Writing | None:
+    def _from_watch(self, refusal: RefusalToRecord) -> RefusalWriting | None:
         """The writing for the pod as the watch showed it; None when the pod has to be read from etcd."""
         found = self._eligibility.from_cache(refusal.reference)
         if found is None or self._cache.is_sent(found.pod.identity):
             return None
         self._cache.forget_unsent(found.pod.identity)
-        writing = self._writing(refusal, found)
+        writing = self._writings.of(refusal, found)
         if refusal.record_revision is None:
             return writing
         record = keys.attempt(refusal.request.namespace, refusal.request.name)
         return replace(writing, record=Compare(record, "mod", refusal.record_revision))
 
-    async def _send(self, writings: Sequence[Writing], limits: Limits, records: Records) -> None:
+    async def _send(self, writings: Sequence[RefusalWriting], limits: Limits, records: Records) -> None:
         for numbers in cut([one.shape for one in writings], limits):
             batch = [writings[number] for number in numbers]
             compares = list(dict.fromkeys(compare for one in batch for compare in one.compares))
@@ -284,10 +244,10 @@ class Recorder:
             await self._send(await self._sorted_out(batch, read, answer.revision, records), limits, records)
 
     async def _sorted_out(
-        self, batch: Sequence[Writing], read: Mapping[str, KeyValue | None], revision: int, records: Records
-    ) -> list[Writing]:
+        self, batch: Sequence[RefusalWriting], read: Mapping[str, KeyValue | None], revision: int, records: Records
+    ) -> list[RefusalWriting]:
         """Those of a failed transaction that can be sent again as they are; the others are recorded one by one."""
-        again: list[Writing] = []
+        again: list[RefusalWriting] = []
         for one in batch:
             record = read[one.record.key] if one.record is not None else None
             if one.record is not None and record is not None and not one.record.holds(record):
@@ -300,41 +260,7 @@ class Recorder:
                 records.take(one.refusal.request, await self._alone(one.refusal, found))
         return again
 
-    # --- what is written ----------------------------------------------------------------------
-
-    def _writing(self, refusal: RefusalToRecord, found: StoredPod) -> Writing:
-        """Condition, nomination and record for the pod as it was found."""
-        request, now = refusal.request, rfc3339(self._utc_now())
-        pod_key = keys.pod(request.namespace, request.name)
-        keeps = refusal.keeps if refusal.keeps == found.pod.nominated_node_name else ""  # unless it was cleared since
-        nominated = request.nominated_node or keeps or self._nominations.kept(found.pod)
-        kept = request.nominated_node if found.format.marks_pods else nominated
-        record = _record(refusal, found, now, kept)
-        puts = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
-        binding = None
-        if request.victims:
-            key = keys.binding(request.nominated_node)
-            binding = Compare(key, "mod", self._cache.bindings[request.nominated_node])
-            puts.append(Put(key, _version(request)))
-        if self._teller is not None:
-            value = nominate_pod(found.raw, nominated)
-        else:
-            value = found.format.refuse_pod(
-                found.raw, reason=request.reason, message=request.message, now=now, nominated_node_name=nominated
-            )
-        return Writing(
-            refusal=refusal,
-            found=found,
-            nominated=nominated,
-            pod=Compare(pod_key, "mod", found.pod.mod_revision),
-            tenancy=self._eligibility.tenancy(found.pod),
-            binding=binding,
-            record=None,
-            condition=Put(pod_key, value) if value is not None else None,
-            puts=puts,
-        )
-
-    async def _tell(self, writings: Sequence[Writing]) -> None:
+    async def _tell(self, writings: Sequence[RefusalWriting]) -> None:
         """Tell the Kubernetes API of refusals that are recorded; what it does not take now is told again later."""
         teller = self._teller
         if teller is None:
@@ -350,31 +276,3 @@ class Recorder:
             )
             for one in writings
         )
-
-
-def _record(refusal: RefusalToRecord, found: StoredPod, now: str, nominated_node: str) -> AttemptRecord:
-    request = refusal.request
-    revisions = tuple(victim.create_revision for victim in request.victims)
-    return AttemptRecord(
-        attempt=request.attempt,
-        reason=request.reason,
-        plugins=request.rejectors,
-        revision=request.revision,
-        message=request.message,
-        nominated_node=nominated_node,
-        victims=tuple(victim.pod for victim in request.victims),
-        victim_revisions=revisions if request.victim_count else None,
-        workflow_id=request.workflow_id,
-        run_id=request.run_id,
-        parked=refusal.parked,
-        urgent=refusal.urgent,
-        decided_by=refusal.decided_by,
-        create_revision=found.pod.create_revision,
-        time=now,
-    )
-
-
-def _version(request: RefusalInput) -> bytes:
-    """The node's binding version, for people: which pod was nominated there."""
-    attempt, pod = f"{request.workflow_id}@{request.run_id}", f"{request.namespace}/{request.name}"
-    return json.dumps({"attempt": attempt, "nominated": pod}, separators=(",", ":")).encode()

@@ -76,7 +76,7 @@ class Sending:
                 if filled:
                     await self._send(work, lane, filled)
                 lane.again(rest)
-        except Exception as error:
+        except Exception as error:  # raised once the lanes beside this one have ended
             work.error = work.error or error
 
     async def _send(self, work: Work, lane: SendingLane, filled: Filled) -> None:

@@ -59,7 +59,7 @@ class ReadingTogether:
             return
         try:
             reads = (await self._store.txn([], [Get(key) for one in waiting for key in one.keys])).reads
-        except BaseException as error:
+        except BaseException as error:  # those that wait must be answered, whatever it is
             for one in waiting:
                 if not one.answer.done():
                     one.answer.set_exception(error) if isinstance(error, Exception) else one.answer.cancel()
