@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,7 +31,7 @@ class ExtenderServer:
         self.asked.append((verb, orjson.loads(await request.read())))
         self.headers.append(dict(request.headers))
         answer = self.verbs[verb]
-        if asyncio.iscoroutinefunction(answer):
+        if inspect.iscoroutinefunction(answer):
             response: web.StreamResponse = await answer(request)
             return response
         return web.Response(body=orjson.dumps(answer(self.asked[-1][1])), content_type="application/json")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.patience import patient
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import Unavailable
 from wharfinger.registry.etcd import EtcdStore
@@ -66,7 +67,9 @@ async def test_a_call_after_one_without_an_answer_has_another_connection(steady_
     hole = Hole(port)
     server = await asyncio.start_server(hole.serve, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    settings = replace(steady_etcd.settings, protocol="grpc", endpoints=(address,), attempt_timeout=0.5, deadline=10.0)
+    settings = replace(
+        steady_etcd.settings, protocol="grpc", endpoints=(address,), attempt_timeout=patient(1.0), deadline=patient(20)
+    )
     try:
         async with EtcdStore(settings) as store:
             await store.put("/hole/a", b"1")

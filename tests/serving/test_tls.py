@@ -17,7 +17,7 @@ import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.registry.certificates import Authority, Signed
+from tests.registry.certificates import Authority, Signed, in_memory_only
 from tests.serving.serving import Hand, content, get, serving, trusting
 from wharfinger.agent_loops.host_probes import asking
 from wharfinger.errors import UsageError
@@ -217,6 +217,7 @@ async def test_published_authorities_may_have_notes_in_any_script(tmp_path: Path
         assert (await get(server, "/metrics", tls=client))[0] == 200
 
 
+@in_memory_only
 async def test_self_signed_certificate_needs_no_folder_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     async with serving(over(TlsOptions())) as server:

@@ -40,6 +40,8 @@ def _finite(text: str) -> float:
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 _JSON_WITH_DUPLICATES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=from_pairs)
 _DIGITS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else byte for byte in range(256))
+DEEPEST = 1024
+"""Levels of JSON, as in orjson."""
 _LONG = b"0" * 19
 """Digits of the smallest integer that orjson would make a float of, -2^63-1."""
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -79,7 +81,19 @@ def _documents(text: str, duplicates: bool = False) -> Iterator[Any]:
     except ValueError as error:
         yield from _yaml_documents(text, error, duplicates)
     else:
+        _check_depth(document)
         yield document
+
+
+def _check_depth(document: Any) -> None:
+    """Refuse what is nested too deeply: since Python 3.12 its decoder goes deeper than its interpreter."""
+    level = [document] if isinstance(document, dict | list) else []
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [child for children in inner for child in children if isinstance(child, dict | list)]
+        if not level:
+            return
+    raise InvalidObject("is nested too deeply")
 
 
 def _yaml_documents(text: str, json_error: ValueError, duplicates: bool) -> Iterator[Any]:
@@ -134,6 +148,7 @@ def to_json(obj: Any) -> bytes:
 
 
 def _to_json_slowly(obj: Any) -> bytes:
+    _check_depth(obj)
     try:
         return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can escape but UTF-8 cannot hold

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import threading
+
+from wharfinger.runtime import pidfd
 
 
 def end_with(pid: int) -> None:
@@ -19,10 +20,10 @@ def end_with(pid: int) -> None:
     SIGKILL, because all that we run survives it. Where the system has no pidfd (macOS) nothing is watched: the next
     start of the supervisor ends survivors by their locks.
     """
-    if sys.platform != "linux":
+    if not pidfd.THERE:
         return
     try:
-        descriptor = os.pidfd_open(pid)
+        descriptor = pidfd.open_pidfd(pid)
     except ProcessLookupError:
         _end()
         return

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wharfinger.runtime import pidfd
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessLife:
@@ -92,9 +94,9 @@ class Handle:
     def open(cls, known: ProcessLife) -> Handle | None:
         """A handle of a process that runs; None when it is gone."""
         descriptor = -1
-        if hasattr(os, "pidfd_open"):
+        if pidfd.THERE:
             try:
-                descriptor = os.pidfd_open(known.pid)
+                descriptor = pidfd.open_pidfd(known.pid)
             except ProcessLookupError:
                 return None
         if known.alive:  # looked at behind the opening: the descriptor is that process's
@@ -107,13 +109,13 @@ class Handle:
     def of_child(cls, pid: int) -> Handle:
         """A handle of our own child before it is waited for: its number is its own, dead or alive."""
         known = life(pid) or ProcessLife(pid, "ended at once")
-        return cls(known, os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1)
+        return cls(known, pidfd.open_pidfd(pid) if pidfd.THERE else -1)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process; nothing when it has ended."""
         with suppress(ProcessLookupError):
             if self._descriptor >= 0:
-                signal.pidfd_send_signal(self._descriptor, number)
+                pidfd.send_signal(self._descriptor, number)
             elif self.life.alive:
                 os.kill(self.life.pid, number)
 
@@ -121,7 +123,7 @@ class Handle:
         """SIGKILL to the process and to what it started in its session, whether or not it has ended itself."""
         try:
             if self._descriptor >= 0:
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL, None, _TO_GROUP)
+                pidfd.send_signal(self._descriptor, signal.SIGKILL, _TO_GROUP)
             elif self.life.alive:
                 os.killpg(self.life.pid, signal.SIGKILL)
         except ProcessLookupError:

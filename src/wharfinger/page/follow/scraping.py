@@ -273,6 +273,7 @@ def _trust(options: ScrapeOptions) -> ssl.SSLContext | bool:
         return True  # aiohttp has that context already: reading the machine's authorities again takes 40 ms
     try:
         context = ssl.create_default_context(cafile=str(options.ca_file) if options.ca_file is not None else None)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # set since Python 3.13; Prometheus takes such certificates
         if options.cert_file is not None:
             context.load_cert_chain(options.cert_file, options.key_file)
     except (OSError, ssl.SSLError) as error:

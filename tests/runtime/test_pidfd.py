@@ -1,0 +1,64 @@
+"""Descriptors of processes, by Python's own calls and by libc where Python was built without them."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.patience import patient
+from wharfinger.runtime import pidfd
+
+pytestmark = pytest.mark.skipif(not pidfd.THERE, reason="only Linux has pidfds")
+
+
+@pytest.fixture(params=["Python", "libc"], autouse=True)
+def calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "libc":
+        monkeypatch.delattr("os.pidfd_open", raising=False)
+        monkeypatch.delattr("signal.pidfd_send_signal", raising=False)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_signal_reaches_the_process_and_its_end_is_seen(sleeper: subprocess.Popen[bytes]) -> None:
+    descriptor = pidfd.open_pidfd(sleeper.pid)
+    ended = select.poll()
+    ended.register(descriptor, select.POLLIN)
+    assert ended.poll(0) == []
+
+    pidfd.send_signal(descriptor, signal.SIGTERM)
+
+    assert ended.poll(patient(20) * 1000)
+    assert sleeper.wait() == -signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        pidfd.send_signal(descriptor, signal.SIGTERM)
+    os.close(descriptor)
+
+
+def test_a_process_that_is_gone_has_no_descriptor() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+
+    with pytest.raises(ProcessLookupError):
+        pidfd.open_pidfd(gone.pid)
+
+
+def test_flags_that_the_kernel_does_not_know_are_refused(sleeper: subprocess.Popen[bytes]) -> None:
+    descriptor = pidfd.open_pidfd(sleeper.pid)
+
+    with pytest.raises(OSError, match="Invalid argument"):
+        pidfd.send_signal(descriptor, signal.SIGTERM, 1 << 20)
+
+    assert sleeper.poll() is None
+    os.close(descriptor)
