@@ -215,10 +215,11 @@ def test_settings_that_are_none_are_refused(text: str) -> None:
         Setting.parse(text)
 
 
-def test_what_no_profile_enables_has_no_weight() -> None:
-    change = ProfileChange(settings=(Setting.parse("Missing.weight=3"),))
+@pytest.mark.parametrize(("name", "why"), [("Missing", "there is no plugin Missing"), ("GpuMemory", "does not enable")])
+def test_what_no_profile_enables_has_no_weight(name: str, why: str) -> None:
+    change = ProfileChange(settings=(Setting.parse(f"{name}.weight=3"),))
 
-    with pytest.raises(Unreplayable, match="does not enable Missing"):
+    with pytest.raises(Unreplayable, match=why):
         change.profile(USUAL.configuration, USUAL.name, USUAL.digest)
 
 
@@ -263,12 +264,13 @@ def recorded_profile(revision: int = 1, **changed: Any) -> KeyValue:
     ("change", "why"),
     [
         (ProfileChange(settings=(Setting.parse("NodeResourcesFit.typo=1"),)), "typo"),
-        (ProfileChange(settings=(Setting.parse("NoSuch.weight=2"),)), "does not enable NoSuch"),
+        (ProfileChange(settings=(Setting.parse("NoSuch.weight=2"),)), "there is no plugin NoSuch; known are "),
+        (ProfileChange(settings=(Setting.parse("GpuMemory.weight=2"),)), "does not enable GpuMemory"),
         (ProfileChange(plugins=(plugin_of("os:getcwd"),)), "getcwd"),
         (ProfileChange(plugins=(CatalogEntry("Raises", Raises, None),)), "no licence here"),
         (ProfileChange(configuration={**MOST, "profiles": [{"schedulerName": "other"}]}), "no profile that decided"),
     ],
-    ids=["argument", "weight", "no-plugin", "raises", "no-profile"],
+    ids=["argument", "weight", "not-enabled", "no-plugin", "raises", "no-profile"],
 )
 def test_a_change_at_fault_is_refused_beforehand(change: ProfileChange, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):

@@ -16,8 +16,9 @@ from wharfinger.replaying.changes import ProfileChange, Setting
 from wharfinger.replaying.decided_pods import DecidedPods
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.recorded import Unit, units
-from wharfinger.replaying.rerun import Rerun, RerunSimulator
+from wharfinger.replaying.rerun import Rerun
 from wharfinger.replaying.rerun_report import RerunReport, fragmentation, shapes_of
+from wharfinger.replaying.rerun_simulator import RerunSimulator
 from wharfinger.replaying.reruns import rerun
 from wharfinger.replaying.spool import Spool
 
@@ -173,7 +174,8 @@ def test_of_pods_that_ended_little_is_kept() -> None:
         span.pod(name)
     span.bound("job", "a", status={"phase": "Succeeded"})
 
-    assert {pod.key.name: bool(pod.obj) for pod in span.rerun.lived} == {"job": False, "web": True}
+    assert [pod.key.name for pod in span.rerun.lived.there] == ["web"]
+    assert {pod.key.name: bool(pod.digest) for pod in span.rerun.lived} == {"job": False, "web": True}
     assert span.nodes == {"job": "a", "web": "a"}
 
 

@@ -112,9 +112,9 @@ def _block(file: IO[bytes], path: Path, wanted: Collection[bytes], most: int, *,
     if len(frame) == _FRAME.size:
         kind, length, size, checksum, own = _FRAME.unpack(frame)
         if own != _checksum(frame, begin):
-            raise InvalidObject(f"{path} is damaged at byte {begin}: the checksum of what stands there is another one")
+            raise _damaged(path, begin, "the checksum of what stands there is another one")
         if kind not in KINDS or length > MOST_RAW or size > MOST_RAW:
-            raise InvalidObject(f"{path} is damaged at byte {begin}: what stands there is no block")
+            raise _damaged(path, begin, "what stands there is no block")
         if max(length, size) > most:
             raise InvalidObject(
                 f"{path} has a block of {length >> 20} MiB at byte {begin}, for which --memory-limit is too little"
@@ -122,31 +122,36 @@ def _block(file: IO[bytes], path: Path, wanted: Collection[bytes], most: int, *,
         if size <= os.fstat(file.fileno()).st_size - file.tell():
             data = file.read(size)
             if zlib.crc32(data) != checksum:
-                raise InvalidObject(f"{path} is damaged at byte {begin}: the checksum is another one")
-            content = _content(kind, data, length, f"{path} is damaged at byte {begin}") if kind in wanted else None
+                raise _damaged(path, begin, "the checksum is another one")
+            content = _content(kind, data, length, (path, begin)) if kind in wanted else None
             return Block(kind, content, file.tell(), begin)
     if torn:
         return None
     raise InvalidObject(f"{path} ends in the middle of a block, at byte {begin}: `wharfinger archive` writes it on")
 
 
-def _content(kind: bytes, data: bytes, length: int, damaged: str) -> Any:
+def _damaged(path: Path, begin: int, why: str) -> InvalidObject:
+    cut = f"`truncate --size {begin}` keeps what is before it"
+    return InvalidObject(f"{path} is damaged at byte {begin}: {why}; {cut}, if there is no better copy")
+
+
+def _content(kind: bytes, data: bytes, length: int, place: tuple[Path, int]) -> Any:
     """Checked before it is made: its length as it is decompressed, then how much is in it, then what."""
     inflater = zlib.decompressobj()
     try:
         raw = inflater.decompress(data, length + 1)
     except zlib.error as error:
-        raise InvalidObject(f"{damaged}: {error}") from error
+        raise _damaged(*place, str(error)) from error
     if len(raw) != length:
-        raise InvalidObject(f"{damaged}: the block has another length than it says")
+        raise _damaged(*place, "the block has another length than it says")
     if _too_many(raw):
-        raise InvalidObject(f"{damaged}: the block has more than {MOST_PARTS:,} parts")
+        raise _damaged(*place, f"the block has more than {MOST_PARTS:,} parts")
     try:
         return CONTENTS[kind].model_validate_json(raw)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise InvalidObject(f"{damaged}: {f'{where}: ' if where else ''}{first['msg']}") from error
+        raise _damaged(*place, f"{f'{where}: ' if where else ''}{first['msg']}") from error
 
 
 def _too_many(raw: bytes) -> bool:

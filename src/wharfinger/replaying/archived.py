@@ -66,6 +66,8 @@ class Archive:
     """Runs that were taken before they could be archived."""
     uncounted: int = 0
     """Bytes behind the last checkpoint."""
+    began: tuple[float, float] | None = None
+    """When the first and the last of all its runs began, seconds since 1970; None before `read_into`, and for none."""
     _passed: int = 0
     """End of the last checkpoint that was looked at."""
     _restored: list[int] = field(default_factory=list)
@@ -162,6 +164,8 @@ class Archive:
         for number, (run, place) in enumerate(self._placed_runs(), start=1):
             while len(self._histories) < len(self._restored) and self._restored[len(self._histories)] <= place:
                 self._histories.append(len(spool))
+            first, last = self.began or (run.started, run.started)
+            self.began = min(first, run.started), max(last, run.started)
             if since <= run.started < until:
                 spool.add(run)
             progress(number, 0)

@@ -99,7 +99,8 @@ class ArchiveFile:
                 end, self.since = block.end, block.content.since
                 passes.append((end, 0.0))
                 if block.content.cluster != cluster:
-                    raise UsageError(f"{self._path} is an archive of cluster {block.content.cluster}")
+                    other = f"{self._path} is an archive of cluster {block.content.cluster}, not of {cluster}"
+                    raise UsageError(f"{other}: name another file, or the cluster with --cluster")
             elif not end:
                 raise InvalidObject(f"{self._path} does not say of which cluster it is")
             elif block.kind == CHECKPOINT:

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.errors import ConfigurationError, InvalidObject, UsageError
+from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
@@ -37,6 +37,10 @@ class Setting:
     path: tuple[str, ...]
     """Of the argument; `weight` alone = the plugin's weight."""
     value: Any
+
+    def __str__(self) -> str:
+        """As it is named on the command line."""
+        return ".".join((self.plugin, *self.path))
 
     @classmethod
     def parse(cls, text: str) -> Setting:
@@ -128,6 +132,10 @@ class ProfileChange:
         catalog = builtin.catalog().with_installed()
         if self.plugins:
             catalog = Catalog([*_entries(catalog), *self.plugins], catalog.installed)
+        for setting in self.settings:
+            if setting.plugin not in catalog.names:
+                known = ", ".join(catalog.names)
+                raise InvalidConfiguration([f"--set {setting}: there is no plugin {setting.plugin}; known are {known}"])
         if self.configuration is not None:
             configured = load_configuration(self.configuration, catalog=catalog, format_=self.format_)
             document: Any = configured.configuration.document()
@@ -152,7 +160,7 @@ def plugin_of(text: str) -> CatalogEntry:
         raise UsageError(f"--plugin takes MODULE:NAME, the module of a plugin and its class in it, not {text!r}")
     try:
         factory = getattr(importlib.import_module(module), name)
-    except Exception as error:
+    except Exception as error:  # the import of another package may raise anything
         raise ConfigurationError(f"plugin {text} cannot be loaded: {error}") from error
     args, weight = getattr(factory, "Args", None), getattr(factory, WEIGHT, 1)
     called = getattr(factory, "name", name)
@@ -210,7 +218,9 @@ def _weigh(profile: dict[str, Any], setting: Setting) -> None:
         if one.get("name") == setting.plugin
     ]
     if not named:
-        raise ConfigurationError(f"profile {profile.get('schedulerName')} does not enable {setting.plugin}")
+        name, there = profile.get("schedulerName"), ", ".join(str(one.get("name")) for one in _enabled(profile))
+        why = f"profile {name} does not enable {setting.plugin}, so it has no weight; it enables {there}"
+        raise InvalidConfiguration([f"--set {setting}: {why}"])
     if setting.value:
         for one in named:
             one[WEIGHT] = setting.value

@@ -29,14 +29,22 @@ class Facts:
     """All that decisions read of etcd, at one revision."""
 
     def __init__(
-        self, format_: ObjectFormat, *, copies: bool = False, check: Callable[[], None] = lambda: None
+        self,
+        format_: ObjectFormat,
+        *,
+        copies: bool = False,
+        followed: bool = True,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`copies`: whether the objects are copies of a Kubernetes API's; `check`: called while the state grows."""
+        """`copies`: whether the objects are copies of a Kubernetes API's; `followed`: whether views will `follow`,
+        for which what was decoded is kept; `check`: called while the state grows.
+        """
         self.revision = 0
         self.check = check
         self.memberships = Memberships()
         self._format = format_
         self._copies = copies
+        self._followed = followed
         self._metrics = Metrics()
         self._known: dict[str, ObservedKey] = {}
         self._count = 0
@@ -107,7 +115,7 @@ class Facts:
 
     def _take(self, observed: list[ObservedKey], revision: int) -> None:
         self.revision = revision
-        for one in observed:
+        for one in observed if self._followed else ():
             if one.deleted:
                 self._known.pop(one.kv.key, None)
             else:

@@ -1,12 +1,14 @@
 """A pod that is lived again: what it was in the record, what becomes of it in the rerun, and how the two ends compare.
 
-`rerun` lives the span; what reads and makes the objects of pods for it stands here. Pure.
+`rerun` lives the span, and `lives` keeps all pods of it; what reads and makes the objects of pods for them stands here.
+An object is not kept: each change brings it whole, and whether it is another one is told by its digest. Pure.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +25,8 @@ class LivedPod:
 
     key: PodKey
     create_revision: int
-    obj: dict[str, Any]
-    """As it was seen last, without a node."""
+    digest: bytes = b""
+    """Of the object as it was seen last (`digest_of`)."""
     recorded: str = ""
     """Where it was bound in the record; empty = nowhere."""
     node: str = ""
@@ -69,12 +71,6 @@ def pod_key_of(stored: str) -> PodKey | None:
     )
 
 
-def is_of(obj: Mapping[str, Any], key: PodKey) -> bool:
-    """Whether the object is the one that its key names; workers read no other."""
-    metadata = obj.get("metadata")
-    return isinstance(metadata, dict) and (metadata.get("namespace") or key.namespace, metadata.get("name")) == key
-
-
 def freed(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The pod without what schedulers and kubelets wrote, but for its end."""
     spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "nodeName"}
@@ -82,6 +78,11 @@ def freed(obj: Mapping[str, Any]) -> dict[str, Any]:
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {name: value for name, value in annotations.items() if name != ATTEMPT_ANNOTATION}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+
+def digest_of(free: Mapping[str, Any]) -> bytes:
+    """Tells whether two objects that `freed` made are the same."""
+    return hashlib.blake2b(json.dumps(free, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def owner_of(references: Any) -> str:
@@ -104,10 +105,9 @@ def is_victim(obj: Mapping[str, Any]) -> bool:
     return any(wanted == (one.get("type"), one.get("status"), one.get("reason")) for one in conditions)
 
 
-def placed_object(pod: LivedPod) -> dict[str, Any]:
-    """The pod where it is in the rerun."""
-    made = deepcopy(pod.obj)
-    if pod.node:
-        made["spec"]["nodeName"] = pod.node
-        made["status"] = {"startTime": pod.started} if pod.started else {}
-    return made
+def placed_object(free: dict[str, Any], pod: LivedPod) -> dict[str, Any]:
+    """What `freed` made, where the pod is in the rerun."""
+    if not pod.node:
+        return free
+    status = {"startTime": pod.started} if pod.started else {}
+    return {**free, "spec": {**free["spec"], "nodeName": pod.node}, "status": status}

@@ -12,53 +12,45 @@ some of them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 from wharfinger.errors import InvalidObject, PluginError, UsageError
-from wharfinger.framework.profile import Profile
 from wharfinger.informer.decoding import SURROUNDING_KINDS
 from wharfinger.manifests import documents
-from wharfinger.manifests.metadata import attempt_of
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
+from wharfinger.manifests.metadata import attempt_of, checked_object
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 from wharfinger.replaying.lived_pods import (
     LivedPod,
+    digest_of,
     freed,
-    is_of,
     is_victim,
     owner_of,
     placed_object,
     pod_key_of,
     started_of,
 )
+from wharfinger.replaying.lives import Lives
 from wharfinger.replaying.report import written
-from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator
+from wharfinger.replaying.rerun_simulator import RerunSimulator
+from wharfinger.replaying.unmarked import Unmarked
+from wharfinger.simulator import SimulatedDecision, SimulatedGang
 
 TRIES = 50
 """Decisions a pod, on average, after which pods are taken to wake each other without end."""
+MOST_EVICTIONS = 100
+"""Victims that are named."""
 _FINISHED = ("Succeeded", "Failed")
-
-
-class RerunSimulator(Simulator):
-    """A simulator that decides by profiles that were made already."""
-
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
-        super().__init__()
-        self._profiles.clear()
-        self._profiles.update(profiles)
-
-    def start(self, pod: PodKey, node: str, started: str) -> list[PodKey]:
-        """Bind the pod, which starts then. `started`: RFC 3339; empty = later than all before it."""
-        subject = self._cluster.pending(pod)
-        return self._after(self._cluster.bind(replace(subject, start_time=started) if started else subject, node))
 
 
 @dataclass(slots=True)
 class Rerun:
-    """One rerun; give it the first state, then each revision's events."""
+    """One rerun; give it the first state, then each revision's events. Close `lived`."""
 
     simulator: RerunSimulator
     decided: Container[tuple[PodKey, int]]
@@ -67,34 +59,36 @@ class Rerun:
     """Of the schedulers whose pods are decided."""
     cluster: str = ""
     """Whose attempts decided; empty = any that a pod names."""
+    format: ObjectFormat = KUBERNETES
+    """Of the pods and nodes."""
     time: float | None = None
     """About when the events happen that are taken next, seconds since 1970; None = not known."""
-    lived: list[LivedPod] = field(default_factory=list)
+    lived: Lives = field(default_factory=Lives)
     """All pods, in the order in which they came."""
     evictions: list[tuple[PodKey, PodKey]] = field(default_factory=list)
-    """Victim and preemptor."""
+    """Victim and preemptor, of the first ones."""
+    eviction_count: int = 0
+    """How many there were."""
     tries: int = 0
     stopped: bool = False
     """Whether pods went on waking each other, and were left."""
-    _pods: dict[PodKey, LivedPod] = field(default_factory=dict)
-    """Those that are there."""
+    _unmarked: Unmarked = field(default_factory=Unmarked)
     _unbound: set[PodKey] = field(default_factory=set)
     _queue: list[tuple[Any, int, PodKey]] = field(default_factory=list)
     _arrivals: int = 0
 
     def begin(self, events: Iterable[Event]) -> None:
-        """The first state: classes first, because pods are resolved by them; then the nodes, in order; then pods."""
-        ranked: list[tuple[int, int, Event]] = []
+        """The first state, in the order of `FirstState`."""
         for event in events:
-            parsed = keys.parse(event.kv.key)
-            rank = {keys.PRIORITY_CLASSES: 0, keys.NODES: 2, keys.PODS: 3}.get(parsed.prefix, 1) if parsed else 1
-            ranked.append((rank, event.kv.create_revision, event))
-        for _, _, event in sorted(ranked, key=lambda one: one[:2]):
+            if not self.format.marks_pods:
+                self._unmarked.take((event,))
             self._apply(event)
         self._settle()
 
-    def take(self, events: Iterable[Event]) -> None:
+    def take(self, events: Sequence[Event]) -> None:
         """All changes of one revision, and what follows from them."""
+        if not self.format.marks_pods:
+            self._unmarked.take(events)
         for event in events:
             self._apply(event)
         self._settle()
@@ -103,15 +97,14 @@ class Rerun:
         """Changes behind the span's end: they only tell where what was decided in it was bound."""
         for event in events:
             key = pod_key_of(event.kv.key)
-            pod = self._pods.get(key) if key is not None else None
-            if pod is None or pod.key not in self._unbound:
+            pod = self.lived.get(key) if key is not None else None
+            if key is None or pod is None or pod.key not in self._unbound:
                 continue
             if event.deleted or pod.create_revision != event.kv.create_revision:
                 self._unbound.discard(pod.key)
                 continue
             try:
-                spec = documents.parse(event.kv.value).get("spec") or {}
-                node = str(spec.get("nodeName") or "")
+                node = _node_of(self.format.pod_mapping(event.kv.value, namespace=key.namespace, name=key.name))
             except (InvalidObject, AttributeError):
                 continue
             if node:
@@ -126,7 +119,7 @@ class Rerun:
         """The span has ended: what follows is only noted."""
         self._unbound = {
             pod.key
-            for pod in self._pods.values()
+            for pod in self.lived.there
             if pod.ours and not pod.recorded and (pod.key, pod.create_revision) in self.decided
         }
 
@@ -141,85 +134,95 @@ class Rerun:
         if parsed is None:
             return
         kind = "Node" if parsed.prefix == keys.NODES else SURROUNDING_KINDS.get(parsed.prefix)
-        if kind is None:
+        if kind is None or (kind != "Node" and not self.format.has_surroundings):
             return
         *space, name = parsed.parts
         try:
             if event.deleted:
                 self._wake(self.simulator.delete(kind, name, "".join(space)))
-            else:
-                self._wake(self.simulator.add({"kind": kind, **documents.parse(event.kv.value)}))
+                return
+            value = event.kv.value
+            read = self.format.node_mapping(value, name=name) if kind == "Node" else documents.parse(value)
+            self._wake(self.simulator.add({"kind": kind, **checked_object(read)}))
         except (InvalidObject, UsageError):
             return  # workers could not read it either, or it was not there
 
     def _pod(self, event: Event, key: PodKey) -> None:
-        known = self._pods.get(key)
+        known = self.lived.get(key)
         if known is not None and (event.deleted or known.create_revision != event.kv.create_revision):
+            known.evicted_then = known.evicted_then or self._unmarked.is_victim(key)
             self._end(known)
             known = None
         if event.deleted:
             return
         try:
-            obj = dict(documents.parse(event.kv.value))
-            if not is_of(obj, key):
-                return
+            obj = self.format.pod_mapping(event.kv.value, namespace=key.namespace, name=key.name)
             finished = (obj.get("status") or {}).get("phase") in _FINISHED
-            node = str((obj.get("spec") or {}).get("nodeName") or "")
             if known is not None:
-                self._changed(known, obj, node, finished=finished)
+                self._changed(known, obj, finished=finished)
             elif not finished:
-                started = started_of(obj) if node else ""
-                self._came(LivedPod(key, event.kv.create_revision, freed(obj), node, started=started), node)
-        except (InvalidObject, UsageError, AttributeError, TypeError):
+                self._came(LivedPod(key, event.kv.create_revision), obj)
+        except (InvalidObject, UsageError, AttributeError, TypeError, RecursionError):
             return
+        if known is not None and finished:
+            self._end(known)
 
-    def _came(self, pod: LivedPod, node: str) -> None:
-        scheduler = str(pod.obj["spec"].get("schedulerName") or "default-scheduler")
-        pod.scheduler, pod.owner = scheduler, owner_of(pod.obj["metadata"].get("ownerReferences"))
-        pod.ours = not node and scheduler in self.names
-        pod.node = node
-        self._wake(self.simulator.add(placed_object(pod)))
-        self._pods[pod.key] = pod
-        self.lived.append(pod)
+    def _came(self, pod: LivedPod, obj: Mapping[str, Any]) -> None:
+        free, node = self._freed(pod, obj), _node_of(obj)
+        pod.digest, pod.recorded, pod.node = digest_of(free), node, node
+        pod.started = started_of(obj) if node else ""
+        pod.scheduler = intern(str(free["spec"].get("schedulerName") or "default-scheduler"))
+        pod.owner = intern(owner_of(free["metadata"].get("ownerReferences")))
+        pod.ours = not node and pod.scheduler in self.names
+        self._wake(self.simulator.add(placed_object(free, pod)))
+        self.lived.came(pod)
         if pod.ours:
             self._enqueue([pod.key])
 
-    def _changed(self, pod: LivedPod, obj: dict[str, Any], node: str, *, finished: bool) -> None:
+    def _changed(self, pod: LivedPod, obj: Mapping[str, Any], *, finished: bool) -> None:
+        node = _node_of(obj)
         if node:
             pod.recorded = node
         pod.evicted_then = pod.evicted_then or is_victim(obj)
         if finished:
-            self._end(pod)
             return
-        foreign = bool(node) and pod.node != node and not (pod.ours and self._by_us(pod, obj))
+        foreign = bool(node) and pod.node != node and not (pod.ours and self._by_us(pod, obj, node))
         if foreign and not pod.evicted:
             pod.ours, pod.node, pod.started = False, node, self._now()
         started = pod.started if pod.ours else started_of(obj) or pod.started
-        free = freed(obj)
-        if foreign or free != pod.obj or started != pod.started:
-            pod.obj, pod.started = free, started
+        free = self._freed(pod, obj)
+        digest = digest_of(free)
+        if foreign or digest != pod.digest or started != pod.started:
+            pod.digest, pod.started = digest, started
             if not pod.evicted:
-                self._wake(self.simulator.update(placed_object(pod)))
+                self._wake(self.simulator.update(placed_object(free, pod)))
 
-    def _by_us(self, pod: LivedPod, obj: Mapping[str, Any]) -> bool:
-        """Whether a decision of this cluster bound the pod in the record, whenever it was made."""
-        attempt = attempt_of(obj)
+    def _freed(self, pod: LivedPod, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """With the uid that workers know it by, where its own one counts for nothing: among equal nodes it decides."""
+        free = freed(obj)
+        if not self.format.marks_pods:
+            free["metadata"]["uid"] = f"rev-{pod.create_revision}"
+        return free
+
+    def _by_us(self, pod: LivedPod, obj: Mapping[str, Any], node: str) -> bool:
+        """Whether a decision of this cluster bound the pod there in the record, whenever it was made."""
+        marked = self.format.marks_pods
+        attempt = attempt_of(obj) if marked else self._unmarked.attempt_of(pod.key, pod.create_revision, node)
         named = attempt.startswith(f"{self.cluster}/") if self.cluster else bool(attempt)
         return named or (pod.key, pod.create_revision) in self.decided
 
     def _now(self) -> str:
-        return written(self.time) if self.time is not None else ""
+        return intern(written(self.time)) if self.time is not None else ""
 
     def _end(self, pod: LivedPod) -> None:
-        del self._pods[pod.key]
-        pod.obj = {}  # is not read any more, and there may be many
+        self.lived.ended(pod)
         if not pod.evicted:
             self._wake(self.simulator.delete("Pod", pod.key.name, pod.key.namespace))
 
     # --- consequences -------------------------------------------------------------------------
 
     def _wake(self, woken: Iterable[PodKey]) -> None:
-        self._enqueue(key for key in woken if (pod := self._pods.get(key)) is not None and pod.ours and not pod.node)
+        self._enqueue(key for key in woken if (pod := self.lived.get(key)) is not None and pod.ours and not pod.node)
 
     def _enqueue(self, found: Iterable[PodKey]) -> None:
         for key in found:
@@ -230,7 +233,7 @@ class Rerun:
         """Decide until nothing is to be tried."""
         while self._queue:
             _, _, key = heapq.heappop(self._queue)
-            pod = self._pods.get(key)
+            pod = self.lived.get(key)
             if pod is None or pod.node or pod.evicted or not pod.ours:
                 continue
             self.tries += 1
@@ -273,7 +276,7 @@ class Rerun:
             self._park(pod, gang)
             return
         for member, node in gang.nodes.items():
-            lived = self._pods.get(member)
+            lived = self.lived.get(member)
             if lived is not None:
                 self._bind(lived, node)
 
@@ -287,8 +290,14 @@ class Rerun:
         self._wake(self.simulator.park(pod.key, decision))
 
     def _evict(self, victim: PodKey, preemptor: PodKey) -> None:
-        lived = self._pods.get(victim)
+        lived = self.lived.get(victim)
         if lived is not None:
             lived.evicted = True
-        self.evictions.append((victim, preemptor))
+        self.eviction_count += 1
+        if len(self.evictions) < MOST_EVICTIONS:
+            self.evictions.append((victim, preemptor))
         self._wake(self.simulator.evict(victim))
+
+
+def _node_of(obj: Mapping[str, Any]) -> str:
+    return intern(str((obj.get("spec") or {}).get("nodeName") or ""))

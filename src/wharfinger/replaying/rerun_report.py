@@ -11,7 +11,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import CPU, PODS
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid
-from wharfinger.replaying.ends import GRAVEST, VERDICTS
+from wharfinger.replaying.ends import GRAVEST, VERDICTS, PodEnds
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.report import known_reason, told_apart, told_reasons, workload_name, written
 from wharfinger.replaying.rerun import Rerun
@@ -22,7 +22,7 @@ SHAPES = 20
 SHOWN = 100
 """Pods that differ most."""
 MOST_ENDS = 150_000
-"""Pods of which a kept report says where each ended: some 40 bytes each."""
+"""Pods of which a kept report says where each ended: some 40 bytes each, there and in memory."""
 
 Shape = tuple[tuple[str, int], ...]
 
@@ -58,11 +58,11 @@ class RerunReport:
     recorded: dict[tuple[PodKey, int], DecisionSaid] = field(default_factory=dict)
     """What was decided of these then, by create revision."""
     evictions: list[tuple[str, str]] = field(default_factory=list)
+    """The first ones: victim and preemptor."""
+    eviction_count: int = 0
     stopped: bool = False
-    ends: list[tuple[str, int, str]] = field(default_factory=list)
-    """Pod, create revision and node of all that were decided for, so that two reruns can be compared."""
-    evicted: list[int] = field(default_factory=list)
-    """Places in `ends` of those that were victims."""
+    ends: PodEnds = field(default_factory=lambda: PodEnds(MOST_ENDS))
+    """Of all pods that were decided for, so that two reruns can be compared."""
 
     @property
     def decisions(self) -> int:
@@ -90,13 +90,12 @@ class RerunReport:
             if pod.ours and (pod.recorded or known(pod.key, pod.create_revision)):
                 verdict = pod.verdict
                 self._count(pod, verdict)
-                if pod.evicted:
-                    self.evicted.append(len(self.ends))
-                self.ends.append((str(pod.key), pod.create_revision, pod.end))
+                self.ends.add(str(pod.key), pod.create_revision, pod.end, evicted=pod.evicted)
                 if verdict in found and len(found[verdict]) < SHOWN:
                     found[verdict].append(pod)
         self.shown = [pod for verdict in GRAVEST for pod in found[verdict]][:SHOWN]
         self.evictions = [(str(victim), str(preemptor)) for victim, preemptor in rerun.evictions]
+        self.eviction_count = rerun.eviction_count
         self.stopped = rerun.stopped
 
     def _count(self, pod: LivedPod, verdict: str) -> None:
@@ -122,8 +121,8 @@ class RerunReport:
             "workloads": [{"workload": name, **_counted(counts)} for name, counts in _changed(self.workloads)],
             "namespaces": [{"namespace": name, **_counted(counts)} for name, counts in _changed(self.namespaces)],
             "reasons": told_reasons(self.reasons, self.reasons_by_namespace),
-            "evictions": [{"victim": victim, "preemptor": by} for victim, by in self.evictions[:SHOWN]],
-            "evictionCount": len(self.evictions),
+            "evictions": [{"victim": victim, "preemptor": by} for victim, by in self.evictions],
+            "evictionCount": self.eviction_count,
             "stopped": self.stopped,
             "overTime": [
                 {
@@ -139,13 +138,7 @@ class RerunReport:
 
     def ends_to_plain(self) -> dict[str, Any] | None:
         """Where each pod ended, as a kept report has it; None where there are more than `MOST_ENDS`."""
-        if len(self.ends) > MOST_ENDS:
-            return None
-        places = {"": -1}
-        for _, _, node in self.ends:
-            places.setdefault(node, len(places) - 1)
-        pods = [[pod, created, places[node]] for pod, created, node in self.ends]
-        return {"nodes": list(places)[1:], "pods": pods, "evicted": list(self.evicted)}
+        return self.ends.to_plain()
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests.formats import format_of
+from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, WatchBatch
+from wharfinger.registry.store import Event, WatchBatch
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.decided_pods import DecidedPods
 from wharfinger.replaying.explaining import said_of
-from wharfinger.replaying.facts import Facts
+from wharfinger.replaying.facts import OFTEN, Facts
+from wharfinger.replaying.first_state import FirstState
 from wharfinger.replaying.kept import KeptStates, oldest_kept
 from wharfinger.replaying.lived_pods import pod_key_of
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import Unit
-from wharfinger.replaying.rerun import Rerun, RerunSimulator
+from wharfinger.replaying.rerun import Rerun
 from wharfinger.replaying.rerun_report import SHAPES, RerunReport, Shape, moment, shapes_of
+from wharfinger.replaying.rerun_simulator import RerunSimulator
 from wharfinger.replaying.shadow import SILENCE, Runs
 
 MOMENTS = 60
@@ -52,11 +54,14 @@ async def rerun(
     profiles = await _profiles(store, units, change)
     decided = DecidedPods(runs, units)
     wanted = min(units[0].revision, newest)
+    format_, life = format_of(store.format), None
     try:
         while True:
             report = RerunReport(change.told)
-            life = Rerun(RerunSimulator(profiles), decided, frozenset(profiles), cluster)
-            span = _Span(report, life, Facts(format_of(store.format)), units)
+            if life is not None:
+                life.lived.close()
+            life = Rerun(RerunSimulator(profiles), decided, frozenset(profiles), cluster, format_)
+            span = _Span(report, life, _facts(format_, memory), units)
             try:
                 first = await oldest_kept(store, wanted)
                 await _live(store, span, (first, max(first, end), newest), progress, memory)
@@ -74,6 +79,8 @@ async def rerun(
                 report.recorded |= {(one.key, one.create_revision): said} if said is not None else {}
     finally:
         decided.close()
+        if life is not None:
+            life.lived.close()
     return report
 
 
@@ -136,16 +143,15 @@ class _Span:
 
     async def begin(self, store: KeptStates, revision: int, memory: MemoryLimit) -> None:
         """Read the first state."""
-        found: list[KeyValue] = []
-
-        def held() -> str:
-            return f"for the first {len(found):,} keys of the cluster's state alone"
-
-        async for page in store.list(keys.ROOT, revision=revision):
-            found += page.items
-            memory.check(held)
-        self.facts.begin(found, revision)
-        self.life.begin(map(Event, found))
+        state = FirstState()
+        try:
+            async for page in store.list(keys.ROOT, revision=revision):
+                self.facts.read(page.items)
+                state.add(page.items)
+            self.facts.begun(revision)
+            self.life.begin(_checked(state.events(), memory))
+        finally:
+            state.close()
         self._count(self.facts.cache.pods.values())
 
     def take(self, batch: WatchBatch) -> None:
@@ -176,6 +182,21 @@ class _Span:
         shapes = self._asked.most_common(SHAPES)
         ours, theirs = self.facts.cache.snapshot(), self.life.simulator.snapshot()
         self._report.moments.append(moment(self.facts.revision, ours, theirs, shapes, self._seconds))
+
+
+def _facts(format_: ObjectFormat, memory: MemoryLimit) -> Facts:
+    def held() -> str:
+        return f"for the state with {facts.waiting or len(facts.cache.pods):,} pods and other objects"
+
+    facts = Facts(format_, followed=False, check=lambda: memory.check(held))
+    return facts
+
+
+def _checked(events: Iterable[Event], memory: MemoryLimit) -> Iterator[Event]:
+    for number, event in enumerate(events, start=1):
+        yield event
+        if not number % OFTEN:
+            memory.check(lambda: f"for the state, twice, with the first {number:,} objects of it")  # noqa: B023 - at once
 
 
 async def _profiles(store: KeptStates, units: Sequence[Unit], change: ProfileChange) -> dict[str, Profile]:
