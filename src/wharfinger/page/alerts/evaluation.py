@@ -229,7 +229,8 @@ class Alerts:
         )  # fmt: skip
         p99 = model.latency_of_fitting.quantiles(self._following.clock(), (0.99,))[0]
         yield self._plain(
-            "SlowPlacement", p99 is not None and p99 > SLOW_P99, "pods wait for long that do fit",
+            "SlowPlacement", p99 is not None and p99 > SLOW_P99,
+            "pods are bound late though no attempt refused them: workers do not keep up, or plugins take long",
             f"p99 {p99:.1f} s" if p99 is not None else "no such pod was bound lately", link="/pending",
             expression=SLOW,
         )  # fmt: skip
