@@ -27,11 +27,12 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from tests import forked, forked_session, server_marker
+from tests.event_loop import pytest_asyncio_loop_factories
 from tests.patience import PROCESSES, patient, process_number
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
 
-__all__ = ["EtcdServer", "TemporalServer", "free_port", "start_etcd", "start_temporal"]
+__all__ = ["EtcdServer", "TemporalServer", "free_port", "pytest_asyncio_loop_factories", "start_etcd", "start_temporal"]
 
 
 # How long an example takes says more about the machine, and who shares it, than about what it tests; and chance may
@@ -79,10 +80,12 @@ One after the other, because the servers that the tests of a folder share end wi
 _SHARED = {
     "two_workers": r"\b(cluster|two_workers): DevTree",
     "only_servers": r"\b(servers|only_servers): DevTree|\bstart_worker: StartWorker",
+    "kube_apiserver": r"\b(mortal_)?kube_apiserver: ApiServerProcess|\bupstream\.conformance\.",
 }
 """Trees of servers that several files share (tests/integration/conftest.py) -> the parameters by which tests use them.
-All files of a tree run in one process: a tree costs as much processor time as many of the tests on it, and would be
-started in each process."""
+The last one is the API server of tests/upstream/conftest.py, which files of several folders use. All files of a tree
+run in one process: a tree costs as much processor time as many of the tests on it, and would be started in each
+process."""
 _LAST = "test_fleets_under_faults.py"
 """Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
 _CALM = ("placement", "properties")

@@ -1,4 +1,7 @@
-"""Time for code that is given a pause: it passes only when the test moves it, and every pause ends at its moment."""
+"""Time for code that is given a pause: it passes only when the test moves it, and every pause ends at its moment.
+
+Runs on the loop of `tests/event_loop.py`, which shows when everything has happened at a moment.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import asyncio
 from heapq import heappop, heappush
 from itertools import count
 
+from tests.event_loop import watched_loop
+
 TURNS = 150
 """Turns of the event loop after which everything in memory has gone as far as it can."""
-IDLE_TURNS = 5
-"""So many turns in a row in which nothing else was ready to run mean the same."""
 
 
 class VirtualTime:
@@ -43,10 +46,4 @@ class VirtualTime:
 
     async def settle(self) -> None:
         """Let everything go as far as it can at this moment."""
-        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined] # nothing public says it
-        idle = 0
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-            idle = 0 if ready else idle + 1
-            if idle == IDLE_TURNS:
-                return
+        await watched_loop().until_idle(TURNS)

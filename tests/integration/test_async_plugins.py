@@ -11,105 +11,32 @@ import pytest
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, bound_pods, condition, node, pod, refusal
-from tests.integration.plugin_package import put_plugin
+from tests.integration.plugin_desk import PluginDesk
 
 pytestmark = pytest.mark.timeout(240)
 
 SPACE = "licences"
 HOLDS = "/registry/wharfinger.dev/holds/"
-SOURCE = '''
-import asyncio
-import json
-import os
-from pathlib import Path
-
-from wharfinger.framework.async_plugins import CallLimits
-from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-
-FOLDER = Path(os.environ["LICENCES"])
-
-
-def note(**fields):
-    with (FOLDER / "calls").open("a") as calls:
-        calls.write(json.dumps(fields) + "\\n")
-
-
-class Licences:
-    """Asks a licence server, which is a folder: files in it say what becomes of a call."""
-
-    name = "Licences"
-    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
-
-    def concerns(self, pod):
-        return "licence" in pod.labels
-
-    def reserve(self, state, pod, node_name):
-        return SUCCESS
-
-    def unreserve(self, state, pod, node_name):
-        if self.concerns(pod):
-            note(unreserved=pod.name, data=state.carried(self.name))
-
-    async def pre_bind(self, state, pod, node_name, call):
-        note(pre_bind=pod.name, key=call.key, attempt=call.attempt, worker=os.getpid(), node=node_name)
-        state.carry(self.name, {"licence": 7})
-        while (FOLDER / "hangs").exists():
-            await asyncio.sleep(0.02)
-        if (FOLDER / "waits").exists():
-            return Status(Code.WAIT, ("the licence is being made",))
-        if (FOLDER / "refuses").exists():
-            return unschedulable("no licence is free")
-        return SUCCESS
-
+CRANE = '''
 
 class Crane:
     """Binds by the default binder, and may die between that and its answer."""
 
     name = "Crane"
-    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
+    call_limits = LIMITS
 
     async def bind(self, state, pod, node_name, call):
         note(bind=pod.name, key=call.key, attempt=call.attempt, worker=os.getpid())
         status = await call.bind()
         note(bound=pod.name)
-        while (FOLDER / "hangs").exists():
-            await asyncio.sleep(0.02)
+        await hang()
         return status
 '''
 
 
-class Desk:
-    """The folder that the plugins read and write."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.site = folder / "site"
-        self.environment = {"LICENCES": str(folder)}
-        for name in ("Licences", "Crane"):
-            put_plugin(self.site, name, SOURCE)
-
-    def config(self, *, crane: bool = False) -> Path:
-        path = self.folder / "config.json"
-        binders = {"disabled": [{"name": "*"}], "enabled": [{"name": "Crane"}, {"name": "DefaultBinder"}]}
-        plugins = {"multiPoint": {"enabled": [{"name": "Licences"}]}, **({"bind": binders} if crane else {})}
-        path.write_text(json.dumps({"profiles": [{"plugins": plugins}]}))
-        return path
-
-    def noted(self, what: str) -> list[dict[str, Any]]:
-        path = self.folder / "calls"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [one for one in map(json.loads, lines) if what in one]
-
-    def put(self, what: str) -> None:
-        (self.folder / what).touch()
-
-    def take(self, what: str) -> None:
-        (self.folder / what).unlink()
-
-
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> PluginDesk:
+    return PluginDesk(tmp_path, CRANE)
 
 
 def licensed(name: str, **more: Any) -> dict[str, Any]:
@@ -127,11 +54,11 @@ def binds_of(etcd: Gateway, name: str, first: int) -> list[str]:
 
 
 def test_a_call_that_died_with_its_worker_is_made_by_another(
-    servers: DevTree, start_worker: StartWorker, desk: Desk
+    servers: DevTree, start_worker: StartWorker, desk: PluginDesk
 ) -> None:
     """The room stays held, for the killed worker and for its successor, and the key is the same."""
     etcd, first = servers.etcd, servers.etcd.revision()
-    options = f"--config={desk.config()}"
+    options = f"--config={desk.config(crane=False)}"
     worker = start_worker(options, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     etcd.put(f"{NODES}small", node("small", cpu="1"))
@@ -161,7 +88,7 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
 
 
 def test_a_bind_whose_worker_dies_afterwards_is_made_once(
-    servers: DevTree, start_worker: StartWorker, desk: Desk
+    servers: DevTree, start_worker: StartWorker, desk: PluginDesk
 ) -> None:
     etcd, first = servers.etcd, servers.etcd.revision()
     options = f"--config={desk.config(crane=True)}"
@@ -189,9 +116,9 @@ def test_a_bind_whose_worker_dies_afterwards_is_made_once(
     assert etcd.get(f"{HOLDS}{SPACE}/plain") is None
 
 
-def test_a_refusal_is_told_and_frees_the_room(servers: DevTree, start_worker: StartWorker, desk: Desk) -> None:
+def test_a_refusal_is_told_and_frees_the_room(servers: DevTree, start_worker: StartWorker, desk: PluginDesk) -> None:
     etcd = servers.etcd
-    start_worker(f"--config={desk.config()}", env=desk.environment, folder=desk.site)
+    start_worker(f"--config={desk.config(crane=False)}", env=desk.environment, folder=desk.site)
     desk.put("hangs")
     desk.put("refuses")
     etcd.put(f"{NODES}small", node("small", cpu="1"))
@@ -210,10 +137,37 @@ def test_a_refusal_is_told_and_frees_the_room(servers: DevTree, start_worker: St
     wait_until(lambda: bound_pods(etcd, SPACE) == {"rival": "small"}, 20, "the pod that waited has the room")
 
 
-def test_a_plugin_that_waits_holds_no_worker(servers: DevTree, start_worker: StartWorker, desk: Desk) -> None:
+def test_a_plugin_that_raises_is_told_while_it_is_called_again(
+    servers: DevTree, start_worker: StartWorker, desk: PluginDesk
+) -> None:
+    etcd = servers.etcd
+    start_worker(f"--config={desk.config(crane=False)}", env=desk.environment, folder=desk.site)
+    desk.put("raises")
+    etcd.put(f"{NODES}small", node("small", cpu="1"))
+    etcd.put(f"{PODS}{SPACE}/web", licensed("web", cpu="1"))
+    wait_until(lambda: len(desk.noted("pre_bind")) >= 2, 40, "the plugin is called again")
+
+    said = json.loads(servers.cli("explain", "pod", f"{SPACE}/web", "-o", "json").stdout)["calling"]
+    assert said.startswith("PreBind of Licences: try ")
+    assert " failed (OSError: the server answered 500), and try " in said
+    told = servers.cli("explain", "pod", f"{SPACE}/web").stdout
+    assert "Bound once its plugin agrees: PreBind of Licences: try " in told
+    [group] = json.loads(servers.cli("pending", "-n", SPACE, "-o", "json").stdout)
+    assert (group["reason"], group["pods"]) == ("CallingPlugins", [f"{SPACE}/web"])
+    assert group["message"].startswith("its room is held for PreBind of Licences: ")
+    described = servers.cli("describe", "pod", f"{SPACE}/web").stdout
+    assert "its room is held for PreBind of Licences on small since " in described
+
+    desk.take("raises")
+    wait_until(lambda: bound_pods(etcd, SPACE) == {"web": "small"}, 60, "bound once the plugin agrees")
+    told = json.loads(servers.cli("explain", "pod", f"{SPACE}/web", "-o", "json").stdout)
+    assert told["calling"] == ""
+
+
+def test_a_plugin_that_waits_holds_no_worker(servers: DevTree, start_worker: StartWorker, desk: PluginDesk) -> None:
     """It is called again, by whichever worker; a deleted pod ends the calls, and its room is free."""
     etcd = servers.etcd
-    options = f"--config={desk.config()}"
+    options = f"--config={desk.config(crane=False)}"
     worker = start_worker(options, env=desk.environment, folder=desk.site)
     desk.put("waits")
     etcd.put(f"{NODES}small", node("small", cpu="2"))

@@ -2,66 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.integration.dev_tree import wait_until
-from tests.integration.plugin_package import put_plugin
+from tests.integration.plugin_desk import PluginDesk
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
-SOURCE = '''
-import asyncio
-import json
-import os
-import urllib.request
-from pathlib import Path
-
-from wharfinger.framework.async_plugins import CallLimits
-from wharfinger.framework.status import SUCCESS, SKIP, unschedulable
-
-FOLDER = Path(os.environ["LICENCES"])
-
-
-def note(**fields):
-    with (FOLDER / "calls").open("a") as calls:
-        calls.write(json.dumps(fields) + "\\n")
-
-
-class Licences:
-    """Files in a folder say what becomes of a call."""
-
-    name = "Licences"
-    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
-
-    def concerns(self, pod):
-        return "licence" in pod.labels
-
-    def reserve(self, state, pod, node_name):
-        return SUCCESS
-
-    def unreserve(self, state, pod, node_name):
-        if self.concerns(pod):
-            note(unreserved=pod.name)
-
-    async def pre_bind(self, state, pod, node_name, call):
-        note(pre_bind=pod.name, key=call.key, attempt=call.attempt, worker=os.getpid(), node=node_name)
-        while (FOLDER / "hangs").exists():
-            await asyncio.sleep(0.02)
-        return unschedulable("no licence is free") if (FOLDER / "refuses").exists() else SUCCESS
-
+CRANE = '''
 
 class Crane:
     """Binds pods with the label `crane`: by its own request, and then may die before it says so."""
 
     name = "Crane"
-    call_limits = CallLimits(timeout=60, deadline=120, heartbeat=2)
+    call_limits = LIMITS
 
     def concerns(self, pod):
         return "crane" in pod.labels
@@ -72,8 +31,7 @@ class Crane:
             return await call.bind()
         status = await asyncio.to_thread(self.post, pod, call.binding)
         note(bound=pod.name)
-        while (FOLDER / "hangs").exists():
-            await asyncio.sleep(0.02)
+        await hang()
         return status
 
     def post(self, pod, body):
@@ -93,42 +51,16 @@ class Crane:
 '''
 
 
-class Desk:
-    """The folder that the plugins read and write, where a worker starts that has them, and its options."""
-
-    def __init__(self, folder: Path, site: KubernetesSite) -> None:
-        self.folder = folder
-        self.site = folder / "site"
-        for name in ("Licences", "Crane"):
-            put_plugin(self.site, name, SOURCE)
-        self.environment = {"LICENCES": str(folder), "CRANE_KUBECONFIG": str(site.api.kubeconfig)}
-        self.config = folder / "config.json"
-        binders = {"disabled": [{"name": "*"}], "enabled": [{"name": "Crane"}, {"name": "DefaultBinder"}]}
-        plugins = {"multiPoint": {"enabled": [{"name": "Licences"}]}, "bind": binders}
-        self.config.write_text(json.dumps({"profiles": [{"plugins": plugins}]}))
-
-    def noted(self, what: str) -> list[dict[str, Any]]:
-        path = self.folder / "calls"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [one for one in map(json.loads, lines) if what in one]
-
-    def put(self, what: str) -> None:
-        (self.folder / what).touch()
-
-    def take(self, what: str) -> None:
-        (self.folder / what).unlink()
-
-
 @pytest.fixture
-def desk(site: KubernetesSite, tmp_path: Path) -> Desk:
-    return Desk(tmp_path, site)
+def desk(site: KubernetesSite, tmp_path: Path) -> PluginDesk:
+    return PluginDesk(tmp_path, CRANE, CRANE_KUBECONFIG=str(site.api.kubeconfig))
 
 
 def test_a_call_that_died_with_its_worker_is_made_by_another(
-    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: PluginDesk
 ) -> None:
     """The promise is not sent while the plugin is called; its room is held."""
-    option = f"--config={desk.config}"
+    option = f"--config={desk.config(crane=True)}"
     worker = installation.start_worker(option, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     site.create_pods(["web"], labels={"licence": "yes"})
@@ -154,10 +86,10 @@ def test_a_call_that_died_with_its_worker_is_made_by_another(
 
 
 def test_a_refusal_gives_the_promise_up_and_is_told(
-    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: PluginDesk
 ) -> None:
     desk.put("refuses")
-    installation.start_worker(f"--config={desk.config}", env=desk.environment, folder=desk.site)
+    installation.start_worker(f"--config={desk.config(crane=True)}", env=desk.environment, folder=desk.site)
     site.create_pods(["web"], labels={"licence": "yes"})
 
     def said() -> dict[str, str]:
@@ -177,10 +109,10 @@ def test_a_refusal_gives_the_promise_up_and_is_told(
 
 
 def test_a_bind_whose_worker_dies_afterwards_is_made_once(
-    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: Desk
+    site: KubernetesSite, room: dict[str, int], installation: Installation, history: PodHistory, desk: PluginDesk
 ) -> None:
     """The plugin has bound the pod by its own request; its worker is killed before it says so."""
-    option = f"--config={desk.config}"
+    option = f"--config={desk.config(crane=True)}"
     worker = installation.start_worker(option, env=desk.environment, folder=desk.site)
     desk.put("hangs")
     site.create_pods(["lifted"], labels={"crane": "own"})

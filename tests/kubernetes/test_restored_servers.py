@@ -1,6 +1,7 @@
-"""Backups are restored under a real installation: its own etcd, and that of the Kubernetes API.
+"""A backup of its own etcd is restored under a real installation.
 
 Row 14 of the table of interleavings. Saved and restored with `etcdctl` and `etcdutl`, as docs/operations.md does.
+Neighbour: `test_restored_api_server` restores the etcd of the Kubernetes API.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,6 @@ from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.dev import binaries
-from wharfinger.registry import keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -84,33 +83,3 @@ def test_lists_bring_restored_copies_forward_and_settle_old_promises(
     site.create_pods(names("after", 30))
     installation.start_workers(2)
     until_settled(site, [installation], history, room)
-
-
-def test_everything_is_copied_anew_when_the_api_was_restored(
-    site: KubernetesSite, room: dict[str, int], installation: Installation, tmp_path: Path
-) -> None:
-    """Binds and pods that the API has forgotten are forgotten; the pods that it has again are bound again, once."""
-    installation.start_workers(2)
-    site.create_pods(names("kept", 60))
-    wait_until(lambda: site.unbound() == [], 60, "all are bound")
-    site.create_pods(names("waits", 20), cpu="100")
-    site.create_pods(names("unbound", 40))
-    saved = save(site.api.etcd, tmp_path / "api.db")
-    wait_until(lambda: len(site.unbound()) == 20, 60, "what fits is bound")
-    site.create_pods(names("lost", 60))
-    wait_until(lambda: len(site.unbound()) == 20, 60, "what fits is bound")
-    site.delete_pods(names("kept", 30))
-
-    site.api.kill()
-    restore(site.api.etcd, saved)
-    site.api.start()
-    with closing(PodHistory(site.api)) as history:
-        wait_until(lambda: _generation(installation) > 0, 60, "a new generation has begun")
-        site.delete_pods(names("waits", 20))
-
-        until_settled(site, [installation], history, room)
-        assert sorted(site.pods()) == sorted([*names("kept", 60), *names("unbound", 40)])
-
-
-def _generation(installation: Installation) -> int:
-    return int((installation.gateway.get(keys.IMPORTED) or {}).get("generation", 0))

@@ -31,14 +31,6 @@ from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
-
-@pytest.fixture
-async def member() -> Member:
-    found = Member()
-    await found.take_over()
-    return found
-
-
 # --- present --------------------------------------------------------------------------------------
 
 

@@ -36,14 +36,6 @@ from wharfinger.member_loops.member_store import AgentFenced
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
-
-@pytest.fixture
-async def member() -> Member:
-    found = Member()
-    await found.take_over()
-    return found
-
-
 # --- absent, released -----------------------------------------------------------------------------
 
 

@@ -30,13 +30,6 @@ from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation
 
 
-@pytest.fixture
-async def member() -> Member:
-    found = Member()
-    await found.take_over()
-    return found
-
-
 def deny(member: Member, *denied: str) -> None:
     """The member lets these keys not be written, or nothing at all."""
 

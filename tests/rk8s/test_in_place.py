@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from wharfinger.client.starts import start_attempt
@@ -119,7 +120,7 @@ async def test_pods_of_a_deleted_node_are_made_anew_and_placed_again(rk8s: Rk8sC
     first = (await rk8s.store.get("/registry/pods/web-1")).kv
     await rk8s.put(docs.node("worker2"))
     await rk8s.delete("worker1", kind="nodes")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while await rk8s.node_of("web-1") != "worker2":
             await asyncio.sleep(0.05)
     second = (await rk8s.store.get("/registry/pods/web-1")).kv

@@ -16,7 +16,7 @@ from tests.engine.conftest import Hand, settled
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.contracts.scheduling import Bound, Gone, Recorded
+from wharfinger.contracts.scheduling import Bound, Gone, Placed, Recorded
 from wharfinger.registry import keys
 
 NAMES = [f"web-{number}" for number in range(20)]
@@ -37,6 +37,17 @@ async def cohort(world: Rk8sWorld) -> tuple[Hand, PlacedMany]:
     hand = await world.hand()
     placed = await hand.place_many(*NAMES)
     assert len(placed.seats) == len(NAMES)
+    return hand, placed
+
+
+async def bind_without_answer(world: Rk8sWorld, *, applied: bool) -> tuple[Hand, Placed]:
+    """One pod whose bind got no answer, though it may have been applied."""
+    await world.put(docs.node("node-1"), docs.pod("web"))
+    hand = await world.hand()
+    placed = await hand.placed("web")
+    hand.store.fail_next(applied=applied)
+    with pytest.raises(ApplicationError):
+        await hand.bind("web", placed)
     return hand, placed
 
 
@@ -133,12 +144,7 @@ async def test_foreign_bind_of_a_lone_pod_is_kept_and_not_claimed(world: Rk8sWor
 
 async def test_foreign_bind_over_our_lost_answer_is_not_claimed(world: Rk8sWorld) -> None:
     """Our bind happened, its answer got lost, and another scheduler moved the pod: the record names another node."""
-    await world.put(docs.node("node-1"), docs.pod("web"))
-    hand = await world.hand()
-    placed = await hand.placed("web")
-    hand.store.fail_next(applied=True)
-    with pytest.raises(ApplicationError):
-        await hand.bind("web", placed)
+    hand, placed = await bind_without_answer(world, applied=True)
     await world.bind_as_libscheduler("web", "node-9")
 
     gone = await hand.bind("web", placed)
@@ -149,12 +155,7 @@ async def test_foreign_bind_over_our_lost_answer_is_not_claimed(world: Rk8sWorld
 
 
 async def test_foreign_bind_after_a_transaction_that_never_arrived_is_kept(world: Rk8sWorld) -> None:
-    await world.put(docs.node("node-1"), docs.pod("web"))
-    hand = await world.hand()
-    placed = await hand.placed("web")
-    hand.store.fail_next(applied=False)
-    with pytest.raises(ApplicationError):
-        await hand.bind("web", placed)
+    hand, placed = await bind_without_answer(world, applied=False)
     await world.bind_as_libscheduler("web", "node-1")
 
     gone = await hand.bind("web", placed)

@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand
 from tests.engine.pods.test_preemption import CALM, evict, eviction, nominate
+from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_world import Rk8sWorld
@@ -260,7 +261,7 @@ async def test_more_important_pods_are_bound_in_the_room_of_others(rk8s: Rk8sClu
     nodes = await rk8s.bound(*high, seconds=60)
 
     assert sorted(nodes.values()) == [f"node-{number}" for number in range(4)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while [kv async for page in rk8s.store.list(keys.ATTEMPTS) for kv in page.items]:
             await asyncio.sleep(0.05)
     left = [kv.key async for page in rk8s.store.list(keys.PODS) for kv in page.items]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent_loops.hosts import until
 from tests.conftest import free_port
 from wharfinger.upstream.connection import api_socket
 from wharfinger.upstream.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
@@ -141,10 +142,12 @@ async def test_answer_that_cannot_be_read_ends_its_connection() -> None:
 
 async def test_request_that_is_given_up_ends_its_connection() -> None:
     async with serving(lambda _: OK[:-1]) as (server, kept):
-        for _ in range(2):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await kept.exchange(GET, None, 10)
+        for number in (1, 2):
+            asking = asyncio.create_task(kept.exchange(GET, None, 10))
+            await until(lambda number=number: len(server.heard) == number)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
 
     assert server.connections == 2
 
@@ -152,9 +155,7 @@ async def test_request_that_is_given_up_ends_its_connection() -> None:
 async def test_close_cuts_what_is_under_way() -> None:
     async with serving(lambda _: OK[:-1]) as (server, kept):
         asking = asyncio.create_task(kept.exchange(GET, None, 10))
-        async with asyncio.timeout(5):
-            while not server.heard:
-                await asyncio.sleep(0)
+        await until(lambda: bool(server.heard))
         kept.close()
         with pytest.raises(ConnectionCut):
             await asking

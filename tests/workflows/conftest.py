@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal
 import pytest
 from temporalio import activity
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowHandle
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -399,6 +399,16 @@ class Stage:
             run_id = getattr(getattr(event, str(event.WhichOneof("attributes"))), "new_execution_run_id", "")
             number += 1
         raise AssertionError(f"{workflow_id} is over and did not wait")
+
+    async def cancelled_while_parked(self, handle: WorkflowHandle[Any, Any]) -> None:
+        """Cancel a run that waits: it ends cancelled, for Temporal and in its search attributes."""
+        await self.parked(handle.id)
+        await handle.cancel()
+
+        with pytest.raises(WorkflowFailureError) as raised:
+            await handle.result()
+        assert isinstance(raised.value.cause, CancelledError)
+        assert (await self.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
 
 
 @pytest.fixture

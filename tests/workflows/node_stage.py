@@ -41,15 +41,11 @@ class ScriptedNodes(Scripted, NodeEvictions):
         happens, self.while_looking = self.while_looking, None
         if happens is not None:
             await happens()
-        found = self._next(request, self.looks)
-        assert isinstance(found, Looked)
-        return found
+        return self._next(request, self.looks)
 
     @activity.defn(name="clear_node")
     async def clear_node(self, request: ClearInput) -> Cleared:
-        found = self._next(request, self.clears)
-        assert isinstance(found, Cleared)
-        return found
+        return self._next(request, self.clears)
 
 
 @dataclass

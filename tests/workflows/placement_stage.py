@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,11 +9,10 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
 
-from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import placement_queue, placement_workflow_id
+from tests.workflows.conftest import Scripted
+from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
+from wharfinger.contracts.names import placement_workflow_id
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
@@ -27,7 +25,6 @@ from wharfinger.contracts.placements import (
 )
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 
-P = "cluster/web"
 CHOSEN = DecidedPlacement(
     action="store",
     decision="eJw=",
@@ -54,57 +51,32 @@ class ScriptedPlacements(Scripted, PlacementActivities):
 
     @activity.defn(name="decide")
     async def decide(self, request: DecideInput) -> DecidedPlacement:
-        found = self._next(request, self.decisions)
-        assert isinstance(found, DecidedPlacement)
-        return found
+        return self._next(request, self.decisions)
 
     @activity.defn(name="commit_decision")
     async def commit_decision(self, request: CommitDecisionInput) -> CommittedPlacement:
-        found = self._next(request, self.commits)
-        assert isinstance(found, CommittedPlacement)
-        return found
+        return self._next(request, self.commits)
 
 
-@dataclass
-class PlacementStage:
+class PlacementStage(HubStage[ScriptedPlacements]):
     """Ways to start and read a placement's attempts."""
-
-    client: Client
-    activities: ScriptedPlacements
-    cluster: str
 
     @property
     def workflow_id(self) -> str:
         return placement_workflow_id(self.cluster, P)
 
     async def start(self, cause: str = "edited") -> WorkflowHandle[Any, PlacementAttemptResult]:
-        starter = TemporalPlacements(self.client, cluster=self.cluster)
-        await starter.start(P, StreamRevisions(members=1, objects=2, hub=3), cause)
+        await self.starter.start(P, StreamRevisions(members=1, objects=2, hub=3), cause)
         return self.handle
-
-    async def runs(self) -> list[str]:
-        """The runs of the placement's chain, in order."""
-        runs = [(await self.handle.describe()).run_id]
-        while runs[0]:
-            handle = self.client.get_workflow_handle(self.workflow_id, run_id=runs[0])
-            started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
-            runs.insert(0, started.continued_execution_run_id)
-        return runs[1:]
 
     @property
     def handle(self) -> WorkflowHandle[Any, PlacementAttemptResult]:
-        return self.client.get_workflow_handle_for(SchedulePlacement.run, self.workflow_id)
+        return self.handle_of(SchedulePlacement.run)
 
 
 @asynccontextmanager
 async def placement_stage(client: Client, cluster: str = "") -> AsyncIterator[PlacementStage]:
-    stage = PlacementStage(client, ScriptedPlacements(), cluster or f"hub-{uuid.uuid4().hex[:8]}")
+    stage = PlacementStage(client, ScriptedPlacements(), cluster or unused_cluster())
     activities = stage.activities
-    async with Worker(
-        client,
-        task_queue=placement_queue(stage.cluster),
-        workflows=[SchedulePlacement],
-        activities=[activities.decide, activities.commit_decision],
-        workflow_runner=sandbox(),
-    ):
+    async with hub_worker(client, stage.cluster, SchedulePlacement, [activities.decide, activities.commit_decision]):
         yield stage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
 
-from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import placement_queue, placement_rollout_id
+from tests.workflows.conftest import Scripted
+from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
+from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
@@ -34,8 +32,6 @@ from wharfinger.contracts.placement_rollouts import (
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.model.delivery import StepKind
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
-
-P = "cluster/web"
 
 
 def at(hub: int) -> StreamRevisions:
@@ -69,25 +65,21 @@ class ScriptedRollouts(Scripted, RolloutActivities):
 
     @activity.defn(name="plan_rollout")
     async def plan_rollout(self, request: PlanRolloutInput) -> PlannedRollout:
-        found: PlannedRollout = self._next(request, self.plans)
-        return found
+        return self._next(request, self.plans)
 
     @activity.defn(name="take_snapshot")
     async def take_snapshot(self, request: TakeSnapshotInput) -> TakenSnapshot:
-        found: TakenSnapshot = self._next(request, self.snapshots)
-        return found
+        return self._next(request, self.snapshots)
 
     @activity.defn(name="write_works")
     async def write_works(self, request: WriteWorksInput) -> WrittenWorks:
         if self.on_write is not None:
             await self.on_write()
-        found: WrittenWorks = self._next(request, self.writes)
-        return found
+        return self._next(request, self.writes)
 
     @activity.defn(name="forget_contents")
     async def forget_contents(self, request: ForgetContentsInput) -> ForgottenContents:
-        found: ForgottenContents = self._next(request, self.forgets)
-        return found
+        return self._next(request, self.forgets)
 
     @activity.defn(name="await_results")
     async def await_results(self, request: AwaitResultsInput) -> Awaited:
@@ -95,17 +87,11 @@ class ScriptedRollouts(Scripted, RolloutActivities):
         if self.waits_for_ever:
             self.asked.append(request)
             await asyncio.Event().wait()
-        found: Awaited = self._next(request, self.waits)
-        return found
+        return self._next(request, self.waits)
 
 
-@dataclass
-class RolloutStage:
+class RolloutStage(HubStage[ScriptedRollouts]):
     """Ways to start and read a placement's rollout."""
-
-    client: Client
-    activities: ScriptedRollouts
-    cluster: str
 
     @property
     def workflow_id(self) -> str:
@@ -113,10 +99,10 @@ class RolloutStage:
 
     @property
     def handle(self) -> WorkflowHandle[Any, RolloutResult]:
-        return self.client.get_workflow_handle_for(RollOutPlacement.run, self.workflow_id)
+        return self.handle_of(RollOutPlacement.run)
 
     async def start(self) -> WorkflowHandle[Any, RolloutResult]:
-        await TemporalPlacements(self.client, cluster=self.cluster).start_rollout(P, at(3), "decision changed")
+        await self.starter.start_rollout(P, at(3), "decision changed")
         return self.handle
 
     async def run(self) -> RolloutResult:
@@ -130,19 +116,14 @@ class RolloutStage:
 
 @asynccontextmanager
 async def rollout_stage(client: Client, cluster: str = "") -> AsyncIterator[RolloutStage]:
-    stage = RolloutStage(client, ScriptedRollouts(), cluster or f"hub-{uuid.uuid4().hex[:8]}")
+    stage = RolloutStage(client, ScriptedRollouts(), cluster or unused_cluster())
     scripted = stage.activities
-    async with Worker(
-        client,
-        task_queue=placement_queue(stage.cluster),
-        workflows=[RollOutPlacement],
-        activities=[
-            scripted.plan_rollout,
-            scripted.take_snapshot,
-            scripted.write_works,
-            scripted.forget_contents,
-            scripted.await_results,
-        ],
-        workflow_runner=sandbox(),
-    ):
+    activities = [
+        scripted.plan_rollout,
+        scripted.take_snapshot,
+        scripted.write_works,
+        scripted.forget_contents,
+        scripted.await_results,
+    ]
+    async with hub_worker(client, stage.cluster, RollOutPlacement, activities):
         yield stage

@@ -162,16 +162,6 @@ async def test_a_terminated_rollout_is_started_again_under_its_generation(world:
     assert await world.ready() == {0: 3, 1: 3}
 
 
-async def test_a_rollout_that_was_cancelled_is_not_started_again(world: FleetWorld) -> None:
-    workflow_id, _ = await scenes.rollout_cancelled(world)
-    await world.apply(3, "v2")  # gives Fleet something to do
-    await world.until(lambda: scenes.ready_on(world, {0: 1, 1: 1, 2: 1}))
-
-    assert await status(world, workflow_id) is WorkflowExecutionStatus.CANCELED
-    assert (await world.actor()).workflow_id == world.fleet_id
-    assert (await world.outcomes())[2] == "aborted"
-
-
 async def test_a_rollout_cancelled_between_two_runs_is_aborted_by_fleet(world: FleetWorld) -> None:
     await scenes.fleet_that_aborts_a_rollout_cancelled_between_two_runs(world)
 

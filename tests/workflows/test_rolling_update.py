@@ -34,20 +34,15 @@ async def result(world: FleetWorld, workflow_id: str) -> RolloutReport:
     return found
 
 
-async def test_a_rollout_replaces_slot_by_slot_and_continues_as_new_between_them(world: FleetWorld) -> None:
+async def test_a_rollout_replaces_slot_by_slot_and_one_actor_writes_at_a_time(world: FleetWorld) -> None:
+    """It continues as new between two slots. Each actor takes the epoch over from the one before, and from no other."""
     workflow_id, _ = await scenes.rollout_completed(world)
+    actor = await world.actor()
 
     assert (await result(world, workflow_id)).outcome == "completed"
     assert await world.outcomes() == {1: "completed", 2: "completed"}
     assert await world.ready() == {0: 2, 1: 2}
     assert len(await world.runs(workflow_id)) >= 2
-
-
-async def test_only_one_actor_writes_at_a_time(world: FleetWorld) -> None:
-    """Each takes the epoch over from the one before, and from no other."""
-    await scenes.rollout_completed(world)
-    actor = await world.actor()
-
     assert actor.epoch >= 4
     assert actor.target == 2
 
@@ -84,7 +79,7 @@ async def test_an_abort_that_is_asked_for_drops_the_newcomer(world: FleetWorld) 
     assert await world.ready() == {0: 1, 1: 1}
 
 
-async def test_a_cancelled_rollout_leaves_nothing_half_done(world: FleetWorld) -> None:
+async def test_a_cancelled_rollout_is_undone_and_not_started_again(world: FleetWorld) -> None:
     workflow_id, _ = await scenes.rollout_cancelled(world)
 
     description = await world.handle(workflow_id).describe()
@@ -92,6 +87,13 @@ async def test_a_cancelled_rollout_leaves_nothing_half_done(world: FleetWorld) -
     assert await world.outcomes() == {1: "completed", 2: "aborted"}
     assert await scenes.lives(world, 2) == []
     assert await world.ready() == {0: 1, 1: 1}
+
+    await world.apply(3, "v2")  # gives Fleet something to do
+    await world.until(lambda: scenes.ready_on(world, {0: 1, 1: 1, 2: 1}))
+
+    assert (await world.handle(workflow_id).describe()).status == WorkflowExecutionStatus.CANCELED
+    assert (await world.actor()).workflow_id == world.fleet_id
+    assert (await world.outcomes())[2] == "aborted"
 
 
 async def test_a_paused_rollout_waits_until_it_is_resumed(world: FleetWorld) -> None:

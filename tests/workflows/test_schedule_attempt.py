@@ -520,13 +520,8 @@ async def test_plain_exception_fails_the_run_and_the_chain_continues(stage: Stag
 async def test_a_parked_run_that_is_cancelled_ends_cancelled(stage: Stage) -> None:
     stage.activities.places = [refused()]
     handle = await stage.start()
-    await stage.parked(handle.id)
-    await handle.cancel()
 
-    with pytest.raises(WorkflowFailureError) as raised:
-        await handle.result()
-    assert isinstance(raised.value.cause, CancelledError)
-    assert (await stage.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
+    await stage.cancelled_while_parked(handle)
 
 
 async def test_run_cancelled_during_its_bind_returns_what_the_bind_did(stage: Stage) -> None:

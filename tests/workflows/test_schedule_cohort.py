@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import QUICK, TEAM, Stage, away, committed, decided, gone, lost, seat
 from wharfinger.contracts.attempts import Wake, chain_retry
@@ -324,13 +324,8 @@ async def test_victims_that_are_overdue_end_the_wait(stage: Stage) -> None:
 async def test_a_gang_cancelled_while_it_waits_ends_as_cancelled(stage: Stage) -> None:
     stage.cohorts.places = [refused_gang()]
     handle = await stage.start_gang()
-    await stage.parked(handle.id)
-    await handle.cancel()
 
-    with pytest.raises(WorkflowFailureError) as raised:
-        await handle.result()
-    assert isinstance(raised.value.cause, CancelledError)
-    assert (await stage.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
+    await stage.cancelled_while_parked(handle)
 
 
 async def test_gang_cancelled_during_its_bind_is_cancelled_after_the_bind(stage: Stage) -> None:

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
 from tests import garbage
 from tests.conftest import TemporalServer
+from tests.patience import patient
 from tests.workflows.update_run_stage import (
     ASKS,
     BEGIN,
@@ -161,14 +163,17 @@ async def test_a_message_ends_the_rest_after_trouble(stage: UpdateRunStage) -> N
     stage.activities.plans = [BEGIN.model_copy(update={"named": None}), DONE]
     stage.activities.snapshots = [TakenSnapshot(outcome="trouble", why="it selects nothing")]
     handle = await stage.start()
-    async with asyncio.timeout(20):
-        while not stage.activities.requests(TakeSnapshotInput):
+
+    async def timers(kind: EventType.ValueType) -> int:
+        return sum(event.event_type == kind for event in (await handle.fetch_history()).events)
+
+    async with asyncio.timeout(patient(20)):
+        while not await timers(EventType.EVENT_TYPE_TIMER_STARTED):
             await asyncio.sleep(0.02)
-        await asyncio.sleep(0.3)
-        poked = asyncio.get_running_loop().time()
         await handle.signal("poke")
         assert (await handle.result()).outcome == "succeeded"
-    assert asyncio.get_running_loop().time() - poked < 3.0
+    assert len(stage.activities.requests(TakeSnapshotInput)) == 1
+    assert await timers(EventType.EVENT_TYPE_TIMER_FIRED) == 0, "the rest of five seconds was not waited out"
 
 
 async def test_activities_are_tried_until_etcd_answers(stage: UpdateRunStage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
 
-from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import placement_queue, update_run_id
+from tests.workflows.conftest import Scripted
+from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
+from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import (
@@ -38,7 +36,7 @@ from wharfinger.contracts.update_runs import (
 from wharfinger.model.update_runs import RunPhase
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
-P, RUN, IDENTITY = "cluster/web", "release", 7
+RUN, IDENTITY = "release", 7
 
 BEGIN = PlannedRun(action="begin", named=1, why="its plan is to be made")
 STEP = PlannedRun(action="step", progress="eJw=", stages=2, members=3)
@@ -86,33 +84,23 @@ class ScriptedUpdateRuns(Scripted, UpdateRunActivities):
 
     @activity.defn(name="plan_run")
     async def plan_run(self, request: PlanRunInput) -> PlannedRun:
-        found = self._next(request, self.plans)
-        assert isinstance(found, PlannedRun)
-        return found
+        return self._next(request, self.plans)
 
     @activity.defn(name="take_snapshot")
     async def take_snapshot(self, request: TakeSnapshotInput) -> TakenSnapshot:
-        found = self._next(request, self.snapshots)
-        assert isinstance(found, TakenSnapshot)
-        return found
+        return self._next(request, self.snapshots)
 
     @activity.defn(name="begin_run")
     async def begin_run(self, request: BeginRunInput) -> BegunRun:
-        found = self._next(request, self.begins)
-        assert isinstance(found, BegunRun)
-        return found
+        return self._next(request, self.begins)
 
     @activity.defn(name="record_run")
     async def record_run(self, request: RecordRunInput) -> RecordedRun:
-        found = self._next(request, self.records)
-        assert isinstance(found, RecordedRun)
-        return found
+        return self._next(request, self.records)
 
     @activity.defn(name="write_run_works")
     async def write_run_works(self, request: WriteRunWorksInput) -> WrittenRunWorks:
-        found = self._next(request, self.writes)
-        assert isinstance(found, WrittenRunWorks)
-        return found
+        return self._next(request, self.writes)
 
     @activity.defn(name="await_run")
     async def await_run(self, request: AwaitRunInput) -> AwaitedRun:
@@ -125,9 +113,7 @@ class ScriptedUpdateRuns(Scripted, UpdateRunActivities):
 
     @activity.defn(name="approve_run")
     async def approve_run(self, request: ApproveRunInput) -> ApprovedRun:
-        found = self._next(request, self.approvals)
-        assert isinstance(found, ApprovedRun)
-        return found
+        return self._next(request, self.approvals)
 
     @property
     def all(self) -> list[Any]:
@@ -137,51 +123,24 @@ class ScriptedUpdateRuns(Scripted, UpdateRunActivities):
         ]  # fmt: skip
 
 
-@dataclass
-class UpdateRunStage:
+class UpdateRunStage(HubStage[ScriptedUpdateRuns]):
     """Ways to start and read an update run."""
-
-    client: Client
-    activities: ScriptedUpdateRuns
-    cluster: str
 
     @property
     def workflow_id(self) -> str:
         return update_run_id(self.cluster, P, RUN, IDENTITY)
 
     async def start(self) -> WorkflowHandle[Any, UpdateRunResult]:
-        starter = TemporalPlacements(self.client, cluster=self.cluster)
-        await starter.start_update_run(P, RUN, IDENTITY, StreamRevisions(hub=3), "its state is Run")
+        await self.starter.start_update_run(P, RUN, IDENTITY, StreamRevisions(hub=3), "its state is Run")
         return self.handle
-
-    async def runs(self) -> list[str]:
-        """The runs of the chain, in order."""
-        runs = [(await self.handle.describe()).run_id]
-        while runs[0]:
-            handle = self.client.get_workflow_handle(self.workflow_id, run_id=runs[0])
-            started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
-            runs.insert(0, started.continued_execution_run_id)
-        return runs[1:]
-
-    async def until_asked(self, kind: type, times: int = 1) -> None:
-        """Until activities were asked so often for this."""
-        async with asyncio.timeout(30):
-            while len(self.activities.requests(kind)) < times:
-                await asyncio.sleep(0.02)
 
     @property
     def handle(self) -> WorkflowHandle[Any, UpdateRunResult]:
-        return self.client.get_workflow_handle_for(StagedUpdateRun.run, self.workflow_id)
+        return self.handle_of(StagedUpdateRun.run)
 
 
 @asynccontextmanager
 async def update_run_stage(client: Client, cluster: str = "") -> AsyncIterator[UpdateRunStage]:
-    stage = UpdateRunStage(client, ScriptedUpdateRuns(), cluster or f"hub-{uuid.uuid4().hex[:8]}")
-    async with Worker(
-        client,
-        task_queue=placement_queue(stage.cluster),
-        workflows=[StagedUpdateRun],
-        activities=stage.activities.all,
-        workflow_runner=sandbox(),
-    ):
+    stage = UpdateRunStage(client, ScriptedUpdateRuns(), cluster or unused_cluster())
+    async with hub_worker(client, stage.cluster, StagedUpdateRun, stage.activities.all):
         yield stage
