@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from wharfinger.cli.main import main
+from wharfinger.cli.entry import main
 
 if __name__ == "__main__":
     main(["worker", *sys.argv[1:]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.cli.main import main
+from wharfinger.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -116,6 +116,7 @@ class Agent:
             control=settings.control,
             lease_ttl=settings.lease.ttl,
             host_lost=settings.host_lost,
+            cpus=len(os.sched_getaffinity(0)),
             time=process.utc_now().isoformat(timespec="seconds"),
         )
         # An agent that is there shows that the record of the host's loss was wrong.

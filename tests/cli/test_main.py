@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from typer.main import get_command
 
 from tests.cli.conftest import Shell
 from tests.patience import patient
-from wharfinger.cli import main
+from wharfinger.cli import entry, main
 from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions, EtcdProtocol, connection_from
 from wharfinger.errors import ServerError, UsageError
@@ -48,6 +50,67 @@ def test_ctrl_c_while_commands_are_loaded_ends_quietly() -> None:
     ended = subprocess.run(line, check=False, capture_output=True, timeout=patient(60))
 
     assert (ended.returncode, ended.stderr) == (main.INTERRUPTED, b"")
+
+
+INTERRUPTED_WHILE_IMPORTING = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+from wharfinger.cli.entry import main
+
+main(["config", "show", "--defaults"])
+"""
+
+
+@pytest.mark.parametrize("module", ["wharfinger.cli.main", "typer", "typer.main"])
+def test_ctrl_c_while_the_command_is_imported_ends_quietly(module: str) -> None:
+    line = [sys.executable, "-c", f"MODULE = {module!r}\n{INTERRUPTED_WHILE_IMPORTING}"]
+    ended = subprocess.run(line, check=False, capture_output=True, timeout=patient(60))
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (main.INTERRUPTED, b"", b"")
+
+
+def test_the_console_command_begins_where_ctrl_c_is_quiet() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+
+    assert project["project"]["scripts"] == {"wharfinger": f"{entry.main.__module__}:main"}
+    assert entry.INTERRUPTED == main.INTERRUPTED
+
+
+def test_a_reader_that_has_left_is_nothing_wrong() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "wharfinger", "config", "show", "--defaults"]
+    with os.fdopen(writer, "wb") as closed:
+        ended = subprocess.run(line, check=False, stdout=closed, stderr=subprocess.PIPE, timeout=patient(60))
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+BROKEN_PIPE = """
+import wharfinger.cli.config.commands as commands
+from wharfinger.cli.main import main
+
+def register(app):
+    def config():
+        raise BrokenPipeError(32, "Broken pipe")
+    app.command("config")(config)
+
+commands.register = register
+main(["config"])
+"""
+
+
+def test_another_broken_pipe_is_an_error() -> None:
+    line = [sys.executable, "-c", BROKEN_PIPE]
+    ended = subprocess.run(line, check=False, capture_output=True, text=True, timeout=patient(60))
+
+    assert (ended.returncode, ended.stderr) == (main.FAILED, "error: [Errno 32] Broken pipe\n")
 
 
 @pytest.mark.parametrize("closed", [1, 2])

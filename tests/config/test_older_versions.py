@@ -45,7 +45,7 @@ def test_all_that_has_to_change_in_a_v1beta3_file_is_listed() -> None:
         f"profiles[0].plugins.multiPoint.enabled[0].name: remove it: {gone}, took its place",
         f"profiles[0].plugins.score.disabled[0].name: remove it: {gone}, took its place",
         f"profiles[0].pluginConfig[0].args.apiVersion: write {GROUP}/v1, or leave it out",
-        "parallelismm: unknown field",
+        "parallelismm: unknown field; did you mean parallelism?",
     ]
 
 

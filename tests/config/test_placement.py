@@ -325,3 +325,31 @@ def test_fields_without_effect_are_told() -> None:
     notes = check_placement_object(placement(strategy=strategy, statusReportingScope="NamespaceAccessible"))
     assert [note.split()[0] for note in notes] == ["spec.strategy.reportBackStrategy", "spec.statusReportingScope"]
     assert check_placement_object(placement()) == ()
+
+
+@pytest.mark.parametrize(
+    ("obj", "told"),
+    [
+        (placement({"placementType": "PickM", "numberOfClusters": 2}), ["placementType: Input should be"]),
+        (
+            placement({"placementType": "PickM", "tolerations": [{}], "clusterNames": ["a", "a"]}),
+            ["placementType: Input should be", "clusterNames: a is named twice", "tolerations[0].key: is missing"],
+        ),
+        (
+            placement({"placementType": "PickAll", "tolerations": [{"operator": "Exits"}]}),
+            ["tolerations[0].operator: Input should be"],
+        ),
+    ],
+)
+def test_nothing_is_told_of_a_type_that_nobody_wrote(obj: dict[str, Any], told: list[str]) -> None:
+    found = problems(obj)
+
+    assert len(found) == len(told)
+    assert all(line.startswith(f"{POLICY}{start}") for line, start in zip(found, told, strict=True)), found
+
+
+def test_nothing_is_told_of_a_strategy_type_that_nobody_wrote() -> None:
+    apply = {"type": "ServerApply", "serverSideApplyConfig": {"force": True}}
+    (found,) = problems(placement(strategy={"applyStrategy": apply}))
+
+    assert found.startswith("spec.strategy.applyStrategy.type: Input should be")

@@ -157,6 +157,38 @@ def test_all_members_go_to_one_domain_and_to_another_when_the_first_fails(cluste
     cluster.cli("delete", "podgroup", "z")
 
 
+def test_a_gang_that_lacked_a_domain_hears_of_room_in_its_first_one(cluster: DevTree) -> None:
+    """Steps: no node has the key; one gets it, without room enough; a pod on that node ends."""
+    etcd = cluster.etcd
+    plain = node("n", cpu="3")
+    etcd.put(f"{NODES}n", plain)
+    etcd.put(f"{NODES}m", node("m", cpu="1"))
+    etcd.put(f"{PODS}default/other", pod("other", cpu="1", nodeName="n"))
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "f", "namespace": "default"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 3}},
+            "schedulingConstraints": {"topology": [{"key": ZONE}]},
+        },
+    }
+    cluster.cli("apply", "-f", "-", stdin=json.dumps(group))
+    names = [f"f-{number}" for number in range(3)]
+    for name in names:
+        etcd.put(f"{PODS}default/{name}", pod(name, cpu="1", schedulingGroup={"podGroupName": "f"}))
+    lacks = f"no node has the label {ZONE}."
+    wait_until(lambda: all(waits_with(etcd, name, lacks) for name in names), 20, "no domain")
+
+    plain["metadata"]["labels"][ZONE] = "x"
+    etcd.put(f"{NODES}n", plain)
+    short = f"gang needs 3 members placed together in one domain of {ZONE}, 2 fit."
+    wait_until(lambda: all(waits_with(etcd, name, short) for name in names), 30, "the reason is another")
+    etcd.delete(f"{PODS}default/other")
+    wait_until(lambda: set(names) <= set(bound_pods(etcd)), 30, "bound where the pod has been")
+    cluster.cli("delete", "podgroup", "f")
+
+
 def test_a_gang_that_waits_is_woken_as_one_when_all_of_it_fits(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n", node("n", cpu="3"))

@@ -89,6 +89,15 @@ def test_preemption_is_explained_during_and_after_it(cluster: DevTree) -> None:
         return all(words in text for words in story)
 
     wait_until(told, 30, "all of it is told")  # visibility is a little late
+    left = json.loads(cluster.cli("explain", "pod", "high/p00", "-o", "json").stdout)
+    victims = [victim for attempt in left["attempts"] for victim in attempt["victims"]]
+    assert victims
+    for victim in victims:
+        said = cluster.cli("explain", "pod", victim).stdout
+        assert "is deleted" in said
+        assert "Preempted by high/p00, attempt " in said
+    missing = cluster.cli("describe", "pod", victims[0], check=False)
+    assert f"`wharfinger explain pod {victims[0]}` tells whether it was preempted" in missing.stderr
     assert total(cluster.ready["health"], "scheduler_preemption_attempts_total") > before
 
 

@@ -8,10 +8,12 @@ import aiohttp
 import pytest
 
 from tests.page.cluster import Page, in_step
+from wharfinger.contracts.records import HoldRecord
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.page.follow.reasons import ReasonKey
 from wharfinger.page.views.holding import held_by
+from wharfinger.registry import keys
 
 
 @pytest.fixture
@@ -21,6 +23,11 @@ async def waiting(page: Page) -> Page:
     await page.cluster.pod("ring-0", "1", labels=labels)
     await page.cluster.pod("ring-1", "1", labels=labels)
     await page.cluster.pod("fresh", "1")
+    await page.cluster.pod("called", "1")
+    kv = (await page.cluster.store.get(keys.pod("default", "called"))).kv
+    assert kv is not None
+    record = HoldRecord(node="n1", create_revision=kv.create_revision, attempt="w@r", calls=("PreBind/Licences",))
+    await page.cluster.put(keys.hold("default", "called"), record.to_bytes())
     await in_step(page.parts, page.cluster.store.revision)
     return page
 
@@ -35,6 +42,7 @@ async def waiting(page: Page) -> Page:
             "no live worker of pool common serves its scheduler name nobody",
             "a worker that serves its scheduler name is ready",
         ),
+        ("CallingPlugins~Licences", "its room is held for PreBind of Licences on n1", ""),
         ("NotTried", "no attempt for it has ended yet, so no plugin has refused it", ""),
     ],
 )
@@ -61,7 +69,7 @@ async def test_a_node_does_not_say_that_held_pods_fit(waiting: Page, client: aio
 
     assert found["default/held"]["held"].startswith("its scheduling gates")
     assert found["default/strange"]["held"].startswith("no live worker")
-    for name in ("held", "strange", "ring-0", "fresh"):
+    for name in ("held", "strange", "ring-0", "fresh", "called"):
         assert (found[f"default/{name}"]["fits"], found[f"default/{name}"]["refusedBy"]) == (False, {})
     big = found["default/big"]
     assert (big["held"], list(big["refusedBy"])) == (None, ["NodeResourcesFit"])

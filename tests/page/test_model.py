@@ -7,7 +7,9 @@ import json
 import pytest
 
 from tests.page.looking import Looking
-from wharfinger.page.follow.plain import as_json
+from wharfinger.contracts.records import HoldRecord
+from wharfinger.model.pod import PodKey
+from wharfinger.page.follow.plain import as_json, pod_in_short
 from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
 from wharfinger.page.views.node_map import NodeMap
 from wharfinger.page.views.pending import PendingPods
@@ -65,6 +67,38 @@ async def test_the_time_to_the_bind_begins_without_gates() -> None:
 
     for ring in (looking.model.rates.whole.latency, looking.model.latency_of_fitting):
         assert ring.quantiles(looking.now, (0.5,)) == [pytest.approx(2.0, rel=0.2)]
+
+
+async def test_a_pod_for_which_plugins_are_called_waits_for_these() -> None:
+    """Until it is bound; that its plugin takes long is not the scheduler's slowness."""
+    looking = await Looking().listed()
+    await looking.cluster.pod("a")
+    await looking.step()
+    kv = (await looking.cluster.store.get(keys.pod("default", "a"))).kv
+    assert kv is not None
+    looking.model.watched = {"pod:default/a"}
+    record = HoldRecord(node="n", create_revision=kv.create_revision, attempt="w@r", calls=("PreBind/Licences",))
+    await looking.cluster.put(keys.hold("default", "a"), record.to_bytes())
+    await looking.step()
+
+    assert looking.model.take_touched() == {"pod:default/a"}
+    [reason] = PendingPods(looking.following).reasons()
+    assert (reason["slug"], reason["plugins"]) == ("CallingPlugins~Licences", [])
+    assert reason["title"] == "plugins are called before the bind: Licences"
+    assert dict(+looking.model.counts()) == {"waiting": 1}
+    assert pod_in_short(looking.model, looking.following.cache.pods[PodKey("default", "a")])["reason"] == (
+        "CallingPlugins"
+    )
+    looking.now += 20
+    await looking.cluster.store.delete(keys.hold("default", "a"))
+    await looking.step()
+    assert dict(+looking.model.counts()) == {"queued": 1}
+    await looking.cluster.put(keys.hold("default", "a"), record.to_bytes())
+    await looking.step()
+    await looking.cluster.pod("a", nodeName="n")
+    await looking.step()
+    assert looking.model.latency_of_fitting.quantiles(looking.now, (0.5,)) == [None]
+    assert looking.model.reasons == {}
 
 
 async def test_what_a_list_shows_is_no_event() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 
 from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
+from tests.patience import patient
 from wharfinger.manifests.pods import GROUP_LABEL
 from wharfinger.model.node import CPU
 from wharfinger.page.follow.hub_changes import HubChanges
@@ -69,7 +70,7 @@ async def test_a_hub_is_watched_only_while_somebody_looks() -> None:
         await asyncio.sleep(0)
         assert not told
         wanted[0] = True
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             while not told:
                 await asyncio.sleep(0.01)
             await cluster.put(f"{placement_keys.HUB}decisions/p", b"{1}")
@@ -203,7 +204,7 @@ async def test_what_fleets_say_is_read_anew_after_a_change(page: Page) -> None:
     await anext(follower)
     assert (await parts.fleets.all())["count"] == 0
     await page.cluster.fleet()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while b"event: fleets" not in (told := await anext(follower)):
             pass
     assert json.loads(told.split(b"data: ")[1])["topic"] == "fleets"

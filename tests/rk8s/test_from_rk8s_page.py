@@ -51,15 +51,12 @@ def words(lines: list[str]) -> list[list[str]]:
 
 
 @pytest.fixture
-def cluster(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> Etcd:
-    """The example's documents in an etcd that no worker has claimed, put one after the other."""
+def cluster(etcd: Etcd, outside: Shell, monkeypatch: pytest.MonkeyPatch) -> Etcd:
+    """The example's documents, applied to an etcd that no worker has claimed."""
     etcd.clean()
     monkeypatch.setenv("WHARFINGER_FORMAT", "rk8s")
     monkeypatch.setenv("COLUMNS", "140")
-    for path in EXAMPLE:
-        for one in documents(path.read_text()):
-            kind, name = one.tree["kind"].lower(), one.tree["metadata"]["name"]
-            etcd.put(f"/registry/{kind}s/{name}", one.text.encode())
+    assert outside("apply", "-f", str(EXAMPLE[0].parent)).code == 0
     return etcd
 
 
@@ -72,6 +69,16 @@ def test_looking_and_rehearsing_print_what_the_page_shows(cluster: Etcd, outside
         shown = command.shown[:-1] if command.shown[-1] == "..." else command.shown
         assert words((answer.out or answer.err).splitlines())[: len(shown)] == words(shown), command.arguments
     assert cluster.get(keys.INSTALLATION) is None
+
+
+@pytest.mark.servers
+def test_apply_creates_pods_in_the_order_of_their_files(cluster: Etcd) -> None:
+    given = [one.tree for path in EXAMPLE for one in documents(path.read_text()) if one.tree["kind"] == "Pod"]
+    names = [pod["metadata"]["name"] for pod in given]
+    created = [cluster.get(f"/registry/pods/{name}") for name in names]
+    revisions = [kv.create_revision for kv in created if kv is not None]
+    assert len(revisions) == len(names) > 5
+    assert revisions == sorted(revisions)
 
 
 def test_the_example_is_compared_from_its_files(outside: Shell) -> None:

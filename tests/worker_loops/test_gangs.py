@@ -71,7 +71,7 @@ async def test_a_gang_without_its_pod_group_waits_for_it() -> None:
         await stage.caught_up()
         entry = stage.entry("a")
         assert entry is not None
-        assert (entry.part, entry.gate) == (Part.GATED, "PodGroup: PodGroup default/team does not exist")
+        assert (entry.part, entry.gate) == (Part.GATED, "PodGroup default/team does not exist")
 
         key = keys.stored("podgroups", "default", "team")
         await stage.store.put(key, json.dumps({**group, "spec": spec}).encode())
@@ -261,6 +261,35 @@ async def test_a_gang_that_wants_a_domain_is_woken_by_a_label() -> None:
         await stage.caught_up()
 
         assert stage.attempts.woken_names == ["team"]
+
+
+async def test_the_first_label_of_its_key_wakes_a_gang_that_fits_nowhere() -> None:
+    """Else it would go on saying that no node has the label, and no end of a pod would make room for it."""
+    async with Stage() as stage:
+        for node in ("n", "m"):
+            await stage.put_node(node, cpu="4")
+        key = keys.stored("podgroups", "default", "team")
+        spec = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+        await stage.store.put(key, json.dumps({"metadata": {"name": "team"}, "spec": spec}).encode())
+        lacks = "gang needs 3 members placed together, and no node has the label zone."
+        await waiting_team(stage, "a", "b", "c", plugins=("GangScheduling",), message=lacks)
+        await stage.put_node("n", cpu="4", labels={"disk": "ssd"})
+        await stage.caught_up()
+        assert stage.attempts.woken == [], "the label of another key"
+
+        await stage.put_node("n", cpu="4", labels={"zone": "x"})
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+        ((name, wake),) = stage.attempts.woken
+        assert (name, wake.event, wake.object, wake.plugin) == ("team", "NodeUpdateNodeLabel", "n", "GangScheduling")
+
+        await refuse_members(stage, "a", "b", "c", plugins=("GangScheduling", "NodeResourcesFit"), message="2 fit")
+        await stage.until(lambda: parts(stage, "a", "b", "c") == [Part.WAITING] * 3)
+        stage.attempts.woken.clear()
+        await stage.put_node("m", cpu="4", labels={"zone": "x", "disk": "ssd"}, unschedulable=True)
+        await stage.put_node("n", cpu="4", labels={"zone": "x", "disk": "ssd"})
+        await stage.caught_up()
+        assert stage.attempts.woken == [], "it has said so already"
 
 
 async def test_a_gang_that_needs_fewer_is_started_again() -> None:

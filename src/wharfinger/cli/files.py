@@ -19,6 +19,7 @@ from wharfinger.model.formats import ClusterFormat
 if TYPE_CHECKING:
     from wharfinger.manifests.rk8s.given import GivenDocument
 
+DEFAULT_NAMESPACE = "default"
 STANDARD_INPUT = "-"
 FILE_LIMIT = 512 * 1024 * 1024
 """Bytes of one file."""
@@ -61,12 +62,14 @@ def load(
     files: Iterable[tuple[str, bytes]],
     namespace: str,
     *,
+    agreeing: bool = False,
     judged: bool = False,
     format_: ClusterFormat = ClusterFormat.KUBERNETES,
 ) -> list[Manifest]:
     """Every object of the files, in the order in which they are best written.
 
-    What cannot be read stays as an entry with a `problem`, so the rest goes on. `judged`: look for unknown and
+    What cannot be read stays as an entry with a `problem`, so the rest goes on. `namespace`: of objects that name none;
+    `agreeing`: an object that names another one has a `problem`. `judged`: look for unknown and
     duplicate fields; otherwise a key that stands twice in YAML is a problem of its file. `format_`: of the cluster;
     documents of rk8s may have fields that rk8s does not know, because it ignores them.
     """
@@ -79,7 +82,23 @@ def load(
             else _rk8s_content(name, content)
         )
     ]
+    if agreeing:
+        found = [_agreeing(manifest, namespace) for manifest in found]
     return sorted(found, key=lambda manifest: manifest.rank)
+
+
+def _agreeing(manifest: Manifest, namespace: str) -> Manifest:
+    """The manifest, or why it is for another namespace; kubectl's words. A document of rk8s has the only one."""
+    about, metadata = manifest.about, (manifest.obj or {}).get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    anywhere = about is None or not about.kind.namespaced or manifest.document is not None
+    if anywhere or named in (None, "", namespace):
+        return manifest
+    problem = (
+        f'the namespace from the provided object "{named}" does not match the namespace "{namespace}" '
+        f"({about}): leave out --namespace, or change metadata.namespace"
+    )
+    return Manifest(manifest.source, obj=manifest.obj, problem=problem)
 
 
 def contents(source: str) -> Iterator[tuple[str, bytes]]:
@@ -92,6 +111,8 @@ def contents(source: str) -> Iterator[tuple[str, bytes]]:
         _limited("standard input", len(content))
         yield "standard input", content
         return
+    if source.startswith(("http://", "https://")):
+        raise UsageError(f"addresses are not read: curl -sSfL {source} | wharfinger ... -f -")
     path = Path(source)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())

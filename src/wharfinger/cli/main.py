@@ -20,8 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
+from wharfinger.cli.help_drawing import WholeHelpCommand
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
 FAILED = 1
@@ -110,8 +112,9 @@ def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
 
 
 def _flow(commands: typer.Typer) -> None:
-    """Let help be wrapped to the terminal's width: typer keeps the line breaks of a docstring."""
+    """Let help be wrapped to the terminal's width, with whole names: typer keeps the line breaks of a docstring."""
     for command in commands.registered_commands:
+        command.cls = WholeHelpCommand if command.cls in (None, TyperCommand) else command.cls
         command.help = flowing(command.help or (command.callback.__doc__ if command.callback else None) or "")
     for group in commands.registered_groups:
         if group.typer_instance is not None:
@@ -137,11 +140,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         known = line[0] if line and line[0] in COMMANDS else None
         return _code(_parser(known)(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
-        return _code(leaving.code)
+        # typer leaves with 1 and without a word, whatever broken pipe it was
+        return _pipe_closed(leaving.__context__) if isinstance(leaving.__context__, OSError) else _code(leaving.code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        return _pipe_closed()
+    except BrokenPipeError as error:
+        return _pipe_closed(error)
     except _CommandLineError as error:
         return _used_wrongly(error)
     except Exception as error:  # the user sees one line, whatever it is
@@ -172,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _used_wrongly(error: Exception) -> int:
+    _complete_option(error)
     text = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # of a base that typer does not export
     if text:  # without any, help was printed already
         context = getattr(error, "ctx", None)
@@ -179,6 +184,16 @@ def _used_wrongly(error: Exception) -> int:
         text = text.replace("Value error, ", "")  # pydantic's, by which newer releases of typer check values
         typer.echo(f"error: {text} (see {where} --help)", err=True)
     return USAGE
+
+
+def _complete_option(error: Exception) -> None:
+    """Of an option that does not exist: name those that begin as it does, before those that look alike."""
+    given, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not isinstance(given, str) or context is None or not hasattr(error, "possibilities"):
+        return
+    options = {option for parameter in context.command.params for option in parameter.opts}
+    if longer := sorted(option for option in options if option.startswith(given)):
+        error.possibilities = longer
 
 
 def _tell(error: Exception) -> None:
@@ -206,10 +221,16 @@ def _code(code: object) -> int:
     return code if isinstance(code, int) else FAILED
 
 
-def _pipe_closed() -> int:
-    """The reader of our output has left (`| head`): nothing more can be said, and nothing is wrong."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _pipe_closed(error: OSError) -> int:
+    """The exit code: 0 where the reader of our output has left (`| head`), which is nothing wrong."""
+    from wharfinger.cli.output import discard, reader_left
+
+    left = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and reader_left(stream)]
+    for stream in left:
+        discard(stream)
+    if not left:  # the pipe to another process, or a connection
+        _tell(error)
+    return 0 if left else FAILED
 
 
 if __name__ == "__main__":

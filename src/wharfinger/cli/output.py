@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from wharfinger.model.texts import plain
 
-__all__ = ["Columns", "Output", "OutputOption", "plain", "show", "to_text"]
+__all__ = ["Columns", "Output", "OutputOption", "discard", "plain", "reader_left", "say", "show", "to_text"]
 """`plain` too: commands print by it what others wrote."""
 
 
@@ -54,6 +56,33 @@ class Columns:
 def show(value: Any, output: Output) -> None:
     """Print a plain value as JSON or YAML."""
     typer.echo(to_text(value, output))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line; when the reader has left (`| head`), go on without it.
+
+    For commands that write several objects, which must not end half-way.
+    """
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        discard(sys.stderr if err else sys.stdout)
+
+
+def reader_left(stream: TextIO) -> bool:
+    """Whether the reader of a pipe that a stream writes to has closed it."""
+    import select
+
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)  # errors are reported in any case
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def discard(stream: TextIO) -> None:
+    """Send what is printed to a stream from now on, and what it still holds, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def to_text(value: Any, output: Output) -> str:

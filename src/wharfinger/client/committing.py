@@ -8,19 +8,22 @@ from typing import Any
 
 from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
 from wharfinger.manifests import documents
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
+from wharfinger.registry.store import Compare, Get, KeyValue, Put, Read, Store
 
 TRIES = 10
 """Compare-and-sets of one object; each fails only because another writer changed it in between."""
 
 
-async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
+async def commit(
+    store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str, *, read: Read | None = None
+) -> int:
     """Write what `over` makes of the stored value; repeat until no other client wrote in between.
 
+    `read`: what was read of the key already, which spares a round trip; it may be out of date.
     Answers the mod revision of what is stored then: the present one's when `over` returns None, 0 when there is none.
     Raises `Unavailable`, `RequestTooLarge`, and `DoesNotApply` when others write the object all the time.
     """
-    stored = (await store.get(key)).kv
+    stored = (read or await store.get(key)).kv
     for _ in range(TRIES):
         value = over(stored)
         if value is None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from wharfinger.errors import InvalidConfiguration
@@ -16,13 +19,20 @@ Problem = tuple[str, str]
 MOST_PROBLEMS = 100
 LONGEST_LINE = 1000
 """Characters of one problem."""
+LONGEST_FIELD = 100
+"""Characters of an unknown field by which the one that is meant is looked for."""
+_SIMILAR = 0.75
+"""From 0 to 1, as `difflib` measures it: from here on a word is taken for a misspelt field."""
 
 
-def problems_of(error: ValidationError, prefix: str = "") -> list[Problem]:
-    """Pydantic's findings, with paths as people write them."""
+def problems_of(error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None) -> list[Problem]:
+    """Pydantic's findings, with paths as people write them.
+
+    `model`: what was validated; then an unknown field is answered with the one that is meant.
+    """
     found = error.errors()
     locations = [entry["loc"] for entry in found]
-    return [(_path(entry["loc"], prefix), _reason(entry)) for entry in found if not _follows(entry, locations)]
+    return [(_path(entry["loc"], prefix), _reason(entry, model)) for entry in found if not _follows(entry, locations)]
 
 
 def _follows(entry: ErrorDetails, locations: Sequence[tuple[int | str, ...]]) -> bool:
@@ -32,14 +42,39 @@ def _follows(entry: ErrorDetails, locations: Sequence[tuple[int | str, ...]]) ->
     return entry["type"] == "too_short" and any(location[:depth] == entry["loc"] for location in below)
 
 
-def _reason(entry: ErrorDetails) -> str:
+def _reason(entry: ErrorDetails, model: type[BaseModel] | None) -> str:
     if entry["type"] == "extra_forbidden":
-        return "unknown field"
+        meant = _meant(entry["loc"], model) if model is not None else ""
+        return "unknown field" + (f"; did you mean {meant}?" if meant else "")
     if entry["type"] == "value_error":  # of our own rules
         return entry["msg"].removeprefix("Value error, ")
     given = entry["input"]
     shown = f", not {json.dumps(given)[:60]}" if isinstance(given, str | int | float) else ""
     return f"{entry['msg'].replace('a valid tuple', 'a list')}{shown}"
+
+
+def _meant(location: Sequence[int | str], model: type[BaseModel]) -> str:
+    """The field of the innermost model on the way to a location that its last part may stand for; empty for none."""
+    models = [model]
+    for part in location[:-1]:
+        if isinstance(part, str):
+            fields = (_aliases(each).get(part) for each in models)
+            models = [below for field in fields if field is not None for below in _models_in(field.annotation)]
+    known = {alias.lower(): alias for each in models for alias in _aliases(each)}
+    close = get_close_matches(str(location[-1]).lower()[:LONGEST_FIELD], known, n=1, cutoff=_SIMILAR)
+    return known[close[0]] if close else ""
+
+
+def _aliases(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a field's annotation is made of: its own, its elements', its values'."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def refuse(problems: Iterable[Problem]) -> InvalidConfiguration:

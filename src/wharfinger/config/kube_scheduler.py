@@ -7,6 +7,7 @@ even where ours has nothing to do, and one that does not exist here may be disab
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from wharfinger.framework.catalog import Catalog
 
@@ -47,4 +48,7 @@ def why_unknown(name: str, catalog: Catalog) -> str:
         return f"plugin {name} was removed from Kubernetes: NodeVolumeLimits took its place"
     if name in POINTS:
         return f"plugin {name} of kube-scheduler does not exist here: leave it out (it may be named under disabled)"
-    return f"there is no plugin {name} (known are {', '.join(catalog.names)})"
+    close = get_close_matches(name[:80], catalog.names, n=1)
+    if close:
+        return f"there is no plugin {name[:80]}; did you mean {close[0]}?"
+    return f"there is no plugin {name[:80]} (known are {', '.join(catalog.names)})"

@@ -33,7 +33,7 @@ def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Prob
             return model.model_validate(rest, by_alias=True, by_name=False), problems or []
         except ValidationError as error:
             if problems is None:
-                problems = problems_of(error)
+                problems = problems_of(error, model=model)
             for entry in error.errors():
                 _drop(rest, entry["loc"])
 

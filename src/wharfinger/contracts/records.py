@@ -99,6 +99,8 @@ class HoldRecord(Record):
     """`<workflow id>@<run id>`."""
     time: str = ""
     """RFC 3339, UTC."""
+    calls: tuple[str, ...] = ()
+    """The calls that were due when the room was taken, in this order: `PreBind/<plugin>`; none in older records."""
 
 
 def binder_of(value: bytes | None, create_revision: int, node: str) -> str:

@@ -27,6 +27,9 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.model.pod import Pod
 
+NO_DOMAIN = "no node has the"
+"""What the message of a gang has that found no domain at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeatedMember:
@@ -218,7 +221,7 @@ def _with_victims(engine: Engine, where: Sequence[Domain | None]) -> _Try | None
 
 def _nowhere(wanted: Wanted) -> str:
     labels = ("label " if len(wanted.topology_keys) == 1 else "labels ") + " and ".join(wanted.topology_keys)
-    return f"gang needs {_needed(wanted)}, and no node has the {labels}."
+    return f"gang needs {_needed(wanted)}, and {NO_DOMAIN} {labels}."
 
 
 def _short(wanted: Wanted, fit: int) -> str:

@@ -252,7 +252,7 @@ def decode_hold(kv: KeyValue) -> HeldPlace:
         record = HoldRecord.model_validate_json(kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
-    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision)
+    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision, record.calls, record.time)
 
 
 def _upstream_record(kind: type[U], kv: KeyValue) -> U:

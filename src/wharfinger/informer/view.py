@@ -309,6 +309,7 @@ class View:
         if pod is not None and before is not None and (place is None or place.node != before.node):
             self._released(pod, changes)
         self.cache.hold(key, place)
+        changes.holds.append(key)
 
     def _released(self, pod: Pod, changes: Changes) -> None:
         """Note that the room of a pod becomes free, if one is held for it."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import integer, mapping, mappings, text, texts
+from wharfinger.manifests.fields import choice, integer, mapping, mappings, text, texts
 from wharfinger.manifests.selectors import label_selector
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
@@ -113,7 +113,7 @@ def spread_constraint(entry: Mapping[str, Any], where: str) -> SpreadConstraint:
     if max_skew is None:
         raise InvalidObject(f"{where}maxSkew is missing")
     key = _topology_key(entry, where)
-    hard = _choice(entry, "whenUnsatisfiable", where, (HARD, SOFT), None) == HARD
+    hard = choice(entry, "whenUnsatisfiable", where, (HARD, SOFT), None) == HARD
     min_domains = integer(entry, "minDomains", where, low=1, high=_INT32)
     if min_domains is not None and not hard:
         raise InvalidObject(f"{where}minDomains goes with whenUnsatisfiable {HARD} only")
@@ -127,8 +127,8 @@ def spread_constraint(entry: Mapping[str, Any], where: str) -> SpreadConstraint:
         hard,
         selector,
         min_domains=1 if min_domains is None else min_domains,
-        honor_node_affinity=_choice(entry, "nodeAffinityPolicy", where, (_HONOR, _IGNORE), _HONOR) == _HONOR,
-        honor_node_taints=_choice(entry, "nodeTaintsPolicy", where, (_HONOR, _IGNORE), _IGNORE) == _HONOR,
+        honor_node_affinity=choice(entry, "nodeAffinityPolicy", where, (_HONOR, _IGNORE), _HONOR) == _HONOR,
+        honor_node_taints=choice(entry, "nodeTaintsPolicy", where, (_HONOR, _IGNORE), _IGNORE) == _HONOR,
         match_label_keys=match_label_keys,
     )
 
@@ -138,12 +138,3 @@ def _topology_key(entry: Mapping[str, Any], where: str) -> str:
     if not key:
         raise InvalidObject(f"{where}topologyKey is missing")
     return key
-
-
-def _choice(entry: Mapping[str, Any], key: str, where: str, words: tuple[str, ...], default: str | None) -> str:
-    word = default if entry.get(key) is None else text(entry, key, where)
-    if word is None:
-        raise InvalidObject(f"{where}{key} is missing")
-    if word not in words:
-        raise InvalidObject(f"{where}{key} {word[:40]!r} is none of {', '.join(words)}")
-    return word

@@ -63,6 +63,16 @@ def text(obj: Mapping[str, Any], key: str, where: str = "", default: str = "") -
     return checked_text(value, f"{where}{key}")
 
 
+def choice(obj: Mapping[str, Any], key: str, where: str, words: Sequence[str], default: str | None) -> str:
+    """One of these words; `default` when absent, and an error when that is None."""
+    word = default if obj.get(key) is None else text(obj, key, where)
+    if word is None:
+        raise InvalidObject(f"{where}{key} is missing")
+    if word not in words and word != default:
+        raise InvalidObject(f"{where}{key} {word[:40]!r} is none of {', '.join(words)}")
+    return word
+
+
 def texts(obj: Mapping[str, Any], key: str, where: str = "") -> tuple[str, ...]:
     """A list of texts; empty when absent."""
     values = sequence(obj, key, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
@@ -174,16 +175,31 @@ KINDS = (
     Kind("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False),
 )
 
+_SIMILAR = 0.75
+"""From 0 to 1, as `difflib` measures it: from here on a word is taken for a misspelt kind."""
+
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_WORD = {word: kind for kind in KINDS for word in (kind.singular, kind.plural, *kind.aliases)}
 
 
+def is_word(word: str) -> bool:
+    """Whether a word names a kind."""
+    return word.lower() in _BY_WORD
+
+
 def by_word(word: str) -> Kind:
-    """The kind that a person names: `pod`, `pods`, `po`. Raises `UsageError`."""
+    """The kind that a person names: `pod`, `pods`, `po`. Raises `UsageError`, with the kind that is meant."""
     kind = _BY_WORD.get(word.lower())
-    if kind is None:
-        raise UsageError(f"there is no kind of objects {word!r}; known are {', '.join(k.plural for k in KINDS)}")
-    return kind
+    if kind is not None:
+        return kind
+    shown = repr(word if len(word) <= 80 else f"{word[:77]}...")
+    before, slash, name = word.partition("/")
+    if slash and name and before.lower() in _BY_WORD:
+        raise UsageError(f"{shown} is no kind of objects: write the name behind it, {before} {name[:80]}")
+    close = get_close_matches(word.lower()[:80], _BY_WORD, n=1, cutoff=_SIMILAR)
+    if close:
+        raise UsageError(f"there is no kind of objects {shown}; did you mean {close[0]}?")
+    raise UsageError(f"there is no kind of objects {shown}; known are {', '.join(kind.plural for kind in KINDS)}")
 
 
 def of_object(obj: Mapping[str, Any]) -> Kind:

@@ -11,10 +11,21 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
-from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, sequence, text, text_map
+from wharfinger.manifests.fields import (
+    boolean,
+    choice,
+    integer,
+    mapping,
+    mappings,
+    quantities,
+    sequence,
+    text,
+    text_map,
+)
 from wharfinger.manifests.pod_volumes import CLAIM_VOLUMES, IN_LINE, in_line_volumes
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
 from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
+from wharfinger.manifests.surroundings import PREEMPTION_POLICIES
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
 from wharfinger.model.priority import NO_CLASSES
@@ -118,7 +129,7 @@ def _class_terms(spec: Mapping[str, Any]) -> ClassTerms:
     return ClassTerms(
         text(spec, "priorityClassName", SPEC),
         integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32),
-        text(spec, "preemptionPolicy", SPEC),
+        choice(spec, "preemptionPolicy", SPEC, PREEMPTION_POLICIES, ""),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, text_map, texts
+from wharfinger.manifests.fields import EMPTY, choice, integer, mapping, mappings, text, text_map, texts
 from wharfinger.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
@@ -24,6 +24,9 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = {operator.value: operator for operator in Operator}
 _FIELD_OPERATORS = (Operator.IN, Operator.NOT_IN)
 _INTEGER_OPERATORS = (Operator.GT, Operator.LT)
+_TOLERATION_OPERATORS = ("Exists", "Equal", "Lt", "Gt")
+"""Kubernetes has the last two behind a gate. Pods with them are read, and tolerate nothing by them."""
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def required_node_terms(affinity: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
@@ -130,9 +133,9 @@ def tolerations(spec: Mapping[str, Any], where: str = "spec.") -> tuple[Tolerati
         found.append(
             Toleration(
                 text(entry, "key", where),
-                text(entry, "operator", where) or "Equal",
+                choice(entry, "operator", where, _TOLERATION_OPERATORS, "") or "Equal",
                 text(entry, "value", where),
-                text(entry, "effect", where),
+                choice(entry, "effect", where, _EFFECTS, ""),
                 _seconds(entry.get("tolerationSeconds")),
             )
         )

@@ -35,7 +35,7 @@ COLLECTIONS: Mapping[str, str] = {
 _PLAIN_SELECTORS = ("Service", "ReplicationController")
 """Their selectors are labels alone, not a `metav1.LabelSelector`."""
 _INT32 = 2**31 - 1
-_PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, "Never")
+PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, "Never")
 
 POD_GROUP = "PodGroup"
 KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, PRIORITY_CLASS, *STORAGE_KINDS)
@@ -134,8 +134,8 @@ def priority_class(given: object) -> PriorityClass:
     name = object_name(mapping(obj, "metadata"))
     value = integer(obj, "value", "", low=-_INT32 - 1, high=_INT32) or 0
     policy = text(obj, "preemptionPolicy", "", PREEMPT_LOWER_PRIORITY)
-    if policy not in _PREEMPTION_POLICIES:
-        raise InvalidObject(f"preemptionPolicy is {policy[:40]!r}, not {' or '.join(_PREEMPTION_POLICIES)}")
+    if policy not in PREEMPTION_POLICIES:
+        raise InvalidObject(f"preemptionPolicy is {policy[:40]!r}, not {' or '.join(PREEMPTION_POLICIES)}")
     found = PriorityClass(name, value, boolean(obj, "globalDefault", ""), policy)
     _check_reserved(found)
     return found

@@ -15,6 +15,7 @@ from wharfinger.model.pod import Pod
 
 MOST_TOGETHER = 500
 """Members that can be placed together, whatever etcd takes in one transaction."""
+_KIND = "PodGroup"
 GANG_SCHEDULING = "GangScheduling"
 """Under this name a gang's own rules refuse, as kube-scheduler's plugin does: too few members, no domain for all."""
 
@@ -106,7 +107,7 @@ def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gan
     if wrong is not None:
         return f"{wrong.name}: {wrong.gang.problem}"
     if group is None and any(pod.gang.by_object for pod in members):
-        return f"PodGroup {key} does not exist"
+        return f"{_KIND} {key} does not exist"
     schedulers = sorted({pod.scheduler_name for pod in members})
     if len(schedulers) > 1:
         return f"its members name several schedulers: {', '.join(schedulers)}"
@@ -139,15 +140,20 @@ def standing(
     members = [pod for pod in members if counts(pod)]
     gang = gang_of(key, members, group)
     if isinstance(gang, str):
-        return Standing(held=f"PodGroup: {gang}")
+        return Standing(held=_held(gang))
     bound = sum(pod.bound for pod in members)
     waiting = sum(not pod.bound and not gated(pod) for pod in members)
     if bound + waiting < gang.min_available and gang.together(bound):
-        return Standing(held=f"PodGroup: {bound + waiting} of {gang.min_available} members exist")
+        return Standing(held=_held(f"{bound + waiting} of {gang.min_available} members exist"))
     required = gang.required(bound)
     if gang.together(bound) and required > MOST_TOGETHER:
-        return Standing(held=f"PodGroup: it needs {required} members at once, and {MOST_TOGETHER} are the most")
+        return Standing(held=_held(f"it needs {required} members at once, and {MOST_TOGETHER} are the most"))
     return Standing(gang=gang if gang.together(bound) else None)
+
+
+def _held(why: str) -> str:
+    """Why members are held back, as one sentence about their PodGroup, which it names once."""
+    return why if why.startswith(f"{_KIND} ") else f"{_KIND}: {why}"
 
 
 def problem_of(group: str, min_available: str | None, topology_keys: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -37,6 +38,7 @@ from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt, results
+from wharfinger.observe.pending_activities import is_doing, with_pending
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -148,7 +150,25 @@ async def _newest(client: Client, workflow_id: str) -> Run | None:
 async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt | None:
     """One run's attempt; None when retention took it meanwhile, or it only continued as new."""
     events = await _history(client, run, gate)
-    return None if events is None or is_only_continued(events) else read_attempt(*run, events)
+    if events is None or is_only_continued(events):
+        return None
+    attempt = read_attempt(*run, events)
+    if attempt is not None and is_doing(attempt):
+        async with gate:
+            attempt = with_pending(attempt, await _pending(client, run))
+    return attempt
+
+
+async def _pending(client: Client, run: Run) -> Sequence[PendingActivityInfo]:
+    """What an open run has done now, with the tries that are no events of its history yet; none once it is gone."""
+    workflow_id, run_id = run
+    try:
+        described = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return ()
+        raise
+    return described.raw_description.pending_activities
 
 
 async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequence[HistoryEvent] | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import Pod
-from wharfinger.observe.history import Attempt, Step
+from wharfinger.observe.history import CALL, Attempt, Step
 from wharfinger.observe.upstream_pods import UpstreamStory
+
+if TYPE_CHECKING:
+    from wharfinger.observe.preempted import Departure
 
 PROMISED = "promised"
 """State of a pod whose bind the Kubernetes API has not shown yet."""
@@ -37,6 +40,12 @@ class Explanation:
     """What can no longer be told, and why."""
     held: str = ""
     """Why nothing is tried: an unserved scheduler name, the pod's scheduling gates, or what its gang lacks."""
+    calling: str = ""
+    """Which plugin the pod's open attempt calls, and how that goes; empty while it calls none."""
+    left: Departure | None = None
+    """For which preemptor the pod left, or has to leave; None for none that is known."""
+    left_unknown: str = ""
+    """Why none is known of a pod that is gone; empty where there is nothing to say."""
     query: str = ""
     """Finds all of its runs in the Temporal UI."""
     upstream: UpstreamStory | None = None
@@ -69,8 +78,22 @@ def explain(
         attempts=told,
         record=record,
         missing=tuple(missing_parts(pod, bound_by, record, told, limit)),
+        calling=called_now(told[-1]) if told and pod is not None and not pod.finished else "",
         query=query,
     )
+
+
+def called_now(attempt: Attempt) -> str:
+    """Which plugin an open attempt calls, or calls again after a pause, and how that goes; empty for none."""
+    if attempt.ended is not None or not attempt.steps:
+        return ""
+    *before, last = attempt.steps
+    if last.seconds is not None:
+        return ""
+    if last.name == CALL:
+        return last.detail
+    paused = last.name == "waited" and before and before[-1].name == CALL
+    return f"{before[-1].detail}, so it is called again" if paused else ""
 
 
 def state_of(pod: Pod | None) -> str:
@@ -110,6 +133,8 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "state": explanation.state,
         "node": explanation.node,
         "held": explanation.held,
+        "calling": explanation.calling,
+        "left": explanation.left.to_plain() if explanation.left is not None else None,
         "missing": list(explanation.missing),
         "query": explanation.query,
         "upstream": explanation.upstream.to_plain() if explanation.upstream is not None else None,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
@@ -23,7 +23,7 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
-from wharfinger.contracts.plugin_calls import Held, PluginAnswer
+from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
 
 C = TypeVar("C", bound=Contract)
 
@@ -37,6 +37,8 @@ _CAUSES = {
     "level": "started again, as nothing was heard of an attempt",
 }
 """Reasons of a start, the most informative first, for pods that were queued for several reasons."""
+CALL = "call_plugin"
+"""The activity that calls an asynchronous plugin."""
 PLACE_MARKER = "core_local_activity"
 """How the SDK records a local activity."""
 
@@ -145,6 +147,24 @@ def read_attempt(workflow_id: str, run_id: str, events: Iterable[HistoryEvent]) 
     return reader.attempt
 
 
+class _Open(NamedTuple):
+    """An ordinary activity that has not ended yet."""
+
+    name: str
+    time: datetime
+    about: str = ""
+    """Which plugin it calls, if it calls one: `PreBind of Licences`."""
+
+    @classmethod
+    def of(cls, event: HistoryEvent) -> _Open:
+        """What this event scheduled."""
+        scheduled = event.activity_task_scheduled_event_attributes
+        request = _first(scheduled.input.payloads)
+        step = request.get("step") if isinstance(request, dict) else None
+        due = _read(PluginStep, step) if isinstance(step, dict) else None
+        return cls(scheduled.activity_type.name, _time(event), f"{due.point} of {due.plugin}" if due else "")
+
+
 class _Reader:
     """Walks along the events of one run."""
 
@@ -161,7 +181,8 @@ class _Reader:
         backoff = started.first_workflow_task_backoff.ToTimedelta().total_seconds()
         if backoff:
             self.attempt.steps.append(Step("backed off", self.attempt.started, backoff))
-        self._scheduled: dict[int, tuple[str, datetime]] = {}
+        self._scheduled: dict[int, _Open] = {}
+        """The ordinary activities that have not ended."""
         self._tries: dict[int, int] = {}
         self._parked_at: datetime | None = None
         self._asked: AskExtenders | None = None
@@ -176,14 +197,17 @@ class _Reader:
             case EventType.EVENT_TYPE_MARKER_RECORDED:
                 self._placed(event)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                name = event.activity_task_scheduled_event_attributes.activity_type.name
-                self._scheduled[event.event_id] = (name, _time(event))
+                self._scheduled[event.event_id] = _Open.of(event)
                 self._go_on(event)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
                 begun = event.activity_task_started_event_attributes
                 self._tries[begun.scheduled_event_id] = begun.attempt
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED | EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
                 self._acted(event)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+                self._timed_out(event)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+                self._scheduled.pop(event.activity_task_canceled_event_attributes.scheduled_event_id, None)
             case EventType.EVENT_TYPE_TIMER_STARTED:
                 self._parked_at = _time(event)
                 self.attempt.outcome = "waiting"
@@ -241,9 +265,21 @@ class _Reader:
         else:
             failed = event.activity_task_failed_event_attributes
             number, detail = failed.scheduled_event_id, f"failed: {failed.failure.message}"
-        name, began = self._scheduled.get(number, ("activity", _time(event)))
-        seconds = (_time(event) - began).total_seconds()
-        self.attempt.steps.append(Step(name, began, seconds, self._tries.get(number, 1), detail))
+        self._did(number, event, detail)
+
+    def _timed_out(self, event: HistoryEvent) -> None:
+        """An ordinary activity did not end in its time; its last failure before that says more than the time-out."""
+        timed_out = event.activity_task_timed_out_event_attributes
+        why = timed_out.failure.cause.message or timed_out.failure.message
+        began = self._scheduled.get(timed_out.scheduled_event_id)
+        about = f" ({began.about})" if began is not None and began.about else ""
+        self._did(timed_out.scheduled_event_id, event, f"failed in its time{about}: {why}")
+
+    def _did(self, number: int, event: HistoryEvent, detail: str) -> None:
+        """Note the step that ends with this event. `number`: of the event that scheduled it."""
+        began = self._scheduled.pop(number, _Open("activity", _time(event)))
+        seconds = (_time(event) - began.time).total_seconds()
+        self.attempt.steps.append(Step(began.name, began.time, seconds, self._tries.get(number, 1), detail))
 
     def _answered(self, answer: dict[str, Any]) -> None:
         """Take in what extenders answered."""
@@ -287,9 +323,13 @@ class _Reader:
             self.attempt.steps.append(Step("waited", self._parked_at, seconds, detail=woken_by(failure)))
 
     def close(self) -> None:
-        """The history ends here; a run that still waits has a step without an end."""
-        if self._parked_at is not None and self.attempt.ended is None:
+        """The history ends here; a run that still waits, or has something done, has a step without an end."""
+        if self.attempt.ended is not None:
+            return
+        if self._parked_at is not None:
             self.attempt.steps.append(Step("waited", self._parked_at, None))
+        for one in self._scheduled.values():
+            self.attempt.steps.append(Step(one.name, one.time, None, detail=one.about))
 
 
 def woken_by(failure: Failure) -> str:

@@ -86,7 +86,9 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
         try:
             simulator.add(copy)
         except InvalidObject as error:
-            raise InvalidObject(f"Pod {key}: {error}") from None
+            *_, maker = Ref("Pod", *key), *scene.inventory.controllers(Ref("Pod", *key), copy)
+            said = str(error) if maker.kind == "Pod" else workloads.by_template(maker, error)
+            raise InvalidObject(f"{maker}: {said}") from None
         decision = simulator.decide((key.namespace, copy["metadata"]["name"]), preempt=False)
         if decision.node is None:
             message, refusals = decision.message, decision.first_refusals

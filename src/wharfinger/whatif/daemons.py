@@ -18,7 +18,7 @@ from wharfinger.model.pod import Pod
 from wharfinger.plugins.node_matching import node_matches
 from wharfinger.plugins.taint_toleration import tolerated
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, ended, node_of
-from wharfinger.whatif.workloads import pod_from, template_of
+from wharfinger.whatif.workloads import by_template, pod_from, template_of
 
 KIND = "DaemonSet"
 _NAME_LIMIT = 240
@@ -88,7 +88,10 @@ def is_daemon(ref: Ref, pod: Obj) -> bool:
 def _made(inventory: Inventory, ref: Ref, obj: Obj, nodes: Iterable[Node]) -> Iterator[Obj]:
     template = template_of(ref, obj)
     wanted = _tolerant(pod_from(ref, template, ref.name[:200]))
-    pod = pod_from_mapping(wanted)
+    try:
+        pod = pod_from_mapping(wanted)
+    except InvalidObject as error:
+        raise InvalidObject(by_template(ref, error)) from None
     for node in nodes:
         if _should_run(pod, node):
             name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node.name))

@@ -136,7 +136,12 @@ class Scene:
         )
         for obj in made:  # one by one: each takes a name that is free by then
             ref = self.inventory.put(obj)
-            self._put(ref, obj)
+            try:
+                self._put(ref, obj)
+            except InvalidObject as error:
+                *_, maker = ref, *self.inventory.controllers(ref, obj)
+                said = workloads.by_template(maker, error) if ref.kind == _POD else str(error)
+                raise InvalidObject(f"{maker}: {said}") from None
             if ref.kind == _POD:
                 found.append(self._subject(ref, Cause.GIVEN))
         if waiting:

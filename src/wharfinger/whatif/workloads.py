@@ -62,6 +62,13 @@ def template_of(ref: Ref, obj: Obj) -> Mapping[str, Any]:
     return template
 
 
+def by_template(ref: Ref, error: InvalidObject) -> str:
+    """What is wrong with a pod that the workload makes, by the field of the workload's template."""
+    said = str(error)
+    field = _FIELDS.get(ref.kind, "spec.template")
+    return f"{field}.{said}" if said.startswith(("spec.", "metadata.")) else said
+
+
 def example(inventory: Inventory, ref: Ref, obj: Obj) -> list[Obj]:
     """One pod of a workload, whatever it has; before it a Deployment's ReplicaSet, if that is new.
 

@@ -10,9 +10,9 @@ from wharfinger.engine.parts import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.consulting import not_for_gangs
-from wharfinger.framework.gangs import seated
+from wharfinger.framework.gangs import NO_DOMAIN, GangPlacement, seated
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Gang, Wanted, in_order
+from wharfinger.model.gang import GANG_SCHEDULING, Gang, Wanted, in_order
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """A gang that fits now, or for which room can be made, or of which only its next attempt can tell."""
+    """A gang that fits now, or for which room can be made, or of which only its next attempt can tell: also one whose
+    reason to wait is another by now.
+    """
 
     nodes: Mapping[PodKey, str]
     """Where its members go; empty when that is not known."""
@@ -60,14 +62,26 @@ class WakingGangs:
         except PluginError as error:
             log.warning("waking_undecided gang=%s error=%r", gang.key, str(error))
             return Fits({}, snapshot)
-        self._metrics.wake_decisions.labels("yes" if placement.placed or placement.nominations else "no").inc()
-        if placement.nominations:
+        worth_it = bool(placement.nominations) or self._lacked_a_domain(gang, wanted, placement)
+        self._metrics.wake_decisions.labels("yes" if placement.placed or worth_it else "no").inc()
+        if worth_it:
             return Fits({}, snapshot)
         if not placement.placed:
             return None
         for one in placement.seats:
             snapshot = seated(snapshot, one.pod, one.node)
         return Fits({one.pod.key: one.node for one in placement.seats}, snapshot)
+
+    def _lacked_a_domain(self, gang: Gang, wanted: Wanted, placement: GangPlacement) -> bool:
+        """Whether the gang was refused as no node had its topology key, and plugins refuse it now that one has.
+
+        Then it is tried again although it does not fit: its reason is false by now, and an event by which room comes,
+        such as the end of a pod, concerns only those whom these plugins have refused.
+        """
+        if placement.placed or not gang.topology_keys or wanted.bound:
+            return False
+        before = next((entry.refusal for entry in self.waiting(gang)), None)
+        return before is not None and NO_DOMAIN in before.message and placement.rejectors != (GANG_SCHEDULING,)
 
     def _wanted(self, gang: Gang) -> Wanted:
         pods = list(self._cache.gangs.of(gang.key))

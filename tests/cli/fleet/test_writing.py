@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove, status
 from tests.patience import patient
+from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import KeyValue
@@ -193,6 +194,16 @@ class TestScale:
         assert found["spec"] == {"replicas": 5, "template": {"version": "v1"}}
         assert found["metadata"]["annotations"]["wharfinger.dev/change-cause"] == "rush hour"
         assert shell("fleet", "scale", fleet.tenant, "5").out == f"schedulerfleet/{fleet.tenant} unchanged\n"
+
+    def test_more_instances_than_the_hosts_have_cpus_are_noted(self, shell: Shell, fleet: Records, url: str) -> None:
+        record = HostRecord(boot_id="b", pid=1, cpus=2)
+        fleet.fleet(1).record(keys.host(f"host-{fleet.tenant}"), record).write(url)
+
+        answer = shell("fleet", "scale", fleet.tenant, "65")
+
+        assert answer.code == 0
+        assert answer.err.startswith("note: all fleets together want ")
+        assert shell("fleet", "scale", fleet.tenant, "65").err == ""  # nothing was changed
 
     def test_missing_fleet_is_reported(self, shell: Shell) -> None:
         answer = shell("fleet", "scale", "nobody", "5")

@@ -307,7 +307,11 @@ def test_pending_counts_pods_that_cannot_be_read(shell: Shell, url: str) -> None
     answer = shell("pending", "-n", shell.namespace)
 
     note = "note: 1 pod cannot be read: see `wharfinger get pods --invalid`\n"
-    assert (answer.code, answer.out, answer.err) == (0, "", f"no pod waits for a node\n{note}")
+    assert (answer.code, answer.out, answer.err) == (
+        0,
+        "",
+        f"no pod in namespace {shell.namespace} waits for a node\n{note}",
+    )
 
 
 def test_describe_names_a_scheduler_that_no_instance_serves(shell: Shell, url: str) -> None:

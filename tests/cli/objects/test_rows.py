@@ -60,6 +60,15 @@ def test_victim_of_preemption_is_marked() -> None:
     assert (pod_status(victim), pod_reason(victim)) == ("Terminating", "PreemptionByScheduler")
 
 
+def test_a_pod_that_is_held_back_is_gated_and_has_the_reason() -> None:
+    refused = Pod("ns", "a", "u", condition=("False", "Unschedulable", "no room"))
+    bound = Pod("ns", "a", "u", node_name="n1")
+
+    assert (pod_status(refused), pod_reason(refused)) == ("Pending", "Unschedulable")
+    assert (pod_status(refused, "its gang"), pod_reason(refused, "its gang")) == ("Gated", "its gang")
+    assert (pod_status(bound, "its gang"), pod_reason(bound, "its gang")) == ("Bound", "")
+
+
 def test_columns_are_as_wide_as_their_widest_cell_and_stay_so() -> None:
     table = Columns("A", "B")
 

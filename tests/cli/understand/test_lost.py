@@ -24,4 +24,5 @@ def test_pods_of_an_absent_node_are_listed_and_described(shell: Shell) -> None:
 def test_without_lost_pods_nothing_is_listed(shell: Shell) -> None:
     answer = shell("pending", "--lost", "-n", shell.namespace)
 
-    assert (answer.code, answer.out, answer.err) == (0, "", "no pod is bound to a node that does not exist\n")
+    reason = f"no pod in namespace {shell.namespace} is bound to a node that does not exist\n"
+    assert (answer.code, answer.out, answer.err) == (0, "", reason)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from wharfinger.cli.understand.gangs import held
 from wharfinger.cli.understand.pending import NOT_SERVED, NOT_TRIED, group
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import GangTerms, Pod
 from wharfinger.observe.serving import Unserved, unserved
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -110,3 +111,10 @@ async def test_instance_of_an_earlier_release_leaves_the_served_names_unknown() 
     await serving(store, "common", "1", None)
 
     assert await unserved(store, [Pod(namespace="default", name="p", uid="1", scheduler_name="volcano")]) == {}
+
+
+def test_a_group_that_does_not_exist_is_named_once() -> None:
+    pod = Pod(namespace="default", name="a", uid="a", group="nosuch", gang=GangTerms(by_object=True))
+    [entry] = group([pod], {}, held([pod], {}))
+
+    assert (entry.reason, entry.message) == ("SchedulingGated", "PodGroup default/nosuch does not exist")

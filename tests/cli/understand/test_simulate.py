@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -253,3 +254,70 @@ def test_an_installed_plugin_of_a_users_own_takes_part_when_it_is_named(outside:
     without = simulated()
     assert all(pod["result"] == "placed" for pod in without["pods"])
     assert without["notes"] == ["plugin OnlyRacks (of only-racks) is installed, but the configuration does not name it"]
+
+
+WRONG = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2cores"}}}]}
+CPU = "spec.containers[0].resources.requests['cpu']: '2cores' is no quantity"
+BAD = workload("Deployment", "web", WRONG)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (BAD, f"Deployment default/web: spec.template.{CPU}"),
+        (workload("CronJob", "night", WRONG), f"CronJob default/night: spec.jobTemplate.spec.template.{CPU}"),
+        (workload("DaemonSet", "agent", WRONG), f"DaemonSet default/agent: spec.template.{CPU}"),
+        (
+            workload("Deployment", "web", replicas="six"),
+            "Deployment default/web: replicas is no integer between 0 and 2147483647",
+        ),
+        (pod("a", cpu="2cores"), f"Pod default/a: {CPU}"),
+    ],
+)
+def test_a_wrong_object_is_named_with_its_file_and_field(outside: Shell, wrong: Any, said: str) -> None:
+    file = outside.file([NODE, wrong])
+    answer = outside("simulate", "-f", file)
+
+    assert (answer.code, answer.err) == (2, f"error: {file}: {said}\n")
+
+
+def test_capacity_names_the_file_and_the_field_of_a_template(outside: Shell) -> None:
+    file = outside.file([NODE, BAD])
+    answer = outside("capacity", "-f", file)
+
+    assert (answer.code, answer.err) == (2, f"error: {file}: Deployment default/web: spec.template.{CPU}\n")
+
+
+def test_documents_of_rk8s_are_recognised_by_their_fields(outside: Shell) -> None:
+    folder = str(Path(__file__).parents[3] / "examples" / "rk8s" / "libscheduler")
+    answer = outside("simulate", "--compare", "-f", folder)
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.endswith(
+        "2-bound.yaml: Pod default/web-1: spec.node_name: unknown field; did you mean nodeName? "
+        "These look like documents of rk8s: add --format rk8s\n"
+    )
+    assert outside("simulate", "--compare", "--format", "rk8s", "-f", folder).code == 0
+    misspelt = pod("a") | {"spec": pod("a")["spec"] | {"nodeSelectr": {}}}
+    assert "--format" not in outside("simulate", "-f", outside.file([NODE, misspelt])).err
+
+
+def test_files_without_an_object_are_exit_code_2(outside: Shell) -> None:
+    for command in ("simulate", "capacity"):
+        file = outside.file("# nothing\n")
+        answer = outside(command, "-f", file)
+        assert (answer.code, answer.err) == (2, f"error: no objects found in {file}\n")
+
+
+def test_without_pods_to_place_it_says_how_there_would_be_some(outside: Shell, shell: Shell) -> None:
+    given = outside("simulate", "-f", outside.file([NODE, pod("a", nodeName="n1")])).out.splitlines()
+    assert given[0] == "no pod is to be placed: no pod that is given is without a node, and no workload lacks one"
+    shell("apply", "-f", shell.file([shell.node()]))
+    answer = shell("simulate", "--live")
+    assert answer.err == ""
+    live = answer.out.splitlines()
+    assert live[0].startswith(
+        "no pod is to be placed: --pending places those that wait, -f those of a file, on the state"
+    )
+    drained = outside("simulate", "--drain", "n1", "-f", outside.file([NODE])).out.splitlines()
+    assert drained[0] == "no pod is to be placed"

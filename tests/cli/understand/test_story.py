@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+
+from click import unstyle
 
 from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
 from wharfinger.cli.objects.rows import preemption
 from wharfinger.cli.understand.story import tell
 from wharfinger.contracts.computation import Computation
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.explanation import to_plain
+from wharfinger.observe.preempted import Departure
 
 
 def test_the_story_reads_from_the_headline_to_the_steps() -> None:
@@ -116,3 +122,49 @@ def test_a_try_of_a_pod_that_is_bound_decides_nothing() -> None:
     assert "  The pod was for another scheduler." in tell(explained(attempts=[other])).splitlines()
     ended = replace(attempt, node=None, placement={"kind": "gone", "reason": "finished", "cause": "not-pending"})
     assert "  The pod had ended already." in tell(explained(attempts=[ended])).splitlines()
+
+
+def test_a_run_that_finds_the_pod_bound_is_no_attempt_that_is_gone() -> None:
+    """Such as one that was started by hand: it has the number 1 of a chain of its own."""
+    first = read("bound")
+    placement = {"kind": "gone", "reason": "bound", "node": "node-1"}
+    started = first.started + timedelta(minutes=1)
+    later = replace(first, run_id="later", started=started, outcome="gone", placement=placement)
+    lines = tell(explained(attempts=[first, later])).splitlines()
+
+    assert [line for line in lines if "gone" in line] == []
+    heads = [line for line in lines if line.startswith(("Attempt", "No new attempt"))]
+    assert [unstyle(line).split("   ")[0] for line in heads] == ["Attempt 1: bound", "No new attempt: bound already"]
+    assert "  It was bound already, to node-1." in lines
+
+
+def test_attempts_that_count_from_one_again_say_so() -> None:
+    first = read("parked_and_woken")
+    again = replace(first, run_id="later", started=first.started + timedelta(minutes=1))
+    lines = tell(explained(attempts=[first, again])).splitlines()
+
+    headings = [line for line in lines if line.startswith("Workflow")]
+    assert headings == ["Workflow workflow", "Workflow workflow, started anew"]
+
+
+def test_the_story_of_a_victim_says_for_whom_it_left() -> None:
+    left = Departure(PodKey("default", "high"), "node-1", "record", "2026-03-01T12:00:09Z", "", 2, "w", "r")
+    found = replace(explained(pod=None, attempts=[read("bound")]), left=left)
+
+    sentence = "Preempted by default/high, attempt 2, on node-1 (2026-03-01T12:00:09Z)."
+    assert tell(found).splitlines()[1] == sentence
+    nobody = replace(found, left=Departure(None, "node-1", "pod"))
+    assert tell(nobody).splitlines()[1] == "Preempted for another pod, on node-1."
+    unknown = replace(found, left=None, left_unknown="etcd has forgotten it")
+    assert tell(unknown).splitlines()[1] == "Not known to have been preempted: etcd has forgotten it."
+    assert to_plain(found)["left"] == {
+        "preemptor": "default/high",
+        "node": "node-1",
+        "time": "2026-03-01T12:00:09Z",
+        "message": None,
+        "attempt": 2,
+        "workflowId": "w",
+        "runId": "r",
+        "knownFrom": "record",
+    }
+    assert to_plain(unknown)["left"] is None

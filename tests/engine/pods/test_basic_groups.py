@@ -67,7 +67,7 @@ async def test_its_pods_are_placed_one_by_one_once_the_group_exists(world: World
     hand = await world.hand()
     await put_members(world, "a", "b", "c")
     held = await hand.refused("a")
-    assert (held.rejectors, held.message) == (("GangScheduling",), "PodGroup: PodGroup default/team does not exist")
+    assert (held.rejectors, held.message) == (("GangScheduling",), "PodGroup default/team does not exist")
 
     await put_group(world)
     await world.seen()

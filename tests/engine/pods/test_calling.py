@@ -52,6 +52,7 @@ async def test_the_room_is_held_before_the_plugin_is_called(hand: Hand, world: W
     record = await hold_of(world)
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
     assert (record["node"], record["attempt"]) == ("n1", f"{workflow_id}@run-1")
+    assert record["calls"] == ["PreBind/Licences"]
 
 
 async def test_every_worker_counts_a_room_that_is_held(hand: Hand, world: World) -> None:

@@ -78,7 +78,7 @@ def show_configuration(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help=f"The configuration; without, that of {variable('config')}, else the defaults.", metavar="[FILE]"
+            help=f"The configuration; without, that of {variable('config')}, else the defaults.", metavar="FILE"
         ),
     ] = None,
     *,

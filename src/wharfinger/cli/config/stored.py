@@ -95,7 +95,7 @@ def unset(
 
 @connected
 def get(
-    kind: Annotated[str, typer.Argument(help="profile, queue, cohort or log; all without.", metavar="[KIND]")] = "",
+    kind: Annotated[str, typer.Argument(help="profile, queue, cohort or log; all without.", metavar="KIND")] = "",
     *,
     target: Annotated[str, typer.Option("--target", help="Only this target's.", metavar="TARGET")] = "",
     effective: Annotated[

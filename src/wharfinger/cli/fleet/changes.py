@@ -34,9 +34,23 @@ def scale(
     """Set how many instances a fleet has.
 
     New instances get the next higher slots, and start on what the others run. The highest slots go first, each drained.
-    Scaling is not a rollout. The request is accepted while Temporal is down.
+    Scaling is not a rollout. The request is accepted while Temporal is down. A note says so where all fleets together
+    then want more instances than the hosts have CPUs.
     """
-    change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))
+    from wharfinger.cli import connect
+
+    changed = change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))
+    if changed.written and (told := connect.run(_crowding(connection))):
+        typer.echo(f"note: {told}", err=True)
+
+
+async def _crowding(connection: ConnectionOptions) -> str:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_sentences import crowding
+    from wharfinger.observe.fleet_reading import read
+
+    async with open_store(connection) as store:
+        return crowding(await read(store, templates=False))
 
 
 @connected

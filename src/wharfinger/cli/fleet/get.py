@@ -19,7 +19,7 @@ def register(group: typer.Typer) -> None:
 
 @connected
 def get(
-    fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="[T]", show_default="all")] = "",
+    fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="FLEET", show_default="all")] = "",
     *,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,

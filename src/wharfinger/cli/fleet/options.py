@@ -15,7 +15,7 @@ from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.manifests.kinds import FLEET
 
 FleetArgument = Annotated[
-    str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="T", callback=check_tenant)
+    str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="FLEET", callback=check_tenant)
 ]
 """One that no fleet can have, such as a script's empty variable, is refused whatever the command would do."""
 

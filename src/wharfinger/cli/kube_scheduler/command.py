@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from wharfinger.cli.help_drawing import WholeHelpCommand
 from wharfinger.cli.kube_scheduler.flags import OPTIONS, KubeFlags, read_flags, spelt_out
 from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
 from wharfinger.cli.option_groups import grouped
@@ -40,7 +40,7 @@ DEBUG_FROM = 4
 """Of `-v`: from here on everything is logged."""
 
 
-class KubeSchedulerCommand(TyperCommand):
+class KubeSchedulerCommand(WholeHelpCommand):
     """Reads a command line as Go does, and fails with kube-scheduler's exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -13,19 +13,19 @@ from uuid import uuid4
 
 import typer
 
-from wharfinger.cli.files import FilesOption, Manifest, contents_of, load
+from wharfinger.cli.files import DEFAULT_NAMESPACE, FilesOption, Manifest, contents_of, load
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
-from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
+from wharfinger.cli.objects.writing import REFUSED, Applied, key_of, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
-from wharfinger.cli.output import Output, OutputOption, plain, show
+from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import WharfingerError
 from wharfinger.manifests.kinds import PRIORITY_CLASS
 from wharfinger.manifests.times import rfc3339
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import Compare, Read, Store
 
 CONCURRENT = 16
-"""Objects written at a time; with more, etcd's disk is the queue."""
+"""Objects that are read, or changed, at a time; with more, etcd's disk is the queue."""
 PROGRESS_FROM = 200
 """Objects from which on a terminal is shown a progress bar."""
 
@@ -40,8 +40,15 @@ def apply(
     files: FilesOption,
     *,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.", metavar="NAME")
-    ] = "default",
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Namespace of objects that name none; one that names another is refused.",
+            show_default="default",
+            metavar="NAME",
+        ),
+    ] = "",
     validate: ValidateOption = Validation.STRICT,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
@@ -62,7 +69,7 @@ def apply(
 
     applied = connect.run(_apply(connection, contents_of(files), namespace, output, validate))
     if output is not Output.TABLE:
-        show([entry.mapping() for entry in applied], output)
+        say(to_text([entry.mapping() for entry in applied], output))
     if any(entry.result == REFUSED for entry in applied):
         raise typer.Exit(1)
 
@@ -79,7 +86,9 @@ async def _apply(
     applied: list[Applied] = []
     strict = validate is Validation.STRICT
     async with open_store(connection) as store:
-        manifests = load(files, namespace, judged=True, format_=store.format)
+        manifests = load(
+            files, namespace or DEFAULT_NAMESPACE, agreeing=bool(namespace), judged=True, format_=store.format
+        )
         if not manifests:
             raise WharfingerError("no objects found")
         copies = await has_copies(store)
@@ -89,8 +98,7 @@ async def _apply(
             warn(str(manifest.about), manifest.findings)
         with _progress(len(manifests)) as advance:
             for batch in _batches(manifests):
-                now = rfc3339(datetime.now(UTC))
-                written = await asyncio.gather(*(_written(store, entry, now, strict) for entry in batch))
+                written = await _write(store, batch, rfc3339(datetime.now(UTC)), strict)
                 for entry in written if output is Output.TABLE else ():
                     _print(entry)
                 applied += written
@@ -98,11 +106,39 @@ async def _apply(
     return applied
 
 
-async def _written(store: Store, entry: Manifest, now: str, strict: bool) -> Applied:
+async def _write(store: Store, batch: Sequence[Manifest], now: str, strict: bool) -> list[Applied]:
+    """Write a batch: change what is there at once, then create the others one by one, in their order.
+
+    A queue takes equal pods in the order in which they were created. etcd handles requests of one client in any order:
+    each create is sent after the answer to the one before it.
+    """
+    found = await _read(store, batch)
+    new = [index for index, read in found.items() if read.kv is None]
+    others = [index for index in range(len(batch)) if index not in new]
+
+    async def written(index: int) -> Applied:
+        return await _written(store, batch[index], now, strict, found.get(index))
+
+    applied = dict(zip(others, await asyncio.gather(*map(written, others)), strict=True))
+    for index in new:
+        applied[index] = await written(index)
+    return [applied[index] for index in range(len(batch))]
+
+
+async def _read(store: Store, batch: Sequence[Manifest]) -> dict[int, Read]:
+    """What etcd has of the objects of a batch, by their place in it; without those that are none."""
+    keys = {index: key_of(entry.about) for index, entry in enumerate(batch) if entry.about is not None}
+    absent = await store.txn([Compare(key, "mod", 0) for key in keys.values()], [])
+    if absent.succeeded:  # as in most batches: one round trip says so
+        return {index: Read(None, absent.revision) for index in keys}
+    return dict(zip(keys, await asyncio.gather(*map(store.get, keys.values())), strict=True))
+
+
+async def _written(store: Store, entry: Manifest, now: str, strict: bool, read: Read | None) -> Applied:
     if strict and entry.findings:
         others = (problem for problem in unreadable(entry) if problem not in entry.findings)
         return Applied(str(entry.about), REFUSED, (*entry.findings, *others))
-    return await write(store, entry, uid=str(uuid4()), now=now)
+    return await write(store, entry, uid=str(uuid4()), now=now, read=read)
 
 
 def _batches(manifests: Sequence[Manifest]) -> Iterator[list[Manifest]]:
@@ -142,8 +178,8 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
 
 def _print(entry: Applied) -> None:
     for problem in entry.problems:
-        typer.echo(plain(f"error: {entry.object}: {problem}"), err=True)
+        say(plain(f"error: {entry.object}: {problem}"), err=True)
     for note in entry.notes:
-        typer.echo(plain(f"note: {entry.object}: {note}"), err=True)
+        say(plain(f"note: {entry.object}: {note}"), err=True)
     if entry.result != REFUSED:
-        typer.echo(f"{entry.object} {entry.result}")
+        say(f"{entry.object} {entry.result}")

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.files import contents_of, load
+from wharfinger.cli.files import DEFAULT_NAMESPACE, contents_of, load
 from wharfinger.cli.objects.stored import check_kind
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.cli.output import say
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import UsageError
 from wharfinger.manifests import documents, kinds, merge
@@ -36,8 +37,15 @@ def delete(
         typer.Option("--filename", "-f", help="Delete what these manifests name instead.", metavar="FILE|DIR|-"),
     ] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the objects.", metavar="NAME")
-    ] = "default",
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Namespace of the objects; a manifest that names another is refused.",
+            show_default="default",
+            metavar="NAME",
+        ),
+    ] = "",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     connection: ConnectionOptions,
 ) -> None:
@@ -57,7 +65,7 @@ def delete(
     elif not kind or not names:
         raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
     else:
-        named = [_named(kind, name, namespace) for name in names]
+        named = [_named(kind, name, namespace or DEFAULT_NAMESPACE) for name in names]
         failed = connect.run(_delete_named(connection, named, ignore_not_found))
     if failed:
         raise typer.Exit(1)
@@ -76,10 +84,10 @@ def _references(
     files: Iterable[tuple[str, bytes]], namespace: str, format_: ClusterFormat
 ) -> tuple[list[Reference], bool]:
     """What the manifests name, in reverse order of applying; and whether some could not be read (reported here)."""
-    manifests = load(files, namespace, format_=format_)
+    manifests = load(files, namespace or DEFAULT_NAMESPACE, agreeing=bool(namespace), format_=format_)
     unreadable = [manifest for manifest in manifests if manifest.about is None]
     for manifest in unreadable:
-        typer.echo(f"error: {manifest.source}: {manifest.problem}", err=True)
+        say(f"error: {manifest.source}: {manifest.problem}", err=True)
     return [manifest.about for manifest in reversed(manifests) if manifest.about is not None], bool(unreadable)
 
 
@@ -114,10 +122,10 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
         elif about.kind in kinds.COUNTING:
             missing |= not await mark(store, about, ignore_not_found)
         elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
-            typer.echo(f"{about} deleted")
+            say(f"{about} deleted")
         elif not ignore_not_found:
             missing = True
-            typer.echo(f"error: {about} does not exist", err=True)
+            say(f"error: {about} does not exist", err=True)
     return missing
 
 
@@ -127,10 +135,10 @@ async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) 
     from wharfinger.errors import NotFound
 
     try:
-        typer.echo(await mark(store, about.name, author()))
+        say(await mark(store, about.name, author()))
     except NotFound:
         if not ignore_not_found:
-            typer.echo(f"error: {about} does not exist", err=True)
+            say(f"error: {about} does not exist", err=True)
         return ignore_not_found
     return True
 
@@ -154,14 +162,14 @@ async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
     key = keys.stored(about.kind.folder, about.namespace, about.name)
     if not await commit(store, key, over, str(about)):
         if not ignore_not_found:
-            typer.echo(f"error: {about} does not exist", err=True)
+            say(f"error: {about} does not exist", err=True)
         return ignore_not_found
     if unreadable:
-        typer.echo(
+        say(
             f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
             f"or remove its key at once (etcdctl del {key})",
             err=True,
         )
         return False
-    typer.echo(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
+    say(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
     return True

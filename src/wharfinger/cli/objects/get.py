@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
 from wharfinger.cli.objects.shown import list_text, shows, to_texts
-from wharfinger.cli.objects.stored import every, one, pod_key
+from wharfinger.cli.objects.stored import Stored, check_name, every, one, pod_key
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
 @connected
 def get(
     kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
-    name: Annotated[str, typer.Argument(help="One object only.", metavar="NAME")] = "",
+    name: Annotated[str | None, typer.Argument(help="One object only.", metavar="NAME")] = None,
     *,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace to look in.", show_default="default", metavar="NAME")
@@ -45,13 +46,24 @@ def get(
     """List objects."""
     from wharfinger.cli import connect
 
-    if (watch and invalid) or (all_namespaces and (namespace or name)):
-        raise UsageError("these options exclude each other: --watch and --invalid, -A and -n, -A and a name")
+    if name == "":
+        raise UsageError("the name is empty: leave it out for all objects")
+    pairs = {
+        "--watch and --invalid": watch and invalid,
+        "--all-namespaces and --namespace": all_namespaces and namespace,
+        "--all-namespaces and a name": all_namespaces and name,
+    }
+    for pair, given in pairs.items():
+        if given:
+            raise UsageError(f"these exclude each other: {pair}")
+    name = name or ""
+    check_name("--namespace", namespace)
     found = kinds.by_word(kind)
     scope = "" if all_namespaces or (invalid and not name) else "default"
     scope = (namespace or scope) if found.namespaced else ""
     if found.namespaced and "/" in name:
         scope, name = pod_key(name, scope)
+    check_name("the name", name)
     if invalid:
         connect.run(_get_invalid(connection, found, scope, name, output))
     elif watch:
@@ -73,6 +85,8 @@ async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: 
         else:
             _, found = await every(store, kind, namespace)
         usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
+        if kind is POD and output is Output.TABLE:
+            found = await _held(store, found, namespace, alone=bool(name))
     if output is not Output.TABLE:
         text, shown = (next(to_texts(found, output)), 1) if name else list_text(found, output)
         typer.echo(text)
@@ -87,6 +101,15 @@ async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: 
 async def _usage(store: Store) -> Usage:
     _, pods = await every(store, POD)
     return Usage.of(stored.pod for stored in pods if stored.pod is not None)
+
+
+async def _held(store: Store, found: list[Stored], namespace: str, *, alone: bool) -> list[Stored]:
+    """The same with why gangs hold pods back; `alone`: it is one pod, whose gang has not been read."""
+    from wharfinger.cli.understand.gangs import held_member, held_of
+
+    pods = [entry.pod for entry in found if entry.pod is not None]
+    held = {pod.key: await held_member(store, pod) for pod in pods} if alone else await held_of(store, pods, namespace)
+    return [replace(entry, held=held.get(entry.pod.key, "")) if entry.pod is not None else entry for entry in found]
 
 
 async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:

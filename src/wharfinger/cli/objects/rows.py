@@ -14,6 +14,7 @@ from wharfinger.model.conditions import PREEMPTION
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
 from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.observe.serving import gates
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
@@ -75,22 +76,22 @@ def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
     return (
         pod.namespace,
         pod.name,
-        "Promised" if stored.promised and not pod.deletion_timestamp else pod_status(pod),
+        "Promised" if stored.promised and not pod.deletion_timestamp else pod_status(pod, stored.held),
         pod.node_name or _NONE,
         age(pod.creation_timestamp, now),
-        pod_reason(pod),
+        pod_reason(pod, stored.held),
     )
 
 
-def pod_status(pod: Pod) -> str:
-    """One word for where the pod stands."""
+def pod_status(pod: Pod, held: str = "") -> str:
+    """One word for where the pod stands; `held`: why its gang holds it back."""
     if pod.deletion_timestamp:
         return "Terminating"
     if pod.phase not in ("", "Pending"):
         return pod.phase
     if pod.bound:
         return "Bound"
-    return "Gated" if pod.scheduling_gates or pod.class_missing else "Pending"
+    return "Gated" if gates(pod) or held else "Pending"
 
 
 def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
@@ -102,10 +103,16 @@ def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
     return f"preempts {', '.join(victims[:VICTIMS])}{more} on {node}, its nominated node"
 
 
-def pod_reason(pod: Pod) -> str:
-    """Why a pending pod is not placed, by its condition, or that a pod was preempted; empty for any other."""
+def pod_reason(pod: Pod, held: str = "") -> str:
+    """Why a pending pod is not placed, or that a pod was preempted; empty for any other.
+
+    A pod that is held back has the sentence that `pending` prints, `held` if its gang holds it back; another one has
+    the reason of its condition.
+    """
     if pod.disruption_target and not pod.finished:
         return PREEMPTION
+    if pod.pending and (why := gates(pod) or held):
+        return why
     if pod.bound or pod.condition is None or pod.condition[0] == "True":
         return ""
     return pod.condition[1]

@@ -19,6 +19,9 @@ from wharfinger.observe.upstream_pods import promise_of, promises_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
+NAME_LIMIT = 253
+"""Characters of a name, as Kubernetes has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -35,6 +38,8 @@ class Stored:
     """Of the object."""
     promised: bool = False
     """Whether the bind of a pod is in etcd, and the Kubernetes API has not shown it yet."""
+    held: str = ""
+    """Why its gang holds a pod back, where that was asked for."""
 
     def mapping(self) -> Mapping[str, Any]:
         """The object itself, with the etcd revision as `resourceVersion`; empty when it is none.
@@ -164,6 +169,14 @@ def pod_key(text: str, namespace: str) -> PodKey:
     if not all(parts) or len(parts) > 2:
         raise UsageError(f"{text!r} is no name: NAMESPACE/NAME is meant, or NAME with -n NAMESPACE")
     return PodKey(*parts) if len(parts) == 2 else PodKey(namespace, text)
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse what no stored object can be called; empty is for none. Raises `UsageError`."""
+    if len(name) > NAME_LIMIT:
+        raise UsageError(f"{what} {name[:40] + '...'!r} has {len(name)} characters, and {NAME_LIMIT} are the most")
+    if "/" in name or not name.isprintable() or " " in name:
+        raise UsageError(f"{what} {name!r} is no name: it has a slash, a blank or a control character")
 
 
 async def record_of(store: Store, found: Stored) -> AttemptRecord | None:

@@ -2,12 +2,14 @@
 
 A node's row is printed again when its own object or what its pods use changes, and a pod's when its attempt record
 changes, where pods do not carry refusals themselves, or when the Kubernetes API has shown its promised bind. When etcd
-has compacted what was to be watched next, the list is printed anew. Priority classes are those of the list.
+has compacted what was to be watched next, the list is printed anew. A pod's row is printed again, too, when its gang
+begins to hold it back, or stops. Priority classes and PodGroups are those of the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import typer
@@ -27,12 +29,14 @@ from wharfinger.cli.objects.stored import (
 )
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain
+from wharfinger.cli.understand.gangs import pod_groups
 from wharfinger.client.installations import has_copies
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import Compacted
 from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.kinds import NODE, POD, Kind
-from wharfinger.model.pod import PodKey
+from wharfinger.model.gang import GangKey, PodGroup, gang_key, standing
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import PriorityClasses
 from wharfinger.observe.upstream_pods import promised_pod, promises_of
 from wharfinger.registry import keys
@@ -66,6 +70,7 @@ async def _follow(store: Store, view: _View) -> None:
         view.usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
     if view.kind is POD:
         view.classes = await priority_classes(store)
+        view.gangs = _Gangs(await pod_groups(store, view.namespace))
         view.promises = set(await promises_of(store))
         prefix = keys.ROOT if await has_copies(store) else prefix
     if view.reads_records:
@@ -75,6 +80,44 @@ async def _follow(store: Store, view: _View) -> None:
     async with store.watch(prefix, revision + 1) as batches:
         async for batch in batches:
             view.show(batch.events)
+
+
+class _Gangs:
+    """Why gangs hold back the pods that are followed."""
+
+    def __init__(self, groups: Mapping[GangKey, PodGroup]) -> None:
+        self._groups = groups
+        self._members: dict[GangKey, dict[str, Pod]] = {}
+        self._gang_of: dict[str, GangKey] = {}
+        self._why: dict[GangKey, str] = {}
+        self._changed = False
+
+    def set_pod(self, key: str, pod: Pod | None) -> None:
+        """Take the new state of the pod at this key in etcd; None = it is gone, or cannot be read."""
+        before, now = self._gang_of.pop(key, None), gang_key(pod) if pod is not None else None
+        if before is not None:
+            self._members[before].pop(key)
+        if pod is not None and now is not None:
+            self._gang_of[key] = now
+            self._members.setdefault(now, {})[key] = pod
+        for gang in (before, now):
+            if gang is not None:
+                self._why.pop(gang, None)
+                self._changed = True
+
+    def take_changes(self) -> bool:
+        """Whether a member changed since the last time."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def held(self, entry: Stored) -> Stored:
+        """The same with why its gang holds it back; empty when none does."""
+        gang = self._gang_of.get(entry.kv.key)
+        if gang is None or entry.pod is None or not entry.pod.pending:
+            return replace(entry, held="") if entry.held else entry
+        if gang not in self._why:
+            self._why[gang] = standing(gang, self._members[gang].values(), self._groups.get(gang)).held
+        return replace(entry, held=self._why[gang])
 
 
 class _View:
@@ -90,6 +133,7 @@ class _View:
         """Pods whose bind the Kubernetes API has not shown yet."""
         self.namespace = namespace
         self.usage = Usage()
+        self.gangs = _Gangs({})
         self.classes = PriorityClasses()
         self._name = name
         self._output = output
@@ -99,7 +143,10 @@ class _View:
 
     def show_all(self, found: Iterable[Stored]) -> None:
         """Print the whole list."""
-        self._known = {entry.kv.key: entry for entry in found if self._name in ("", entry.name)}
+        found = list(found)
+        for entry in found:
+            self.gangs.set_pod(entry.kv.key, entry.pod)
+        self._known = {entry.kv.key: self.gangs.held(entry) for entry in found if self._name in ("", entry.name)}
         entries = list(self._known.values())
         if self._output is Output.TABLE:
             typer.echo(self._columns.render(table_rows(self.kind, entries, self.usage, datetime.now(UTC))))
@@ -122,10 +169,21 @@ class _View:
                 for node in self._pod_changed(event):
                     if (entry := self._known.get(keys.node(node))) is not None:
                         changed[entry.kv.key] = entry
+        if self.kind is POD:
+            self._gangs_changed(changed)
         self._print(list(changed.values()))
+
+    def _gangs_changed(self, changed: dict[str, Stored]) -> None:
+        """Rows of pods that a gang holds back since these changes, or no longer."""
+        for key, before in self._known.items() if self.gangs.take_changes() else ():
+            if (now := self.gangs.held(before)).held != before.held:
+                self._known[key] = changed[key] = now
 
     def _take(self, event: Event, changed: dict[str, Stored]) -> None:
         entry = self._read(event.kv)
+        if self.kind is POD:
+            self.gangs.set_pod(event.kv.key, None if event.deleted else entry.pod)
+            entry = self.gangs.held(entry)
         if self._name not in ("", entry.name):
             return
         if event.deleted:
@@ -149,13 +207,13 @@ class _View:
             self.records.pop(pod, None)
         before = self._known.get(keys.pod(*pod))
         if before is not None and record is not None and (now := self._read(before.kv)).pod != before.pod:
-            self._known[now.kv.key] = changed[now.kv.key] = now
+            self._known[now.kv.key] = changed[now.kv.key] = self.gangs.held(now)
 
     def _promise_changed(self, event: Event, pod: PodKey, changed: dict[str, Stored]) -> None:
         (self.promises.discard if event.deleted else self.promises.add)(pod)
         before = self._known.get(keys.pod(*pod))
         if before is not None and (now := self._read(before.kv)).promised != before.promised:
-            self._known[now.kv.key] = changed[now.kv.key] = now
+            self._known[now.kv.key] = changed[now.kv.key] = self.gangs.held(now)
 
     def _pod_changed(self, event: Event) -> tuple[str, ...]:
         stored = read(POD, event.kv, self.format)

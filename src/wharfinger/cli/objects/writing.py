@@ -33,7 +33,7 @@ from wharfinger.manifests.kinds import (
 from wharfinger.manifests.rk8s.applying import written_over
 from wharfinger.manifests.rk8s.given import GivenDocument
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import KeyValue, Read, Store
 
 REFUSED = "refused"
 
@@ -57,26 +57,32 @@ class Applied:
         return {**shown, "reason": "; ".join(self.problems)} if self.problems else shown
 
 
-async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Applied:
+def key_of(about: Reference) -> str:
+    """Where an object lies in etcd."""
+    return keys.stored(about.kind.folder, about.namespace, about.name)
+
+
+async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: Read | None = None) -> Applied:
     """Write one object; what is wrong with it is a result, not an error.
 
-    `uid` and `now` (RFC 3339, UTC) are given to a new object that has none. Raises `Unavailable`.
+    `uid` and `now` (RFC 3339, UTC) are given to a new object that has none. `read`: what was read of its key already.
+    Raises `Unavailable`.
     """
     if manifest.about is None or manifest.obj is None:
         return Applied(manifest.source, REFUSED, (manifest.problem,))
     if manifest.about.kind is FLEET:
         return await _write_fleet(store, manifest.about, manifest.obj)
     if manifest.document is not None:
-        return await _write_rk8s(store, manifest.about, manifest.document, uid=uid, now=now)
+        return await _write_rk8s(store, manifest.about, manifest.document, read, uid=uid, now=now)
     default = (await priority_classes(store)).default if manifest.about.kind is PRIORITY_CLASS else None
     if manifest.about.kind in OVERRIDES:
         taken = await _overridden_elsewhere(store, manifest.about, manifest.obj)
         if taken:
             return Applied(str(manifest.about), REFUSED, taken)
     draft = _Draft(manifest.about, dict(manifest.obj), uid, now, default.name if default is not None else "")
-    key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
+    key = key_of(manifest.about)
     try:
-        await commit(store, key, draft.over, str(manifest.about))
+        await commit(store, key, draft.over, str(manifest.about), read=read)
         return Applied(str(manifest.about), draft.result, notes=draft.notes)
     except InvalidConfiguration as error:
         return Applied(str(manifest.about), REFUSED, error.problems)
@@ -99,7 +105,9 @@ async def _overridden_elsewhere(store: Store, about: Reference, obj: Mapping[str
     return tuple(sorted(problems))
 
 
-async def _write_rk8s(store: Store, about: Reference, document: GivenDocument, *, uid: str, now: str) -> Applied:
+async def _write_rk8s(
+    store: Store, about: Reference, document: GivenDocument, read: Read | None, *, uid: str, now: str
+) -> Applied:
     result = ""
 
     def over(stored: KeyValue | None) -> bytes | None:
@@ -109,7 +117,7 @@ async def _write_rk8s(store: Store, about: Reference, document: GivenDocument, *
         return value
 
     try:
-        await commit(store, keys.stored(about.kind.folder, about.namespace, about.name), over, str(about))
+        await commit(store, key_of(about), over, str(about), read=read)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(about), REFUSED, (str(error),))
     return Applied(str(about), result)

@@ -12,7 +12,7 @@ from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.errors import InvalidObject
 
 if TYPE_CHECKING:
     from wharfinger.cli.understand.supposed import Supposed
@@ -79,4 +79,4 @@ def _count(found: Supposed, config: Path | None, plugins: PluginPackages, most: 
         with progress("counting", 0) as advance:
             return capacity.capacity(scene, pod, most=most, progress=lambda done: advance(done, 0))
     except InvalidObject as error:
-        raise UsageError(str(error)) from error
+        raise found.refusal(error) from error

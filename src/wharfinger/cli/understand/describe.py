@@ -23,12 +23,14 @@ from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PriorityClasses, affected, missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 from wharfinger.model.selectors import NodeSelectorTerm, Toleration
 from wharfinger.observe.attempts import bound_by
+from wharfinger.observe.held_rooms import held_room
 from wharfinger.observe.serving import unserved
 
 _INDENT = 18
@@ -83,15 +85,20 @@ async def _describe(connection: ConnectionOptions, kind: Kind, name: str, namesp
             return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
         if kind is POD:
             key = pod_key(name, namespace)
-            found = await one(store, POD, key.namespace, key.name)
+            try:
+                found = await one(store, POD, key.namespace, key.name)
+            except NotFound as error:
+                told = f"{error}; of one that is gone, `wharfinger explain pod {key}` tells whether it was preempted"
+                raise NotFound(told) from error
             held = await held_member(store, found.pod) if found.pod is not None else ""
             lost = found.pod is not None and await is_lost(store, found.pod)
             reasons = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
             why = next((reason.sentence for reason in reasons.values()), "")
             record, now = await record_of(store, found), datetime.now(UTC)
             binder = await bound_by(store, found.kv, found.pod) if found.pod is not None else ""
+            room = await held_room(store, found.pod) if found.pod is not None else None
             return describe_pod(
-                found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder
+                found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder, room=room
             )
         try:
             found = await one(store, NODE, "", name)
@@ -116,11 +123,12 @@ def describe_pod(
     unserved: str = "",
     lost: bool = False,
     binder: str = "",
+    room: HeldPlace | None = None,
 ) -> str:
     """The text about a pod.
 
     `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist;
-    `binder`: which attempt bound it.
+    `binder`: which attempt bound it; `room`: what is held for it while plugins are called.
     Raises `InvalidObject` for a pod that cannot be read.
     """
     pod = found.pod
@@ -137,6 +145,7 @@ def describe_pod(
             ("Node", pod.node_name or "<none>"),
             ("Lost", f"node {pod.node_name} does not exist" if lost else ""),
             ("Nominated node", pod.nominated_node_name),
+            ("Calls plugins", _calls(room, now)),
             ("Scheduler", pod.scheduler_name),
             ("Not served", unserved),
             ("Priority", str(pod.priority)),
@@ -210,6 +219,14 @@ def describe_class(found: Stored, pods: Iterable[Pod], classes: PriorityClasses,
         ),
     ]
     return "\n".join(lines)
+
+
+def _calls(room: HeldPlace | None, now: datetime) -> str:
+    """For which plugins the pod's room is held, and where."""
+    if room is None:
+        return ""
+    since = f" since {_when(room.since, now)}" if room.since else ""
+    return f"{room.sentence()} on {room.node}{since}"
 
 
 def _class_name(found: Stored) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.objects.stored import one, pod_key
+from wharfinger.cli.objects.stored import attempt_records, one, pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.client.installations import has_copies
-from wharfinger.errors import NotFound, UsageError
+from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
@@ -21,9 +23,14 @@ from wharfinger.observe.serving import gates, unserved
 from wharfinger.observe.upstream_pods import promise_of, story
 
 if TYPE_CHECKING:
+    from temporalio.client import Client
+
     from wharfinger.observe.explanation import Explanation
+    from wharfinger.observe.history import Attempt
     from wharfinger.registry.store import Store
 
+LOOKS_FOR = 10.0
+"""Seconds within which it is to be found for whom a pod left."""
 LAST = 20
 """Attempts that are looked at for the newest decision."""
 EVERY = 1000
@@ -38,7 +45,7 @@ def register(app: typer.Typer) -> None:
 @connected
 def explain(
     kind: Annotated[str, typer.Argument(help="Only pods are scheduled.", metavar="pod")],
-    name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME")],
+    name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME", show_default=False)] = "",
     *,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
@@ -69,8 +76,11 @@ def explain(
     """
     from wharfinger.cli import connect
 
-    if kinds.by_word(kind) is not POD:
-        raise UsageError(f"only pods are scheduled, not {kind!r}")
+    if not name:
+        given = "NS/NAME" if kinds.is_word(kind) else kind[:300]
+        raise UsageError(f"give the kind and the name: explain pod {given}")
+    if (found := kinds.by_word(kind)) is not POD:
+        raise UsageError(f"only pods are scheduled, not {kind!r}: see `wharfinger describe {found.singular} {name}`")
     key = pod_key(name, namespace)
     if attempt is not None and not nodes:
         raise UsageError("--attempt goes with --nodes; without, the newest attempts are shown")
@@ -93,6 +103,8 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
             found = replace(found, held=await held_back(store, key))
         if found.state in ("pending", "bound") and await has_copies(store):
             found = await with_upstream(store, key, found)
+        if found.state in ("deleted", "terminating") and found.attempts:
+            found = await with_departure(client, store, connection.cluster, key, found)
     if found.state == "deleted" and not found.attempts:
         raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
     if output is Output.TABLE:
@@ -108,6 +120,33 @@ async def with_upstream(store: Store, key: PodKey, found: Explanation) -> Explan
         return found
     state = PROMISED if promise is not None and found.state == "bound" else found.state
     return replace(found, state=state, upstream=story(entry.pod, found.record, promise))
+
+
+async def with_departure(client: Client, store: Store, cluster: str, key: PodKey, found: Explanation) -> Explanation:
+    """The same, with for whom the pod left, or has to leave."""
+    from wharfinger.observe.attempts import explain_pod
+    from wharfinger.observe.preempted import PreemptedPods
+
+    async def recorded(other: PodKey) -> Sequence[Attempt]:
+        try:
+            return (await explain_pod(client, store, cluster=cluster, key=other)).attempts
+        except (ServerError, InvalidObject):
+            return ()
+
+    async def nominated(node: str) -> list[PodKey]:
+        there = {one: record.nominated_node for one, record in (await attempt_records(store)).items()}
+        return [PodKey(*one) for one, where in there.items() if where and node in ("", where)]
+
+    async def connect() -> Client:
+        return client
+
+    preempted = PreemptedPods(store, connect, cluster=cluster, recorded=recorded, nominated=nominated)
+    try:
+        async with asyncio.timeout(LOOKS_FOR):
+            left, unknown = await preempted.left(key, found.attempts)
+    except TimeoutError:
+        left, unknown = None, f"finding out took longer than {LOOKS_FOR:g} s"
+    return replace(found, left=left, left_unknown=unknown or "" if found.state == "deleted" else "")
 
 
 async def held_back(store: Store, key: PodKey) -> str:

@@ -19,6 +19,11 @@ async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dic
     members = [pod for pod in pods if pod.group]
     if not any(pod.pending for pod in members):
         return {}
+    return held(members, await pod_groups(store, namespace))
+
+
+async def pod_groups(store: Store, namespace: str = "") -> dict[GangKey, PodGroup]:
+    """The PodGroups that can be read."""
     _, found = await every(store, POD_GROUP, namespace) if format_of(store.format).has_surroundings else (0, [])
     groups: dict[GangKey, PodGroup] = {}
     for entry in found:
@@ -28,7 +33,7 @@ async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dic
             continue  # it counts for no gang
         if isinstance(group, PodGroup):
             groups[GangKey(entry.namespace, entry.name)] = group
-    return held(members, groups)
+    return groups
 
 
 async def held_member(store: Store, pod: Pod) -> str:

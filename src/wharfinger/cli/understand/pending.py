@@ -20,7 +20,9 @@ from wharfinger.manifests.kinds import POD
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.gang import GangKey, gang_key
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.held_rooms import held_rooms
 from wharfinger.observe.serving import Unserved, gates, unserved
 
 EXAMPLES = 3
@@ -28,8 +30,10 @@ EXAMPLES = 3
 NOT_TRIED = "NotTried"
 NOT_SERVED = "NotServed"
 NODE_LOST = "NodeLost"
+CALLING_PLUGINS = "CallingPlugins"
 NONE_HELD: Mapping[PodKey, str] = {}
 ALL_SERVED: Mapping[PodKey, Unserved] = {}
+NO_ROOMS: Mapping[PodKey, HeldPlace] = {}
 
 
 @dataclass(slots=True)
@@ -75,7 +79,9 @@ def pending(
     elif groups:
         typer.echo("\n".join(_text(entry, now) for entry in groups))
     else:
-        typer.echo("no pod is bound to a node that does not exist" if lost else "no pod waits for a node", err=True)
+        where = f" in namespace {plain(namespace)}" if namespace else ""
+        waits = "is bound to a node that does not exist" if lost else "waits for a node"
+        typer.echo(f"no pod{where} {waits}", err=True)
     if unreadable:
         some = "pod" if unreadable == 1 else "pods"
         typer.echo(f"note: {unreadable} {some} cannot be read: see `wharfinger get pods --invalid`", err=True)
@@ -92,8 +98,9 @@ async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[G
         pods = [entry.pod for entry in found if entry.pod is not None]
         held = await held_of(store, pods, namespace)
         reasons = await unserved(store, [pod for pod in pods if pod.pending])
+        rooms = await held_rooms(store, namespace)
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return group(pods, records, held, reasons), len(found) - len(pods)
+    return group(pods, records, held, reasons, rooms), len(found) - len(pods)
 
 
 async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], int]:
@@ -111,18 +118,20 @@ def group(
     records: Mapping[PodKey, AttemptRecord],
     held: Mapping[PodKey, str] = NONE_HELD,
     unserved: Mapping[PodKey, Unserved] = ALL_SERVED,
+    rooms: Mapping[PodKey, HeldPlace] = NO_ROOMS,
 ) -> list[Group]:
     """The pending ones of these pods by reason and message, the largest group first.
 
     `held`: what members of gangs wait for, that are held back for the others. `unserved`: why no instance takes a pod;
     an unserved scheduler name is the reason of any pod, an absent worker only of pods that were not tried yet.
+    `rooms`: those that are held while plugins are called.
     """
     groups: dict[tuple[str, str], Group] = {}
     pods = list(pods)
     refused = _refused_gangs(pods)
     for pod in pods:
         if pod.pending:
-            why = _why(pod, held.get(pod.key, ""))
+            why = _why(pod, held.get(pod.key, ""), rooms.get(pod.key))
             reason = unserved.get(pod.key)
             if reason is not None and reason.by_name:
                 why = NOT_SERVED, _with_condition(reason.sentence, pod)
@@ -145,7 +154,7 @@ def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]
         if pod.group and pod.bound:
             running.add(gang_key(pod))  # what is left of it is placed one by one
         elif pod.group and pod.pending and not gates(pod) and _refused(pod):
-            told[gang_key(pod)] = _why(pod, "")
+            told[gang_key(pod)] = _why(pod, "", None)
     return {key: why for key, why in told.items() if key not in running}
 
 
@@ -161,12 +170,16 @@ def _refused(pod: Pod) -> bool:
     return pod.condition is not None and pod.condition[0] != "True" and bool(pod.condition[1])
 
 
-def _why(pod: Pod, held: str) -> tuple[str, str]:
-    """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
+def _why(pod: Pod, held: str, room: HeldPlace | None) -> tuple[str, str]:
+    """Reason and message: of the pod's gates, of its gang, of its room, of its condition, else that nothing has tried
+    yet.
+    """
     if pod.scheduling_gates or pod.class_missing:
         return SCHEDULING_GATED, gates(pod)
     if held:
         return SCHEDULING_GATED, held
+    if room is not None and room.is_for(pod):  # a refusal is of an earlier attempt: one that refuses holds no room
+        return CALLING_PLUGINS, f"{room.sentence()}: see `wharfinger explain pod NAMESPACE/NAME`"
     if pod.condition is not None and _refused(pod):
         return pod.condition[1], pod.condition[2]
     return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"

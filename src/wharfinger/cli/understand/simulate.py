@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wharfinger.whatif.outcome import Answer
     from wharfinger.whatif.scene import Scene
 
+_PENDING = "--pending places those that wait, -f those of a file"
+_GIVEN = "no pod that is given is without a node, and no workload lacks one"
 NOT_PLACED = 1
 """Exit code when some pods are not placed."""
 
@@ -110,7 +112,8 @@ def simulate(
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell
 
-        typer.echo(tell(answer, found.revision, every=every))
+        hint = "" if pending or drain else _PENDING if live else _GIVEN
+        typer.echo(tell(answer, found.revision, every=every, hint=hint))
     else:
         from wharfinger.whatif.plain import simulation
 
@@ -186,4 +189,4 @@ def _answer(
         with _asked(scene, extenders=extenders), progress("deciding", pods) as advance:
             return play.simulate(scene, changes, waiting=waiting, progress=advance)
     except InvalidObject as error:
-        raise UsageError(str(error)) from error
+        raise found.refusal(error) from error

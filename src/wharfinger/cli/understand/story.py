@@ -40,12 +40,15 @@ _STEP_NAMES = {
 def tell(explanation: Explanation) -> str:
     """The whole story, without the last line's end."""
     parts = ["\n".join(_headline(explanation))]
-    chain = ""
+    chain, last = "", 0
     for attempt in explanation.attempts:
         lines = list(_attempt(attempt))
         if attempt.workflow_id != chain:  # another life of the name, or started under another id
             chain = attempt.workflow_id
             lines.insert(0, f"Workflow {chain}")
+        elif attempt.attempt <= last and not _found_it_bound(attempt):
+            lines.insert(0, f"Workflow {chain}, started anew")
+        last = last if _found_it_bound(attempt) else attempt.attempt
         parts.append("\n".join(lines))
     if not explanation.attempts:
         parts.append("No attempt is recorded.")
@@ -66,6 +69,12 @@ def _headline(explanation: Explanation) -> Iterator[str]:
             yield f"It {plain(preemption(record.nominated_node, record.victims))}."
     for sentence in explanation.upstream.sentences() if explanation.upstream is not None else ():
         yield f"{plain(sentence)}."
+    if explanation.left is not None:
+        yield f"{plain(explanation.left.sentence())}."
+    elif explanation.left_unknown:
+        yield f"Not known to have been preempted: {plain(explanation.left_unknown)}."
+    if explanation.calling:
+        yield f"Bound once its plugin agrees: {plain(explanation.calling)}."
     if explanation.held:
         yield f"Not tried now: {plain(explanation.held)}."
     for sentence in explanation.missing:
@@ -75,7 +84,11 @@ def _headline(explanation: Explanation) -> Iterator[str]:
 def _attempt(attempt: Attempt) -> Iterator[str]:
     outcome = typer.style(attempt.outcome, fg=_COLOURS.get(attempt.outcome), bold=True)
     took = f", took {_seconds((attempt.ended - attempt.started).total_seconds())}" if attempt.ended else ""
-    yield f"Attempt {attempt.attempt}: {outcome}   {_clock(attempt.started)}{took}"
+    if _found_it_bound(attempt):  # such as a run that was started by hand; its number is that of a chain of its own
+        found = typer.style("bound already", fg=_COLOURS["bound"], bold=True)
+        yield f"No new attempt: {found}   {_clock(attempt.started)}{took}"
+    else:
+        yield f"Attempt {attempt.attempt}: {outcome}   {_clock(attempt.started)}{took}"
     yield plain(f"{_INDENT}{attempt.cause[:1].upper()}{attempt.cause[1:]}.")
     yield from _decision(attempt)
     for note in attempt.notes:
@@ -109,11 +122,20 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     yield from _table(_ranking(attempt))
 
 
+def _found_it_bound(attempt: Attempt) -> bool:
+    """Whether the run decided nothing, as it found the pod bound."""
+    return attempt.outcome == "gone" and attempt.placement.get("kind") == "gone" and _reason(attempt) == "bound"
+
+
+def _reason(attempt: Attempt) -> str:
+    return str(attempt.placement.get("reason", ""))
+
+
 def _nothing_to_place(attempt: Attempt) -> str | None:
     """Why nothing was decided; None when something was."""
     if attempt.placement.get("kind") != "gone":
         return None
-    reason = str(attempt.placement.get("reason", ""))
+    reason = _reason(attempt)
     if reason == "bound":
         return f"It was bound already, to {attempt.placement.get('node') or 'a node'}"
     cause = str(attempt.placement.get("cause", ""))
@@ -183,7 +205,7 @@ def _table(rows: list[list[str]]) -> Iterator[str]:
 def _step(step: Step) -> str:
     name = _STEP_NAMES.get(step.name, step.name)
     if step.seconds is None:
-        return f"{name} since {_clock(step.started)}"
+        return f"{name} since {_clock(step.started)}" + (f" ({plain(step.detail)})" if step.detail else "")
     tries = f" in {step.tries} tries" if step.tries > 1 else ""
     detail = f" ({plain(step.detail)})" if step.detail.startswith("failed") else ""
     return f"{name} {_seconds(step.seconds)}{tries}{detail}"

@@ -5,6 +5,7 @@ Etcd is only read. Kinds that mean nothing to placing pods are passed over.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
 PROGRESS_FROM = 2000
 """Pods from which on a terminal is shown a progress bar."""
+
+_OF_RK8S = re.compile(r"\.(node_name|(?:node|pod|pod_anti)_affinity): unknown field; did you mean \w+\?$")
+"""A field that rk8s spells in its own way, told as an unknown one of Kubernetes."""
 
 LiveOption = Annotated[
     bool, typer.Option("--live", help="On a copy of the live state, read from etcd at one revision.")
@@ -65,6 +69,14 @@ class Supposed:
     """Live pods of rk8s that cannot be read: in the inventory is what they hold."""
     created: dict[Ref, int] = field(default_factory=dict)
     """Create revisions of the live pods."""
+    sources: dict[Ref, str] = field(default_factory=dict)
+    """The file of each given object."""
+
+    def refusal(self, error: InvalidObject) -> UsageError:
+        """The same for a user: with the file of the object that the error begins with, if a file has it."""
+        said = str(error)
+        source = next((source for ref, source in self.sources.items() if said.startswith(f"{ref}: ")), "")
+        return UsageError(f"{source}: {said}" if source else said)
 
 
 def supposed(
@@ -86,14 +98,22 @@ def supposed(
     read = [(place, source, content) for place, given in enumerate(files) for source, content in contents(given)]
     found = Supposed(Inventory(namespace), format=connection.format or ClusterFormat.KUBERNETES)
     objects = None if live else _objects(read, found.format)
+    if objects is not None:
+        _not_empty(files, objects)
     if live_without_nodes and not any(_is_node(one.obj) for one in objects or ()):
         live = True
     if live:
         from wharfinger.cli import connect
 
         objects = connect.run(_take_live(connection, found, read, objects))
+        _not_empty(files, objects)
     _take_given(objects or (), found, validate)
     return found
+
+
+def _not_empty(files: Sequence[str], objects: Sequence[GivenObject]) -> None:
+    if files and not objects:
+        raise UsageError(f"no objects found in {', '.join(files)}")
 
 
 def _is_node(obj: Any) -> bool:
@@ -187,14 +207,25 @@ def _take_given(objects: Sequence[GivenObject], found: Supposed, validate: Valid
             else:
                 problems += [f"{source}: {ref}: {finding}" for finding in findings]
             found.given[ref] = meant
+            found.sources[ref] = source
             if place == 0:
                 found.first[ref] = meant
         elif kind not in known:
             unknown.add(kind[:40])
+    of_rk8s = next(filter(_OF_RK8S.search, problems), None)
+    if of_rk8s is not None:
+        raise UsageError(_of_rk8s(of_rk8s, live=found.revision is not None))
     if problems:
         raise InvalidConfiguration(problems)
     if unknown:
         found.notes.append(f"objects of unknown kinds are passed over: {', '.join(sorted(unknown))}")
+
+
+def _of_rk8s(problem: str, *, live: bool) -> str:
+    """What to do with documents that have fields as rk8s spells them. `problem`: about the first of these."""
+    if live:
+        return f"{problem} Such fields are rk8s', and this cluster's objects are Kubernetes'"
+    return f"{problem} These look like documents of rk8s: add --format rk8s"
 
 
 def _kind(source: str, obj: Any) -> str:

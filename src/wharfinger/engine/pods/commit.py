@@ -83,6 +83,8 @@ class Commit:
     """Whether it only holds the room: asynchronous plugins are to be called before the pod is bound."""
     held: bool = False
     """Whether a room may be held for the pod, which its bind ends."""
+    calls: tuple[str, ...] = ()
+    """The calls that are due first, `PreBind/<plugin>`: told to people who ask what the room is held for."""
 
     @property
     def compares(self) -> list[Compare]:
@@ -170,7 +172,11 @@ def _holding(commit: Commit) -> list[Operation]:
     # A pod that cannot be written bound is refused before any plugin is called for it.
     commit.found.format.bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
     record = HoldRecord(
-        node=commit.node.name, create_revision=pod.create_revision, attempt=commit.attempt, time=commit.now
+        node=commit.node.name,
+        create_revision=pod.create_revision,
+        attempt=commit.attempt,
+        time=commit.now,
+        calls=commit.calls,
     )
     taken = replace(commit.volumes, stored={})
     return [
@@ -228,6 +234,7 @@ def prepare(
     """
     pod = found.pod
     promise: Promise | None = None
+    calls = tuple(f"{step.point}/{step.plugin}" for step in steps)
     conditions: list[Condition] = [
         Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
         Compare(keys.node(node.name), "mod", node.mod_revision),
@@ -247,9 +254,8 @@ def prepare(
         if taken.steps:
             promise = replace(promise, ready=False, volumes=taken.steps, patience=patience)
         if steps:
-            names = tuple(f"{step.point}/{step.plugin}" for step in steps)
             waits = patience if taken.steps else 0.0
-            promise = replace(promise, ready=False, calls=names, patience=waits, call_patience=call_patience)
+            promise = replace(promise, ready=False, calls=calls, patience=waits, call_patience=call_patience)
     return Commit(
         found,
         node,
@@ -262,6 +268,7 @@ def prepare(
         promise=promise,
         holds=bool(steps) and side is None,
         held=held,
+        calls=calls,
     )
 
 

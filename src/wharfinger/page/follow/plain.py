@@ -84,7 +84,7 @@ def pod_in_short(model: ClusterModel, pod: Pod) -> dict[str, Any]:
         "priority": pod.priority,
         "requests": dict(pod.requests),
         "created": pod.creation_timestamp or None,
-        "reason": reason_of(pod, record, "").reason if pod.pending else None,
+        "reason": reason_of(pod, record, "", model.cache.held_places.get(pod.key)).reason if pod.pending else None,
         "plugins": list(record.rejectors) if record is not None else [],
         "message": text(record.message) if record is not None else None,
         "attempts": record.attempt if record is not None else None,

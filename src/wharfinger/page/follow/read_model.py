@@ -52,7 +52,9 @@ BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
     "finished",
 )
 STATES = (BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED)
-"""Of pods: bound; not tried yet; refused; held back; being deleted without a node; ended."""
+"""Of pods: bound; not tried yet; refused, or plugins are called for them; held back; being deleted without a node;
+ended.
+"""
 
 
 class NodeEvent(NamedTuple):
@@ -115,7 +117,9 @@ class ClusterModel:
         self._appeared: dict[PodKey, float] = {}
         """When a pod that still waits appeared, or lost its last gate, monotonic seconds."""
         self.latency_of_fitting = DurationRing()
-        """As `Rates.latency`, of pods that no attempt refused: these waited for the scheduler alone."""
+        """As `Rates.latency`, of pods that no attempt refused, and for which no plugin was called: these waited for the
+        scheduler alone.
+        """
         self.watched: set[str] = set()
         """Which of `touched` somebody wants to know."""
 
@@ -129,6 +133,8 @@ class ClusterModel:
             self._pod(pod_change, now, stamp, listed=changes.listed)
         for record_change in changes.records:
             self._record(record_change, now, stamp, listed=changes.listed)
+        for key in changes.holds:
+            self._refile(key)
         for node_change in changes.nodes:
             self._node(node_change, stamp, listed=changes.listed)
         for instance_change in changes.instances:
@@ -193,11 +199,7 @@ class ClusterModel:
             self.events.append(NodeEvent(stamp, node, "finished", key))
 
     def _record(self, change: RecordChange, now: float, stamp: datetime, *, listed: bool) -> None:
-        pod = self.cache.pods.get(change.key)
-        if pod is not None:
-            self._file(pod.key, pod)
-            if self.watched:
-                self._touch(pod.key, None, pod)
+        self._refile(change.key)
         if listed or change.new is None:
             return
         if change.old is None or _run(change.old) != _run(change.new):
@@ -206,6 +208,14 @@ class ClusterModel:
         if nominated and (change.old is None or change.old.nominated_node != nominated):
             self.nominations.append(Nomination(stamp, change.key, nominated))
             self.events.append(NodeEvent(stamp, nominated, "nominated", change.key))
+
+    def _refile(self, key: PodKey) -> None:
+        """Something beside the pod changed by which it is counted: its record, or whether its room is held."""
+        pod = self.cache.pods.get(key)
+        if pod is not None:
+            self._file(pod.key, pod)
+            if self.watched:
+                self._touch(pod.key, None, pod)
 
     def _node(self, change: NodeChange, stamp: datetime, *, listed: bool) -> None:
         name, old, new = change
@@ -294,7 +304,9 @@ class ClusterModel:
 
     def _reason(self, key: PodKey, pod: Pod) -> ReasonKey | None:
         """Why a pod waits; None for one that is not pending."""
-        return reason_of(pod, self.view.records.get(key), TENANT_LABEL) if pod.pending else None
+        if not pod.pending:
+            return None
+        return reason_of(pod, self.view.records.get(key), TENANT_LABEL, self.cache.held_places.get(key))
 
     def _file(self, key: PodKey, pod: Pod | None) -> None:
         """Count the pod where it belongs now, and no more where it was."""

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from wharfinger.model.conditions import SCHEDULER_ERROR, SCHEDULING_GATED
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import CONTENDED, Refusal
 
 NOT_TRIED = "NotTried"
 NOT_SERVED = "NotServed"
 GANG_INCOMPLETE = "GangIncomplete"
+CALLING_PLUGINS = "CallingPlugins"
 
 WORDS: Mapping[str, str] = {
     "NodeResourcesFit": "not enough room",
@@ -41,9 +43,13 @@ class ReasonKey(NamedTuple):
     """What pods wait for together."""
 
     reason: str
-    """`Unschedulable`, `SchedulerError`, `Contended`, `SchedulingGated`, `NotTried`, or a condition's reason."""
+    """`Unschedulable`, `SchedulerError`, `Contended`, `SchedulingGated`, `CallingPlugins`, `NotTried`, or a condition's
+    reason.
+    """
     plugins: tuple[str, ...] = ()
-    """That refused first, sorted; of pods that were not tried: scheduler name, label of the tenant, and gang."""
+    """That refused first, sorted; of pods that were not tried: scheduler name, label of the tenant, and gang; of those
+    whose room is held: which plugins are called for them, in their order.
+    """
 
     @property
     def slug(self) -> str:
@@ -58,6 +64,8 @@ class ReasonKey(NamedTuple):
             return "waits for more members of its gang"
         if self.reason == NOT_SERVED:
             return "no live worker serves its scheduler name"
+        if self.reason == CALLING_PLUGINS:
+            return f"plugins are called before the bind{': ' if self.plugins else ''}{', '.join(self.plugins)}"
         if self.reason == NOT_TRIED:
             return "no attempt has ended yet"
         if self.reason == CONTENDED:
@@ -68,10 +76,14 @@ class ReasonKey(NamedTuple):
         return ", or ".join(words) if words else "refused"
 
 
-def reason_of(pod: Pod, record: Refusal | None, tenant_label: str) -> ReasonKey:
-    """Why this pending pod waits. `record`: of its last attempt, perhaps of an earlier pod of its name."""
+def reason_of(pod: Pod, record: Refusal | None, tenant_label: str, room: HeldPlace | None) -> ReasonKey:
+    """Why this pending pod waits. `record`: of its last attempt; `room`: what is held while plugins are called. Both
+    perhaps of an earlier pod of its name.
+    """
     if pod.scheduling_gates or pod.class_missing:
         return ReasonKey(SCHEDULING_GATED)
+    if room is not None and room.is_for(pod):
+        return ReasonKey(CALLING_PLUGINS, tuple(dict.fromkeys(call.partition("/")[2] for call in room.calls)))
     if record is not None and record.create_revision in (0, pod.create_revision):
         return ReasonKey(record.reason, record.rejectors)
     if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:

@@ -15,7 +15,7 @@ from wharfinger.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
-from wharfinger.page.follow.reasons import GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
+from wharfinger.page.follow.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 
 
 def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:
@@ -37,6 +37,9 @@ def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:
         label = pod.labels.get(TENANT_LABEL, "")
         pool = label if label and label in following.cache.tenants else COMMON
         return text(f"no live worker of pool {pool} serves its scheduler name {pod.scheduler_name}")
+    if key.reason == CALLING_PLUGINS:
+        room = following.cache.held_places.get(pod.key)
+        return text(f"{room.sentence()} on {room.node}") if room is not None else "its plugins were called a moment ago"
     if key.reason == NOT_TRIED:
         return "no attempt for it has ended yet, so no plugin has refused it"
     return None
@@ -68,5 +71,6 @@ _ENDS = {
     SCHEDULING_GATED: ("its scheduling gates go",),
     GANG_INCOMPLETE: ("more members of its gang are created",),
     NOT_SERVED: ("a worker that serves its scheduler name is ready",),
+    CALLING_PLUGINS: (),
     NOT_TRIED: (),
 }

@@ -13,7 +13,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.observe.serving import WITHOUT_INSTANCES
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import pod_in_short, text
-from wharfinger.page.follow.reasons import GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
+from wharfinger.page.follow.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
 
 MOST_TRENDS = 100
@@ -173,4 +173,4 @@ def _ring(trends: _Trends, key: ReasonKey) -> LevelRing:
 
 
 _ALL = ReasonKey("")
-_OF_PLACES = (NOT_TRIED, NOT_SERVED, GANG_INCOMPLETE)
+_OF_PLACES = (NOT_TRIED, NOT_SERVED, GANG_INCOMPLETE, CALLING_PLUGINS)

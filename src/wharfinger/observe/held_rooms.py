@@ -1,0 +1,37 @@
+"""Pods whose room is held while asynchronous plugins are called for them, for people who ask what a pod waits for.
+
+Where a Kubernetes API is the store, promises hold rooms (`observe.upstream_pods`), and none is found here.
+"""
+
+from __future__ import annotations
+
+from wharfinger.contracts.records import HoldRecord
+from wharfinger.model.held_places import HeldPlace
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+
+async def held_rooms(store: Store, namespace: str = "") -> dict[PodKey, HeldPlace]:
+    """All records of held rooms, of one namespace or of all; some may be of earlier pods. Raises `StoreError`."""
+    found: dict[PodKey, HeldPlace] = {}
+    async for page in store.list(f"{keys.HOLDS}{namespace}/" if namespace else keys.HOLDS):
+        for kv in page.items:
+            place, parts = _place(kv), kv.key.removeprefix(keys.HOLDS).split("/")
+            if place is not None and len(parts) == 2:
+                found[PodKey(*parts)] = place
+    return found
+
+
+async def held_room(store: Store, pod: Pod) -> HeldPlace | None:
+    """The room that is held for this very pod; None for none. Raises `StoreError`."""
+    kv = (await store.get(keys.hold(*pod.key))).kv if pod.pending else None
+    place = _place(kv) if kv is not None else None
+    return place if place is not None and place.is_for(pod) else None
+
+
+def _place(kv: KeyValue) -> HeldPlace | None:
+    record = HoldRecord.from_bytes(kv.value)
+    if record is None:
+        return None
+    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision, record.calls, record.time)
