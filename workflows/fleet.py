@@ -16,7 +16,6 @@ the epoch over with its first act after a rollout, which fences off whatever tha
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -26,6 +25,7 @@ from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_
 
 from wharfinger.workflows.acting import RETRIED, TENANT_KEY, TROUBLE, Acting, begin, closed, grown, retried
 from wharfinger.workflows.fleet_steps import Fenced
+from wharfinger.workflows.waiting import until
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
@@ -186,12 +186,11 @@ class Fleet:
         details = f"Rollout {self._rollout} is open and acts. Reconcile signals are passed on to it."
         workflow.set_current_details(details)
         while True:
-            with suppress(TimeoutError):
-                await workflow.wait_condition(
-                    lambda: self._signalled or self._closed or bool(self._reports),
-                    timeout=timedelta(seconds=IDLE),
-                    timeout_summary=f"sees whether rollout {self._rollout} still runs",
-                )
+            await until(
+                lambda: self._signalled or self._closed or bool(self._reports),
+                timedelta(seconds=IDLE),
+                summary=f"sees whether rollout {self._rollout} still runs",
+            )
             passed_on = self._signalled and not self._closed and not self._report() and await self._pass_on()
             running = passed_on or bool(self._report()) or await self._runs(memory)
             report = self._report()  # it may have come with the answer
@@ -220,10 +219,7 @@ class Fleet:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from error
             return False
-        with suppress(TimeoutError):
-            await workflow.wait_condition(
-                lambda: self._closed or bool(self._reports), timeout=APART, timeout_summary="passes on no more for 1 s"
-            )
+        await until(lambda: self._closed or bool(self._reports), APART, summary="passes on no more for 1 s")
         return True
 
     async def _runs(self, memory: Memory) -> bool:

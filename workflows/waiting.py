@@ -2,8 +2,8 @@
 
 `workflow.wait_condition` with a time-out is `asyncio.wait_for`, which takes other turns of the event loop since Python
 3.12: after a cancellation, or when the time is up, the order of this task's commands and those of others would depend
-on the Python that replays. Where no other task gives commands (`ScheduleAttempt`, `NodeEviction`, `Fleet` while a
-rollout acts) that makes no difference, and `wait_condition` does it with its time-out.
+on the Python that replays. Where no other task gives commands (`ScheduleAttempt`, `NodeEviction`) that makes no
+difference, and `wait_condition` does it with its time-out.
 """
 
 from __future__ import annotations

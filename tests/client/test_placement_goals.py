@@ -96,7 +96,7 @@ async def test_an_eviction_that_is_not_judged_is_waited_for(scene: DeliveredScen
 async def test_an_unfulfilled_policy_settles_and_is_not_available(scene: DeliveredScene) -> None:
     await scene.put(placement_object(generation=2, **pick(4)))
     await scene.attempt()
-    assert (await verdict(scene))[0] == "reached"
+    assert await verdict(scene) == ("reached", "snapshot 1 is settled on 3 member clusters; 4 are wanted: unfulfilled")
     assert (await verdict(scene, AVAILABLE)) == ("waiting", (await scene.record()).decision.condition.message)
 
 
@@ -172,6 +172,27 @@ async def test_a_wait_ends_with_the_change_that_reaches_the_goal(
     assert not waiting.done()
     await scene.deliver("b", counter=6, since=6, result=GOOD)
     assert (await asyncio.wait_for(waiting, patient(20))).reached
+
+
+async def test_a_wait_says_each_change_of_what_it_waits_for(scene: DeliveredScene) -> None:
+    said: list[str] = []
+    spoke = asyncio.Event()
+
+    def say(what: str) -> None:
+        said.append(what)
+        spoke.set()
+
+    await scene.deliver("b", counter=6, since=6, result=None)
+    waiting = asyncio.create_task(PlacementDeliveries(scene.store).wait("web", timeout=3600, say=say))
+    async with asyncio.timeout(patient(30)):
+        await spoke.wait()
+        spoke.clear()
+        await scene.deliver("b", counter=6, since=6, result={"failed": True, "reason": "no"})
+        await spoke.wait()
+        await scene.deliver("b", counter=6, since=6, result=GOOD)
+        assert (await waiting).reached
+
+    assert said == ["b: applying", "b: failed: no"]
 
 
 async def test_a_wait_that_is_over_says_what_it_waits_for(scene: DeliveredScene) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.conftest import free_port
 from tests.dev.conftest import NewTree
 from tests.integration.dev_tree import DevTree, wait_until
+from tests.patience import patient
 from tests.upstream import api_server_process
 from wharfinger.cli.processes.dev import dev
 from wharfinger.dev import kubernetes_part
@@ -146,9 +148,11 @@ def all_that_is_killed_returns(tree: DevTree) -> None:
 
 
 def other_stores_are_refused(tree: DevTree) -> None:
+    environment = tree.environment
     assert tree.stop() == 0
     folder = str(tree.folder / "data")
-    without = tree.cli("dev", "--data-dir", folder, "--no-kubernetes", check=False)
+    line = ("dev", "--data-dir", folder, "--no-kubernetes")
+    without = forked.run(*line, env=environment, timeout=patient(60))
     assert without.returncode == 2
     assert "its cluster's pods and nodes are those of an API server" in without.stderr
     assert without.stderr.count("\n") == 1

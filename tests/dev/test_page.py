@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import urllib.error
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,3 +221,28 @@ def test_a_page_that_died_lets_in_by_another_link_alone(tree: DevTree) -> None:
     assert refused.value.code == 401
     assert "Open the one-time link" in refused.value.read().decode()
     wait_until(lambda: Browser(tree).get("status")["inStep"], 60, "it is in step again")
+
+
+def shapes(lines: list[str]) -> set[str]:
+    """Lines of `dev` without what differs from start to start: times, ids, ports, paths and links."""
+    found = set()
+    for line in lines:
+        text = re.sub(r"^[\d:]{8} ", "", line)
+        text = re.sub(r"(-f |--keep-in |next one: )\S*/", r"\1", text)
+        text = re.sub(r"(Data: )\S+|(?<= )(?:wharfinger-)?data/", r"\1", text)
+        text = re.sub(r"link=\S+", "link=", text)
+        found.add(re.sub(r"\d+", "N", re.sub(r"\d+ workers?", "N workers", text)))
+    return {text for text in found if not text.startswith("  export ")}  # the usual ports may be taken
+
+
+def test_dev_prints_what_getting_started_shows(tree: DevTree) -> None:
+    page = Path(__file__).parents[2] / "docs" / "getting-started.md"
+    shown = re.findall(r"^\d\d:\d\d:\d\d .*", page.read_text(), flags=re.M)
+    printed = (tree.folder / "dev.log").read_text().splitlines()
+    began = next(number for number, line in enumerate(printed) if " Starting " in line)
+    ends = next(number for number, line in enumerate(printed) if line.endswith("Ctrl-C stops everything."))
+
+    assert shapes(shown) == shapes(printed[began : ends + 1])
+    first, *parts = (line[9:] for line in shown)
+    told = [line for line in parts if " is up after " in line and not line.startswith("Everything")]
+    assert f": {len(told)} processes ..." in first

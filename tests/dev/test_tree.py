@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import free_port
 from tests.dev.conftest import NewTree
-from tests.integration.dev_tree import HOSTS, DevTree, wait_until
+from tests.integration.dev_tree import HOSTS, DevTree, processes_of, wait_until
 from tests.patience import patient
 from wharfinger.dev import processes
 
@@ -53,6 +53,7 @@ def test_tree_serves_prints_addresses_and_stops_clean(dev_tree: NewTree) -> None
 
     assert tree.stop() == 0
     assert all_gone(known)
+    assert not tree.ready_file.exists()  # who waits for it waits for the next start
 
 
 def test_what_is_killed_comes_back_on_its_ports_and_is_in_the_ready_file(dev_tree: NewTree) -> None:
@@ -163,6 +164,20 @@ def test_a_taken_named_port_is_one_line_and_old_ready_file_goes(dev_tree: NewTre
     assert tree.process is not None
     assert tree.process.returncode == 1
     assert not tree.ready_file.exists()
+
+
+def test_of_parts_that_start_together_one_failure_is_told(dev_tree: NewTree) -> None:
+    """The page cannot start, while the hub and a member do: all are stopped, and one line says why."""
+    tree = dev_tree(0)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(AssertionError, match=r"\nerror: --page-port: port \d+ is taken by another process\n$"),
+    ):
+        tree.start("--members", "1", "--page", "--page-port", str(other.getsockname()[1]))
+
+    assert tree.process is not None
+    assert tree.process.returncode == 1
+    assert not [line for line in processes_of(tree.folder).values() if "etcd" in line or "wharfinger" in line]
 
 
 def test_named_ports_are_used(dev_tree: NewTree) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
 from wharfinger.fleet.draft import back_off
+from wharfinger.fleet.hosts import Hosts
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.fleet.seeing import broken
 from wharfinger.model.fleet import Cordon, FleetSpec, Host, Share
@@ -348,3 +349,10 @@ def test_a_host_that_others_filled_meanwhile_is_named() -> None:
     status = plan(replace(observed, hosts=crowded), memory, asked).writes.status
     assert status is not None
     assert [one.note for one in status.slots] == ["", "host b has no room, and is asked again and again"]
+
+
+def test_a_version_that_no_host_has_is_told_with_the_remedy() -> None:
+    picture = standing(1)
+    hosts = Hosts(picture.observed(), picture.memory(), 60.0)
+
+    assert hosts.why_none("v9") == "no host has version v9: start an agent with --install v9=PATH"

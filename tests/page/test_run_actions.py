@@ -74,8 +74,9 @@ async def test_a_run_under_way_is_stopped_and_goes_on(desk: RunDesk) -> None:
     assert (await desk.site.run())["phase"] == "stopped"
     assert await desk.scene.has() == {"a": 1, "b": 1}, "c was not started"
     assert await desk.actions() == {"resume": "The run goes on where it was stopped. Still to come: c."}
-    said = "its state to be Run again: it was stopped by alice: the disk is full"
-    assert ("state", said) in await desk.site.waits()
+    said = "its state to be Run again: it is stopped; last noted is Stop by alice at "
+    [(kind, told)] = await desk.site.waits()
+    assert (kind, told.startswith(said), told.endswith(": the disk is full")) == ("state", True, True)
 
     assert await desk.done("resume", "it was mended") == f"update run {RUN} goes on"
     assert await desk.scene.has() == {"a": 1, "b": 1, "c": 1}

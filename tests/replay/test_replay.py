@@ -21,6 +21,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests import garbage
+from tests.patience import patient
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
@@ -134,7 +135,8 @@ async def replayed(file: Path) -> None:
         workflow_runner=sandbox(),
     )
 
-    await replayer.replay_workflow(history)
+    async with asyncio.timeout(patient(60)):  # the SDK waits for ever where other commands come than were recorded
+        await replayer.replay_workflow(history)
 
 
 def test_every_ending_has_its_history() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from tests.patience import patient
 from wharfinger.runtime import pidfd
+from wharfinger.runtime.lives import Handle
 
 pytestmark = pytest.mark.skipif(not pidfd.THERE, reason="only Linux has pidfds")
 
@@ -62,3 +64,21 @@ def test_flags_that_the_kernel_does_not_know_are_refused(sleeper: subprocess.Pop
 
     assert sleeper.poll() is None
     os.close(descriptor)
+
+
+@pytest.mark.parametrize("why", [errno.ENOSYS, errno.EPERM])
+def test_without_a_descriptor_the_life_of_a_process_is_compared(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, why: int
+) -> None:
+    """A kernel before 5.3, or a sandbox that filters the call."""
+
+    def refused(*_: object) -> int:
+        raise OSError(why, os.strerror(why))
+
+    monkeypatch.setattr("os.pidfd_open", refused, raising=False)
+    handle = Handle.of_child(sleeper.pid)
+
+    handle.signal(signal.SIGTERM)
+
+    assert sleeper.wait(patient(20)) == -signal.SIGTERM
+    handle.signal(signal.SIGTERM)

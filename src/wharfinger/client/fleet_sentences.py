@@ -119,6 +119,22 @@ def hints(estate: Estate, picture: Picture, now: datetime) -> list[str]:
     ]
 
 
+def crowding(estate: Estate) -> str:
+    """What to know where all fleets together want more instances than the hosts with agents have CPUs; else empty.
+
+    Also empty where a host does not say how many it has. `estate` has all fleets.
+    """
+    wanted = sum(picture.replicas for picture in estate.fleets.values())
+    cpus = [host.cpus for host in estate.hosts.values()]
+    if not cpus or 0 in cpus or wanted <= sum(cpus):
+        return ""
+    have = f"{sum(cpus)} CPU{'s' if sum(cpus) > 1 else ''}"
+    return (
+        f"all fleets together want {wanted} instances, and the hosts have {have}: "
+        "each instance is a process that may use one; `agent --capacity N` bounds a host's"
+    )
+
+
 def _actor_hints(estate: Estate, picture: Picture, now: datetime) -> Iterator[str]:
     if not estate.controlled:
         yield "no live agent looks after fleets, so nothing is started or ended: run `wharfinger agent` on some host"

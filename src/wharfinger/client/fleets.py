@@ -77,7 +77,7 @@ class Fleets:
         try:
             yield cls(store, who=who)
         finally:
-            await store.close()
+            await store.close("the client is closed: use it inside `async with Fleets.connect()`")
 
     @property
     def _catalog(self) -> Catalog:

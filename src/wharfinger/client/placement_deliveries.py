@@ -6,7 +6,7 @@ parse, print and choose exit codes. `client.placements` adds what Temporal is ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -116,9 +116,16 @@ class PlacementDeliveries:
         ]
 
     async def wait(
-        self, placement: str, goal: PlacementGoal | str = PlacementGoal.SETTLED, *, timeout: float = PATIENCE
+        self,
+        placement: str,
+        goal: PlacementGoal | str = PlacementGoal.SETTLED,
+        *,
+        timeout: float = PATIENCE,
+        say: Callable[[str], None] = lambda _: None,
     ) -> PlacementVerdict:
         """Wait until a placement is as it should be, at most `timeout` seconds; follows etcd.
+
+        `say` gets what is waited for, once for each new sentence.
 
         Returns `reached`, `failed` (it cannot be so any more) or `waiting` (the time is over), with a sentence. The
         goal `gone` is reached where there is no such placement.
@@ -132,6 +139,7 @@ class PlacementDeliveries:
             placement_goals.watched(reference),
             lambda: placement_goals.look(self._store, reference, wanted),
             timeout,
+            say=say,
         )
 
     # --- change -----------------------------------------------------------------------------------

@@ -122,11 +122,21 @@ def _available(delivery: PlacementDelivery) -> PlacementVerdict:
 
 def _settled(delivery: PlacementDelivery) -> PlacementVerdict:
     if delivery.settled:
-        return PlacementVerdict("reached", _reached(delivery, "settled"))
+        return PlacementVerdict("reached", f"{_reached(delivery, 'settled')}{_missing(delivery)}")
     open_ = [one for one in delivery.members if not one.done]
     steps = ", ".join(f"{one.kind} {one.member}" for one in delivery.rollout.steps.steps[:NAMED])
     why = _members(open_) if open_ else delivery.rollout.trouble or f"the hub has steps left: {steps}"
     return _waiting(delivery.reading, why)
+
+
+def _missing(delivery: PlacementDelivery) -> str:
+    """What the policy asks for beyond what was found, as the end of a sentence; empty when it is fulfilled."""
+    seen = delivery.reading.view.placements.get(delivery.reading.reference)
+    if delivery.record.decision.condition.status or seen is None:
+        return ""
+    number = seen.placement.policy.wanted
+    wanted = "its policy is" if number is None else f"{number} {'is' if number == 1 else 'are'} wanted:"
+    return f"; {wanted} unfulfilled"
 
 
 def _reached(delivery: PlacementDelivery, word: str) -> str:
@@ -192,14 +202,17 @@ async def follow(
     seconds: float,
     *,
     apart: float = APART,
+    say: Callable[[str], None] = lambda _: None,
 ) -> PlacementVerdict:
     """Look until it is reached, cannot be reached any more, or the time is over: then the verdict is `waiting`.
 
-    `wanted`: the keys whose changes let it look again. It looks at least once. Raises what `look` raises, but for
+    `wanted`: the keys whose changes let it look again. `say` gets what is waited for, once for each new sentence. It
+    looks at least once. Raises what `look` raises, but for
     `Unavailable` and `Compacted`.
     """
     deadline = time.monotonic() + seconds
     verdict = PlacementVerdict("waiting", "etcd has not answered")
+    said = ""
     while True:
         try:
             async with watching(store, wanted) as seen:
@@ -209,6 +222,9 @@ async def follow(
                     left = deadline - time.monotonic()
                     if verdict.kind != "waiting" or left <= 0:
                         return verdict
+                    if verdict.why != said:
+                        said = verdict.why
+                        say(said)
                     await seen.changed(min(left, READ_AGAIN))
                     await asyncio.sleep(max(0.0, min(apart, deadline - time.monotonic())))
         except (Unavailable, Compacted, TimeoutError) as error:

@@ -233,7 +233,7 @@ def state_changes(obj: Mapping[str, Any]) -> list[dict[str, str]]:
     noted = annotations.get(STATE_CHANGES) if isinstance(annotations, Mapping) else None
     try:
         read = json.loads(noted) if isinstance(noted, str) else []
-    except ValueError:
+    except (ValueError, RecursionError):  # anybody may write an annotation
         return []
     rows = [one for one in read if isinstance(one, dict)] if isinstance(read, list) else []
     return [{name: str(one.get(name) or "") for name in ("state", "who", "why", "time")} for one in rows[:MOST_CHANGES]]
@@ -243,9 +243,11 @@ def _signed(obj: dict[str, Any], state: RunState, by: Author) -> dict[str, Any]:
     """The object with a note of who gave it this state."""
     change = {"state": state.value, "who": by.who, "why": one_line(by.why, LONGEST), "time": _now()}
     metadata = obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if not isinstance(annotations, dict):  # another client's mistake, which must not be in the way of a stop
+        return obj
     noted = json.dumps([change, *state_changes(obj)][:MOST_CHANGES])
-    annotations = {**(metadata.get("annotations") or {}), STATE_CHANGES: noted}
-    return {**obj, "metadata": {**metadata, "annotations": annotations}}
+    return {**obj, "metadata": {**metadata, "annotations": {**annotations, STATE_CHANGES: noted}}}
 
 
 def _check_goes_on(view: HubView, name: str, namespace: str) -> None:

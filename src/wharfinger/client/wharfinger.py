@@ -95,7 +95,7 @@ class Wharfinger:
         try:
             yield cls(client, await in_its_format(store, asked), cluster=cluster, tenant_label=tenant_label)
         finally:
-            await store.close()
+            await store.close("the client is closed: use it inside `async with Wharfinger.connect()`")
 
     async def schedule(self, namespace: str, name: str, *, timeout: float | None = None) -> AttemptResult:
         """Have the pod placed, and wait until it is bound or gone.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.config.errors import Problem, refuse, within
+from wharfinger.config.errors import Problem, refuse
 from wharfinger.config.placement_fields import (
     BudgetFields,
     EvictionFields,
@@ -33,6 +33,7 @@ from wharfinger.config.placement_policy_fields import (
     TermFields,
     TolerationFields,
 )
+from wharfinger.config.placement_problems import BecauseOf, stands
 from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change, label_problems
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
@@ -52,6 +53,7 @@ from wharfinger.model.placement_kinds import (
 )
 
 _POLICY = "spec.policy."
+_TYPE = f"{_POLICY}placementType"
 _AFFINITY = "spec.policy.affinity.clusterAffinity."
 _REQUIRED = f"{_AFFINITY}requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
 _PREFERRED = f"{_AFFINITY}preferredDuringSchedulingIgnoredDuringExecution"
@@ -68,11 +70,7 @@ def check_placement_object(written: Mapping[str, Any]) -> tuple[str, ...]:
     model, group, together = _KINDS[kind]
     fields, problems = understood(written, model)
     malformed = [path for path, _ in problems]
-    problems += [
-        problem
-        for problem in (*_identity(written, group), *together(fields))
-        if not any(within(problem[0], part) or within(part, problem[0]) for part in malformed)
-    ]
+    problems += [problem for problem in (*_identity(written, group), *together(fields)) if stands(problem, malformed)]
     if problems:
         raise refuse(problems)
     return tuple(_notes(fields)) if isinstance(fields, PlacementFields) else ()
@@ -164,9 +162,10 @@ def _policy(policy: PolicyFields) -> Iterator[Problem]:
     }
     for field, (value, kinds) in only.items():
         if value not in (None, ()) and kind not in kinds:
-            yield f"{_POLICY}{field}", f"must be absent for {kind}; it is for {' and '.join(kinds)}"
+            told = f"must be absent for {kind}; it is for {' and '.join(kinds)}"
+            yield f"{_POLICY}{field}", BecauseOf(_TYPE, told)
     if kind == "PickN" and policy.number_of_clusters is None:
-        yield f"{_POLICY}numberOfClusters", "is missing; PickN needs it"
+        yield f"{_POLICY}numberOfClusters", BecauseOf(_TYPE, "is missing; PickN needs it")
     yield from _doubles(policy.cluster_names, f"{_POLICY}clusterNames", "is named twice")
     keys = [one.topology_key for one in policy.topology_spread_constraints]
     for index, key in enumerate(keys):
@@ -191,7 +190,7 @@ def _affinity(policy: PolicyFields) -> Iterator[Problem]:
         yield from _term(term, where)
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
     if preferred and policy.placement_type == "PickAll":
-        yield _PREFERRED, "must be absent for PickAll, which takes whoever is accepted"
+        yield _PREFERRED, BecauseOf(_TYPE, "must be absent for PickAll, which takes whoever is accepted")
     for index, entry in enumerate(preferred):
         where = f"{_PREFERRED}[{index}]."
         if entry.weight is None:
@@ -220,20 +219,22 @@ def _term(term: TermFields, where: str) -> Iterator[Problem]:
 
 def _toleration(toleration: TolerationFields, where: str) -> Iterator[Problem]:
     if toleration.operator == "Exists" and toleration.value:
-        yield f"{where}value", "must be absent for Exists"
+        yield f"{where}value", BecauseOf(f"{where}operator", "must be absent for Exists")
     if toleration.operator == "Equal" and not toleration.key:
-        yield f"{where}key", "is missing; only Exists takes any key"
+        yield f"{where}key", BecauseOf(f"{where}operator", "is missing; only Exists takes any key")
 
 
 def _strategy(strategy: RolloutStrategyFields) -> Iterator[Problem]:
     if strategy.type == "External" and strategy.rolling_update is not None:
-        yield "spec.strategy.rollingUpdate", "must be absent when the type is External"
+        yield "spec.strategy.rollingUpdate", BecauseOf("spec.strategy.type", "must be absent when the type is External")
     applied = strategy.apply_strategy
     if applied is not None and applied.server_side_apply_config is not None and applied.type != "ServerSideApply":
-        yield "spec.strategy.applyStrategy.serverSideApplyConfig", "is only for the type ServerSideApply"
+        told = BecauseOf("spec.strategy.applyStrategy.type", "is only for the type ServerSideApply")
+        yield "spec.strategy.applyStrategy.serverSideApplyConfig", told
     back = strategy.report_back_strategy
     if back is not None and back.type == "Mirror" and back.destination is None:
-        yield "spec.strategy.reportBackStrategy.destination", "is missing; Mirror needs it"
+        told = BecauseOf("spec.strategy.reportBackStrategy.type", "is missing; Mirror needs it")
+        yield "spec.strategy.reportBackStrategy.destination", told
 
 
 def _member(fields: ConfigPart) -> Iterator[Problem]:

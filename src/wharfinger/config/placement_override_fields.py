@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import ObjectFields, ResourceSelectorFields
 from wharfinger.config.placement_policy_fields import SelectorFields, Text
+from wharfinger.config.placement_problems import BecauseOf
 from wharfinger.framework.args import ConfigPart
 
 MOST = 20
@@ -162,9 +163,9 @@ def _rule(rule: OverrideRuleFields, where: str) -> Iterator[Problem]:
             yield f"{path}labelSelector", "is missing"
     patches = rule.json_patch_overrides
     if rule.override_type == "Delete" and patches:
-        yield f"{where}jsonPatchOverrides", "must be absent for Delete"
+        yield f"{where}jsonPatchOverrides", BecauseOf(f"{where}overrideType", "must be absent for Delete")
     if rule.override_type == "JSONPatch" and not patches:
-        yield f"{where}jsonPatchOverrides", "is missing"
+        yield f"{where}jsonPatchOverrides", BecauseOf(f"{where}overrideType", "is missing")
     for index, patch in enumerate(patches):
         path = f"{where}jsonPatchOverrides[{index}]."
         if patch.op is None:

@@ -107,6 +107,8 @@ class HostRecord(Record):
     """Seconds of a lease of its instances; None = unknown, as for `allow_env`."""
     host_lost: float | None = None
     """Seconds without an agent after which its control part gives a host up; None = unknown, as for `allow_env`."""
+    cpus: int = 0
+    """CPUs that the agent and its instances may use; 0 = unknown, as for `allow_env`."""
     time: str = ""
 
 

@@ -67,6 +67,11 @@ class PlacingPart:
         return [f"member-{number}" for number in range(1, self.members + 1)]
 
     @property
+    def processes(self) -> int:
+        """How many processes of this program it has: a hub and, with members, their agents' and a worker of each."""
+        return 1 + (1 + self.members if self.members else 0)
+
+    @property
     def _files(self) -> Path:
         return self.folder.root / "members" / "connections"
 

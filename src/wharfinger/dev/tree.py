@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from wharfinger.client.cluster_format import in_its_format
@@ -43,7 +43,8 @@ OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
 AT_LEAST = 15.0
-"""Seconds that each process gets, however long those before it took: a busy machine is late, and nothing is wrong."""
+"""Seconds that each process gets, however long those before it took, and as many times more as others start beside it:
+a busy machine is late, and nothing is wrong."""
 TRIES = 3
 """Starts of a process before it is up: another one may take its port between our look and its start."""
 LOOK_AFTER = 10.0
@@ -59,6 +60,8 @@ class DevTree:
     supervisor: Supervisor
     etcd: EtcdServer
     temporal: TemporalServer
+    progressed: Callable[[DevTree], None] = lambda _: None
+    """Called until the first time that all is up, whenever a process was started or came up."""
     watchers: list[Callable[[ReadyTree], None]] = field(default_factory=list)
     started: bool = False
     settled: set[str] = field(default_factory=set)
@@ -71,6 +74,8 @@ class DevTree:
     instances: InstanceFollower = field(init=False)
     """The workers: those of the common fleet, in slot order."""
     store: EtcdStore | None = None
+    stopping: bool = False
+    """Whether it is being stopped: from then on no ready file says that all is up."""
     _following: asyncio.Task[None] | None = None
     _told: ReadyTree | None = None
     _forwarder: asyncio.Server | None = None
@@ -118,6 +123,8 @@ class DevTree:
 
     def changed(self) -> None:
         """A process was started, came up or ended: keep the record of processes, and tell when all is up."""
+        if not (self.started or self.stopping):
+            self.progressed(self)
         try:
             self._record()
         except OSError as error:  # a full disk, a folder taken away: no reason to stop looking after processes
@@ -131,7 +138,7 @@ class DevTree:
     def _record(self) -> None:
         lives = (processes.life(child.pid) for child in self.supervisor.children)
         self.folder.remember_processes(known for known in lives if known is not None)
-        if self.started and self.up and (ready := self.ready()) != self._told:
+        if self.started and not self.stopping and self.up and (ready := self.ready()) != self._told:
             self._told = ready
             if self.settings.ready_file is not None:
                 ready.write(self.settings.ready_file)
@@ -139,21 +146,31 @@ class DevTree:
                 watcher(ready)
 
     async def start(self) -> None:
-        """Start everything, in order; raises `ServerError` naming what did not come up."""
+        """Start everything: the servers beside each other, then all that needs them beside each other.
+
+        Raises `ServerError` naming what did not come up; several at once are an `ExceptionGroup`.
+        """
         deadline = time.monotonic() + START_WITHIN
         self.folder.remember_format(self.settings.format)
         self.folder.remember_kubernetes(self.settings.kubernetes)
+        async with asyncio.TaskGroup() as servers:
+            servers.create_task(self._start_cluster(deadline))
+            servers.create_task(self._start_temporal(deadline))
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._start_agent(deadline))
+            if self.placing is not None:
+                parts.create_task(self._start_placing(self.placing, deadline))
+            if self.page is not None:
+                parts.create_task(self._start_page(self.page, deadline))
+        await self._all_up(deadline)
+        self.started = True
+        self.changed()
+
+    async def _start_cluster(self, deadline: float) -> None:
+        """etcd, what must be in it, and the API server that keeps its objects there."""
         await self.supervisor.start(self._etcd_spec(), within=_left(deadline), tries=TRIES)
         self.settled.add("etcd")
-        if not self.settings.temporal_address:
-            await self.supervisor.start(self._temporal_spec(), within=_left(deadline), tries=TRIES)
-            await self.temporal.keep_histories(self.settings.retention)
-            if self.temporal.listening != self.temporal.host:
-                self._forwarder = await forward(self.temporal.host, self.temporal.port, self.temporal.listening)
-        self.settled.add("temporal")
-        self.folder.remember_ports(
-            {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
-        )
+        self.folder.remember_ports({"etcd": self.etcd.port})
         self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
         await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
         await kubernetes_part.check_installation(self.store, self.folder, kubernetes=self.settings.kubernetes)
@@ -166,28 +183,50 @@ class DevTree:
                 "put one by `wharfinger fleet apply`"
             )
         self._following = asyncio.create_task(self.instances.follow(self.store))
+
+    async def _start_temporal(self, deadline: float) -> None:
+        """Temporal, unless it runs elsewhere."""
+        if not self.settings.temporal_address:
+            await self.supervisor.start(self._temporal_spec(), within=_left(deadline), tries=TRIES)
+            await self.temporal.keep_histories(self.settings.retention)
+            if self.temporal.listening != self.temporal.host:
+                self._forwarder = await forward(self.temporal.host, self.temporal.port, self.temporal.listening)
+        self.settled.add("temporal")
+        self.folder.remember_ports({"temporal": self.temporal.port, "ui": self.temporal.ui_port or 0})
+
+    async def _start_agent(self, deadline: float) -> None:
         kubeconfig = self.kubernetes.kubeconfig if self.kubernetes is not None else None
-        await self.supervisor.start(self.agent.spec(kubeconfig), within=_left(deadline), tries=TRIES)
+        await self._start_beside([self.agent.spec(kubeconfig)], deadline)
         self.agent.came_up()
-        if self.placing is not None:
-            await self._start_placing(self.placing, deadline)
-        if self.page is not None:
-            await self.supervisor.start(self.page.spec(), within=_left(deadline), tries=TRIES)
-            self.page.came_up()
-        await self._all_up(deadline)
-        self.started = True
-        self.changed()
+
+    async def _start_page(self, page: PagePart, deadline: float) -> None:
+        await self._start_beside([page.spec()], deadline)
+        page.came_up()
 
     async def _start_placing(self, placing: PlacingPart, deadline: float) -> None:
-        specs = [placing.hub_spec(), *placing.member_specs()]
-        left = _left(deadline)
-        await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
+        """The hub, and beside it the members: their etcds first, then what works on them."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._start_beside([placing.hub_spec()], deadline))
+            parts.create_task(self._start_members(placing, deadline))
+
+    async def _start_members(self, placing: PlacingPart, deadline: float) -> None:
+        await self._start_beside(placing.member_specs(), deadline)
         if placing.members and self.store is not None:
             placing.write_connections()
             await placing.join(self.store)
-            specs = [placing.agents_spec(), *placing.worker_specs()]
-            left = _left(deadline)
-            await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
+            await self._start_beside([placing.agents_spec(), *placing.worker_specs()], deadline)
+
+    async def _start_beside(self, specs: Sequence[ChildSpec], deadline: float) -> None:
+        """Start processes at the same time, beside those that others start."""
+        left = _left(deadline, self._beside)
+        async with asyncio.TaskGroup() as parts:  # when one fails, the others are not waited for, and none is started
+            for spec in specs:
+                parts.create_task(self.supervisor.start(spec, within=left, tries=TRIES))
+
+    @property
+    def _beside(self) -> int:
+        """How many processes of this program may be starting at the same time, each with a second or two of work."""
+        return 2 + (self.page is not None) + (self.placing.processes if self.placing is not None else 0)
 
     async def _all_up(self, deadline: float) -> None:
         """Wait for the workers; a fleet that does not come up is reported, and can be repaired while the rest runs."""
@@ -204,6 +243,10 @@ class DevTree:
 
     async def stop(self) -> None:
         """Stop everything, the agent with its instances first: at most 17 seconds, then whatever is left is killed."""
+        self.stopping = True
+        if self.settings.ready_file is not None:
+            with suppress(OSError):  # its folder was taken away: no reason to leave processes running
+                self.settings.ready_file.unlink(missing_ok=True)
         if self._forwarder is not None:
             self._forwarder.close()
         servers = {child.spec.name: child for child in self.supervisor.children}
@@ -215,9 +258,10 @@ class DevTree:
         for names in ([agent_part.NAME, "hub", "member", page_part.NAME, *workers], last, ["etcd"]):
             await self.supervisor.stop([servers[name] for name in names if name in servers])
             name = names[0]
-            if name == agent_part.NAME and self._following is not None:
-                self._following.cancel()
-                await asyncio.gather(self._following, return_exceptions=True)
+            if name == agent_part.NAME:
+                if self._following is not None:
+                    self._following.cancel()
+                    await asyncio.gather(self._following, return_exceptions=True)
                 if self.store is not None:
                     await self.store.close()
 
@@ -271,8 +315,16 @@ class DevTree:
 
 
 @asynccontextmanager
-async def running(settings: DevSettings, servers: Servers, *, say: Say) -> AsyncIterator[DevTree]:
+async def running(
+    settings: DevSettings,
+    servers: Servers,
+    *,
+    say: Say,
+    progressed: Callable[[DevTree], None] = lambda _: None,
+) -> AsyncIterator[DevTree]:
     """A tree that is up; stopped, orphans included, at the end of the block.
+
+    `progressed` is called while it starts, whenever a process was started or came up.
 
     Raises `UsageError` for an address that nothing can listen on, `InstallationMismatch` for a folder whose cluster has
     another format, and `ServerError`: the folder is in use, a named port is taken, something does not come up.
@@ -285,18 +337,26 @@ async def running(settings: DevSettings, servers: Servers, *, say: Say) -> Async
         for survivor in processes.end_survivors(survivors):
             say(f"ended process {survivor.pid}, left over from an earlier life on this folder")
         tree = _compose(settings, folder, servers, say)
+        tree.progressed = progressed
         looking = asyncio.create_task(tree.look_after())
         try:
             try:
                 await tree.start()
             except ExceptionGroup as errors:  # parts that start together: the first failure says what to do
-                raise errors.exceptions[0] from None
+                raise _first(errors) from None
             yield tree
         finally:
             looking.cancel()
             await tree.stop()
             if orphans := processes.end_orphans():
                 say(f"ended {orphans} orphaned process{'es' if orphans > 1 else ''}")
+
+
+def _first(error: Exception) -> Exception:
+    """The first failure of parts that started together, some of them with parts of their own."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: Say) -> DevTree:
@@ -331,6 +391,6 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
     return tree
 
 
-def _left(deadline: float) -> float:
-    """Seconds that a process may take that starts now."""
-    return max(AT_LEAST, deadline - time.monotonic())
+def _left(deadline: float, beside: int = 1) -> float:
+    """Seconds that a process may take that starts now. `beside`: how many share the machine, itself included."""
+    return max(AT_LEAST * beside, deadline - time.monotonic())

@@ -135,7 +135,7 @@ class Hosts:
         if not self._hosts:
             return "no host is there"
         if not having:
-            return f"no host has version {version}"
+            return f"no host has version {version}: start an agent with --install {version}=PATH"
         if all(host.name in self._avoided for host in having):
             return "every host that could take it is cordoned"
         return "every host that could take it is full"

@@ -93,6 +93,11 @@ class PlacementPolicy:
     tolerations: tuple[Toleration, ...] = ()
     spread: tuple[ClusterSpread, ...] = ()
 
+    @property
+    def wanted(self) -> int | None:
+        """How many members; None = all that are accepted."""
+        return len(set(self.names)) if self.type is PlacementType.PICK_FIXED else self.number
+
 
 class MemberScores(NamedTuple):
     """What a member scored, the most important first. They are compared in this order."""

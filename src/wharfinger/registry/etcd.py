@@ -47,7 +47,8 @@ class EtcdStore(Store):
         self._clock = clock
         self._random = random if random is not None else Random()  # noqa: S311  # spreads retries, no secret
         self._opened: Connection | None = None
-        self._closed = False
+        self._closed = ""
+        """Why no call is taken any more."""
         self._seen = 0
         self._leases: list[EtcdLease] = []
 
@@ -77,7 +78,7 @@ class EtcdStore(Store):
     @property
     def _connection(self) -> Connection:
         if self._closed:
-            raise Unavailable("the store is closed")
+            raise Unavailable(self._closed)
         if self._opened is None:
             self._opened = self._new_connection()
         return self._opened
@@ -176,9 +177,12 @@ class EtcdStore(Store):
         request = self._connection.wire.lease_request(Method.REVOKE, lease)
         await self._connection.call(Method.REVOKE, request, repeatable=True)
 
-    async def close(self) -> None:
-        """Close all connections and end the leases' threads; open watches end. Leases are not given back."""
-        self._closed = True
+    async def close(self, why: str = "the store is closed") -> None:
+        """Close all connections and end the leases' threads; open watches end. Leases are not given back.
+
+        `why`: what later calls say, by `Unavailable`.
+        """
+        self._closed = self._closed or why
         leases, self._leases = self._leases, []
         for lease in leases:
             await lease.stop("the store was closed")

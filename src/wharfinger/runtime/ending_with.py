@@ -20,12 +20,12 @@ def end_with(pid: int) -> None:
     SIGKILL, because all that we run survives it. Where the system has no pidfd (macOS) nothing is watched: the next
     start of the supervisor ends survivors by their locks.
     """
-    if not pidfd.THERE:
-        return
     try:
         descriptor = pidfd.open_pidfd(pid)
     except ProcessLookupError:
         _end()
+        return
+    if descriptor < 0:
         return
 
     def watch() -> None:

@@ -93,12 +93,10 @@ class Handle:
     @classmethod
     def open(cls, known: ProcessLife) -> Handle | None:
         """A handle of a process that runs; None when it is gone."""
-        descriptor = -1
-        if pidfd.THERE:
-            try:
-                descriptor = pidfd.open_pidfd(known.pid)
-            except ProcessLookupError:
-                return None
+        try:
+            descriptor = pidfd.open_pidfd(known.pid)
+        except ProcessLookupError:
+            return None
         if known.alive:  # looked at behind the opening: the descriptor is that process's
             return cls(known, descriptor)
         if descriptor >= 0:
@@ -109,7 +107,7 @@ class Handle:
     def of_child(cls, pid: int) -> Handle:
         """A handle of our own child before it is waited for: its number is its own, dead or alive."""
         known = life(pid) or ProcessLife(pid, "ended at once")
-        return cls(known, pidfd.open_pidfd(pid) if pidfd.THERE else -1)
+        return cls(known, pidfd.open_pidfd(pid))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process; nothing when it has ended."""

@@ -14,16 +14,24 @@ import sys
 from functools import cache
 
 THERE = sys.platform == "linux"
-"""Whether the system has pidfds."""
+"""Whether the system may have pidfds."""
 _SEND_SIGNAL, _OPEN = 424, 434
-"""System calls, with the same numbers on all architectures that Python runs on."""
+"""System calls, with the same numbers on all architectures but MIPS and Alpha, which know none of these numbers."""
 
 
 def open_pidfd(pid: int) -> int:
-    """A descriptor of the process; readable once it has ended. Raises `ProcessLookupError`, `OSError`."""
-    if hasattr(os, "pidfd_open"):
-        return os.pidfd_open(pid)
-    return _called(_OPEN, pid, 0)
+    """A descriptor of the process, readable once it has ended; -1 where the system has none.
+
+    Raises `ProcessLookupError`, and `OSError` when this process may open no more files.
+    """
+    if not THERE:
+        return -1
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else _called(_OPEN, pid, 0)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a kernel before 5.3, or a sandbox's filter
+            return -1
+        raise
 
 
 def send_signal(descriptor: int, number: signal.Signals, flags: int = 0) -> None:

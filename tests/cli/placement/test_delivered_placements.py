@@ -16,6 +16,7 @@ from tests.engine.placements.scene import P
 from tests.patience import patient
 from tests.placement.objects import pick, placement_object
 from wharfinger.cli.output import Output
+from wharfinger.cli.placement.history import policy_phrase
 from wharfinger.cli.placement.status import watch_status
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
@@ -63,6 +64,13 @@ def test_a_list_counts_what_is_available_and_says_what_failed(outside: Shell, sc
         *("cluster/web", "PickN", "3", "3", "3", "2", "fulfilled"),
         "b: v1 ConfigMap web/c: FoundDrifts",
     ]
+
+
+def test_a_reason_that_is_cut_in_a_list_says_so(outside: Shell, scene: DeliveredScene) -> None:
+    do(scene.deliver("b", result={"failed": True, "reason": "v1 ConfigMap web/c: " + "x" * 80}))
+    why = rows(outside("placement", "list").out)[1][-1]
+
+    assert (len(why), why[-1]) == (60, "…")
 
 
 # --- plan -----------------------------------------------------------------------------------------
@@ -277,6 +285,44 @@ def test_a_history_has_snapshots(outside: Shell, scene: DeliveredScene, temporal
     assert (len(shown["policies"]), shown["rollouts"], len(temporal.queries)) == (1, [], 4)
 
 
+def test_a_history_has_a_policy_in_words(outside: Shell, scene: DeliveredScene, temporal: FakeTemporal) -> None:
+    shown = rows(outside("placement", "history", "web").out)
+
+    assert shown[0] == ["POLICY", "FIRST-DECIDED", "WHAT"]
+    assert shown[1][-1] == "PickN 3"
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({}, "PickAll"),
+        (
+            {
+                "placementType": "PickN",
+                "numberOfClusters": 2,
+                "topologySpreadConstraints": [{"topologyKey": "topology.kubernetes.io/region"}],
+            },
+            "PickN 2, spread over topology.kubernetes.io/region",
+        ),
+        ({"placementType": "PickFixed", "clusterNames": ["a", "b"]}, "PickFixed, a, b"),
+        (
+            {
+                "affinity": {
+                    "clusterAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [{}, {}]},
+                        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
+                    }
+                },
+                "tolerations": [{"operator": "Exists"}],
+            },
+            "PickAll, 2 required terms, 1 preferred term, 1 toleration",
+        ),
+    ],
+)
+def test_a_policy_is_told_in_a_few_words(policy: dict[str, Any], words: str) -> None:
+    assert policy_phrase(policy) == words
+
+
 # --- changes --------------------------------------------------------------------------------------
 
 
@@ -337,6 +383,16 @@ def _judged_at_once(scene: DeliveredScene, record: EvictionRecord) -> None:
         return found
 
     scene.store.client = client  # type: ignore[method-assign]
+
+
+def test_a_wait_says_meanwhile_what_it_waits_for(outside: Shell, scene: DeliveredScene) -> None:
+    do(scene.deliver("b", result={"failed": True, "reason": "no"}))
+    waiting = outside("placement", "wait", "web", "--timeout", "0.3")
+
+    assert waiting.err.splitlines() == [
+        "waits: b: failed: no",
+        "error: cluster/web is not settled after 0.3 s: b: failed: no",
+    ]
 
 
 def test_a_wait_is_over_or_says_what_is_missing(outside: Shell, scene: DeliveredScene) -> None:

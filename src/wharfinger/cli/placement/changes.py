@@ -9,7 +9,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import plain
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
-from wharfinger.cli.placement.wait import TimeoutOption, tell_verdict
+from wharfinger.cli.placement.wait import TimeoutOption, say_waiting, tell_verdict
 from wharfinger.client.placement_goals import PATIENCE, PlacementGoal
 from wharfinger.errors import UsageError
 
@@ -151,4 +151,4 @@ async def _delete(
         typer.echo((await placements.delete(reference)).sentence)
         if not wait:
             return None
-        return await placements.wait(reference, PlacementGoal.GONE, timeout=timeout)
+        return await placements.wait(reference, PlacementGoal.GONE, timeout=timeout, say=say_waiting)

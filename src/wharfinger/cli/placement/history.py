@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
-from wharfinger.cli.output import Columns, Output, OutputOption, show, to_text
+from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
+from wharfinger.model.texts import shortened
 
-SHOWN = 100
-"""Characters of a policy in the table."""
+SHOWN = 160
+"""Characters of a policy in the table; a longer phrase ends with a sign."""
 NAMED = 5
 """Members in the row of a snapshot."""
 
@@ -46,7 +47,7 @@ def history(
         return
     if told["policies"]:
         policies = [
-            (str(one["number"]), one["time"], " ".join(to_text(one["policy"], Output.JSON).split())[:SHOWN])
+            (str(one["number"]), one["time"], shortened(policy_phrase(one["policy"]), SHOWN))
             for one in told["policies"]
         ]
         typer.echo(Columns("POLICY", "FIRST-DECIDED", "WHAT").render(policies))
@@ -58,6 +59,27 @@ def history(
             typer.echo(Columns(kind.upper(), "OUTCOME", "WHAT", "RUN").render(rows))
         else:
             typer.echo(f"Temporal keeps no {kind} of it", err=True)
+
+
+def policy_phrase(policy: Mapping[str, Any]) -> str:
+    """`spec.policy` in a few words: `PickN 2, spread over topology.kubernetes.io/region`; `-o json` has all of it."""
+    kind = policy.get("placementType", "PickAll")
+    affinity = (policy.get("affinity") or {}).get("clusterAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    counts = (
+        (len(required.get("clusterSelectorTerms") or ()), "required term"),
+        (len(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()), "preferred term"),
+        (len(policy.get("tolerations") or ()), "toleration"),
+    )
+    spread = [one.get("topologyKey", "") for one in policy.get("topologySpreadConstraints") or ()]
+    number = policy.get("numberOfClusters")
+    parts = [
+        kind if number is None else f"{kind} {number}",
+        *([", ".join(policy["clusterNames"])] if policy.get("clusterNames") else []),
+        *([f"spread over {' and '.join(spread)}"] if spread else []),
+        *(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count),
+    ]
+    return ", ".join(parts)
 
 
 def _snapshots(snapshots: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

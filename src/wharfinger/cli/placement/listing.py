@@ -12,7 +12,7 @@ from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import state_of
-from wharfinger.model.placement import PlacementType
+from wharfinger.model.texts import shortened
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60
@@ -44,7 +44,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["delivered"]),
         str(row["available"]),
         row["state"],
-        (row["trouble"] if row["state"] == "fulfilled" else row["why"])[:SHOWN],
+        shortened(row["trouble"] if row["state"] == "fulfilled" else row["why"], SHOWN),
     )
 
 
@@ -56,12 +56,11 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
         policy = seen.placement.policy if seen is not None else None
         unreadable = seen.unreadable if seen is not None else ""
         available, trouble = _delivered(view, reference)
-        fixed = policy is not None and policy.type is PlacementType.PICK_FIXED
         rows.append(
             {
                 "placement": reference,
                 "type": policy.type.value if policy is not None else "",
-                "wanted": None if policy is None else len(set(policy.names)) if fixed else policy.number,
+                "wanted": None if policy is None else policy.wanted,
                 "chosen": len(stored.chosen) if stored is not None else 0,
                 "delivered": sum(one.want == "present" for one in view.works.get(reference, {}).values()),
                 "available": available,

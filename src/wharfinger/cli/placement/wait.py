@@ -42,7 +42,8 @@ def wait(
     - gone: nothing is left of it, or there never was one.
 
     Changes of the selected objects count: the snapshot has to have them. The exit code is 0 when it is so; else 1, and
-    a sentence says what is still waited for, or why it cannot be so any more.
+    a sentence says what is still waited for, or why it cannot be so any more. Meanwhile, standard error shows each
+    change of what is waited for.
     """
     from wharfinger.cli import connect
     from wharfinger.observe.placements import reference_of
@@ -56,7 +57,12 @@ async def _wait(connection: ConnectionOptions, reference: str, goal: PlacementGo
     from wharfinger.client.placement_deliveries import PlacementDeliveries
 
     async with open_store(connection) as store:
-        return await PlacementDeliveries(store).wait(reference, goal, timeout=seconds)
+        return await PlacementDeliveries(store).wait(reference, goal, timeout=seconds, say=say_waiting)
+
+
+def say_waiting(what: str) -> None:
+    """Print to standard error what is waited for."""
+    typer.echo(plain(f"waits: {what}"), err=True)
 
 
 def tell_verdict(reference: str, goal: PlacementGoal, verdict: PlacementVerdict, seconds: float) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,7 +88,9 @@ def dev(
     ready_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Written once all is up, and whenever a process was replaced: JSON with URLs and pids."
+            metavar="FILE",
+            help="Written once all is up, and whenever a process was replaced: JSON with URLs and pids. Removed when "
+            "all is to stop.",
         ),
     ] = None,
     bind_address: Annotated[
@@ -240,19 +241,19 @@ def _with_api(folder: DataFolder, asked: bool | None, format_: ClusterFormat) ->
 
 
 async def _run(settings: DevSettings, servers: Servers) -> None:
-    from wharfinger.dev.status import StatusLines
+    from wharfinger.dev.folder import DataFolder
+    from wharfinger.dev.status import StatusLines, starting
     from wharfinger.dev.tree import running
 
-    began = time.monotonic()
     stopping = Stopping()
     status = StatusLines(sys.stdout)
     with suppress(asyncio.CancelledError), stopping, status:
-        api = "an API server, " if settings.kubernetes else ""
-        status.say(f"Starting etcd, Temporal, {api}an agent and its workers: a few seconds ...")
-        async with running(settings, servers, say=status.say) as tree:
+        first = 1 if DataFolder(settings.data_dir.resolve()).format() is None else None  # of a fleet not made yet
+        status.say(starting(settings, first if settings.workers is None else settings.workers))
+        async with running(settings, servers, say=status.say, progressed=status.tell) as tree:
             stopping.tree = tree
             status.show(tree)
-            status.say(f"Everything is up after {time.monotonic() - began:.1f} s. Data: {tree.folder.root}")
+            status.say(f"Everything is up after {status.elapsed}. Data: {tree.folder.root}")
             for line in _what_next(tree, settings):
                 status.say(line)
             try:

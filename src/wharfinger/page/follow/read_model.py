@@ -116,9 +116,11 @@ class ClusterModel:
         self._state_of: dict[PodKey, str] = {}
         self._appeared: dict[PodKey, float] = {}
         """When a pod that still waits appeared, or lost its last gate, monotonic seconds."""
+        self._waited: set[PodKey] = set()
+        """Those of them that were refused, or had plugins called, since."""
         self.latency_of_fitting = DurationRing()
-        """As `Rates.latency`, of pods that no attempt refused, and for which no plugin was called: these waited for the
-        scheduler alone.
+        """As `Rates.latency`, of pods that waited for the scheduler alone: they are in no gang, no attempt refused
+        them, and no plugin was called for them.
         """
         self.watched: set[str] = set()
         """Which of `touched` somebody wants to know."""
@@ -164,7 +166,6 @@ class ClusterModel:
 
     def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:
         key, old, new = change
-        before_that = self._state_of.get(key)
         now_there = self.cache.pods.get(key)
         if now_there is not None:
             key = now_there.key  # equal; one for all dictionaries takes less room
@@ -178,10 +179,9 @@ class ClusterModel:
         reborn = old is not None and new is not None and old.identity != new.identity
         if new is not None and (old is None or reborn):
             self.rates.count("created", key.namespace, now)
+            self._waited.discard(key)
             if new.pending:
                 self._appeared[key] = now
-        elif before_that == HELD and key in self._appeared:
-            self._appeared[key] = now
         if node and (node != before or reborn) and not (new and new.finished):
             self.events.append(NodeEvent(stamp, node, "bound", key))
             self.rates.count("bound", key.namespace, now)
@@ -189,10 +189,12 @@ class ClusterModel:
             if since is not None:
                 for rates in self.rates.counting(key.namespace, now):
                     rates.latency.add(now, now - since)
-                if before_that != WAITING:
+                if new is not None and not new.group and key not in self._waited:
                     self.latency_of_fitting.add(now, now - since)
+                self._waited.discard(key)
         elif new is None or not new.pending:
             self._appeared.pop(key, None)
+            self._waited.discard(key)
         if before and (not node or reborn):
             self.events.append(NodeEvent(stamp, before, "left", key))
         elif old is not None and new is not None and node and new.finished and not old.finished:
@@ -314,6 +316,10 @@ class ClusterModel:
         state = _state(pod, reason) if pod is not None else None
         before = self._state_of.get(key)
         if before != state:
+            if before == HELD and key in self._appeared:
+                self._appeared[key] = self._clock()
+            if state == WAITING and key in self._appeared:
+                self._waited.add(key)
             counted = self.states.setdefault(key.namespace, Counter())
             if before is not None:
                 counted[before] -= 1

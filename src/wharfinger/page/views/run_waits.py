@@ -77,11 +77,12 @@ def waits_of(
 
 
 def _of_state(state: str, newest: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The wait of a run that is stopped or planned only, with who stopped it, where that is noted."""
+    """The wait of a run that is stopped or planned only, and who last gave it that state, where that is noted."""
     what = "it is stopped" if state == "Stop" else "it is planned only"
     for one in newest:
         if one["state"] == state and one["who"]:
-            what = f"it was stopped by {one['who']}{': ' if one['why'] else ''}{one['why']}"
+            what += f"; last noted is {one['state']} by {one['who']} at {one['time']}"  # `apply` notes nothing
+            what += f": {one['why']}" if one["why"] else ""
     return {"kind": STATE, "sentence": text(f"its state to be Run again: {what}")}
 
 
