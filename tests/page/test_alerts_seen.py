@@ -87,7 +87,7 @@ async def test_a_pod_that_had_to_wait_is_no_slow_placement(watching: Watching, w
     await watching.step()
 
     assert watching.alert("SlowPlacement").state == QUIET
-    assert sum(filter(None, watching.model.rates.bound.series(watching.now))) == 1
+    assert sum(filter(None, watching.model.rates.whole.bound.series(watching.now))) == 1
 
 
 async def test_workers_that_are_not_there_or_not_ready_are_told(watching: Watching) -> None:
