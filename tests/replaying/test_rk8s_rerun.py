@@ -29,6 +29,8 @@ from wharfinger.replaying.rerun_simulator import RerunSimulator
 
 __all__ = ["rk8s", "rk8s_etcd"]
 
+CLUSTER = "lived-again"
+"""Of its own: on the shared Temporal, other tests run workers of the usual one."""
 PACKED = "NodeResourcesFit.scoringStrategy.type=MostAllocated"
 
 
@@ -153,6 +155,7 @@ def test_what_workers_cannot_read_is_not_lived() -> None:
 async def command(cluster: Rk8sCluster, temporal: TemporalServer, *arguments: str) -> str:
     """What a command prints that succeeds."""
     env = {**os.environ, "WHARFINGER_ETCD": cluster.etcd, "WHARFINGER_TEMPORAL": temporal.address}
+    env["WHARFINGER_CLUSTER"] = CLUSTER
 
     def ran() -> subprocess.CompletedProcess[str]:
         return forked.run(*arguments, env=env, timeout=patient(60))
@@ -176,7 +179,7 @@ async def test_an_archive_of_a_cluster_is_lived_again(
     gang = {"id": "train", "size": 2}
     await rk8s.put(*(docs.node(name, cpu="4") for name in ("oak", "elm", "ash")))
     await rk8s.put(docs.pod("before", cpu="1", node_name="oak"))
-    worker = await rk8s.worker()
+    worker = await rk8s.worker(cluster=CLUSTER)
     for number in range(4):
         await rk8s.put(docs.pod(f"web-{number}", cpu="500m"))
         await rk8s.bound(f"web-{number}")
