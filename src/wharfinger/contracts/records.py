@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.model.held_places import HeldPlace
 
 
 class Record(BaseModel):
@@ -101,6 +102,10 @@ class HoldRecord(Record):
     """RFC 3339, UTC."""
     calls: tuple[str, ...] = ()
     """The calls that were due when the room was taken, in this order: `PreBind/<plugin>`; none in older records."""
+
+    def place(self, revision: int) -> HeldPlace:
+        """What it holds. `revision`: the mod revision under which it is stored."""
+        return HeldPlace(self.node, self.create_revision, self.attempt, revision, self.calls, self.time)
 
 
 def binder_of(value: bytes | None, create_revision: int, node: str) -> str:

@@ -249,10 +249,9 @@ def decode_grant(kv: KeyValue) -> Grant:
 def decode_hold(kv: KeyValue) -> HeldPlace:
     """A stored room that is held; raises `InvalidObject`."""
     try:
-        record = HoldRecord.model_validate_json(kv.value)
+        return HoldRecord.model_validate_json(kv.value).place(kv.mod_revision)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
-    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision, record.calls, record.time)
 
 
 def _upstream_record(kind: type[U], kv: KeyValue) -> U:

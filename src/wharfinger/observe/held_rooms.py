@@ -32,6 +32,4 @@ async def held_room(store: Store, pod: Pod) -> HeldPlace | None:
 
 def _place(kv: KeyValue) -> HeldPlace | None:
     record = HoldRecord.from_bytes(kv.value)
-    if record is None:
-        return None
-    return HeldPlace(record.node, record.create_revision, record.attempt, kv.mod_revision, record.calls, record.time)
+    return record.place(kv.mod_revision) if record is not None else None

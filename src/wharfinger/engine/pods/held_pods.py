@@ -115,9 +115,4 @@ class HeldPods:
 
 def _record(kv: KeyValue | None) -> HoldRecord | None:
     """A stored record; None when there is none, or nobody can read it."""
-    if kv is None:
-        return None
-    try:
-        return HoldRecord.model_validate_json(kv.value)
-    except ValueError:
-        return None
+    return HoldRecord.from_bytes(kv.value) if kv is not None else None
