@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, c
 pytestmark = pytest.mark.timeout(240)
 
 LABEL = "pod-group.scheduling.sigs.k8s.io/"
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 ZONE = "topology.kubernetes.io/zone"
 PODGROUPS = "/registry/podgroups/"
 
@@ -52,7 +54,7 @@ def gangs_in_history(etcd: Gateway, first: int) -> tuple[list[str], dict[str, in
             continue
         obj = json.loads(raw)
         labels = obj["metadata"].get("labels", {})
-        gang = labels.get(LABEL + "name")
+        gang = labels.get(LABEL + "name") or labels.get(POD_GROUP_LABEL)
         if gang is None:
             continue
         gang_of[key] = gang, int(labels[LABEL + "min-available"])
@@ -112,24 +114,35 @@ def test_workers_and_servers_that_die_leave_no_gang_in_part_nor_forgotten(cluste
     assert (verdict.doubled, verdict.overcommitted) == ([], [])
 
 
-def test_a_gang_is_held_until_its_last_member_exists(cluster: DevTree) -> None:
+def test_a_gang_is_held_until_its_pod_group_and_last_member_exist(cluster: DevTree, tmp_path: Path) -> None:
+    """Of the scheduler-plugins. The label min-available is there for `gangs_in_history` only."""
     etcd = cluster.etcd
+    labels = {POD_GROUP_LABEL: "m", LABEL + "min-available": "8"}
     etcd.put(f"{NODES}n", node("n", cpu="16"))
     for number in range(7):
-        etcd.put(f"{PODS}default/m-{number}", member(f"m-{number}", "m", 8))
+        etcd.put(f"{PODS}default/m-{number}", pod(f"m-{number}", labels=labels))
     etcd.put(f"{PODS}default/other", pod("other"))
     wait_until(lambda: bound_pods(etcd), 20, "a pod of its own")
 
     assert set(bound_pods(etcd)) == {"other"}
-    assert "PodGroup: 7 of 8 members exist" in cluster.cli("pending").stdout
+    assert "PodGroup default/m does not exist" in cluster.cli("pending").stdout
+
+    group = tmp_path / "group.yaml"
+    group.write_text(
+        "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: m}, spec: {minMember: 8}}"
+    )
+    cluster.cli("apply", "-f", str(group))
+    assert "default" in cluster.cli("get", "podgroups").stdout
+    wait_until(lambda: "PodGroup: 7 of 8 members exist" in cluster.cli("pending").stdout, 20, "the last one is missing")
     assert "7 of 8 members exist" in cluster.cli("describe", "pod", "m-0").stdout
 
-    revision = etcd.put(f"{PODS}default/m-7", member("m-7", "m", 8))
+    revision = etcd.put(f"{PODS}default/m-7", pod("m-7", labels=labels))
     wait_until(lambda: len(bound_pods(etcd)) == 9, 20, "all of them")
     broken, _ = gangs_in_history(etcd, revision)
     assert broken == []
     told = cluster.cli("explain", "pod", "m-3").stdout
     assert "cohort/default/m" in told
+    cluster.cli("delete", "podgroup", "m")
 
 
 def test_all_members_go_to_one_domain_and_to_another_when_the_first_fails(cluster: DevTree) -> None:

@@ -167,6 +167,27 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "terms"),
+    [
+        ({"scheduling.x-k8s.io/pod-group": "gang"}, GangTerms(by_object=True)),
+        ({"pod-group.scheduling.sigs.k8s.io": "gang"}, GangTerms(by_object=True)),
+        ({GANG + "name": "gang", GANG + "min-available": "3"}, GangTerms(min_available=3)),
+        (
+            {"pod-group.scheduling.x-k8s.io/name": "gang", "pod-group.scheduling.x-k8s.io/min-available": "3"},
+            GangTerms(min_available=3),
+        ),
+        ({"scheduling.x-k8s.io/pod-group": "gang", GANG + "name": "older"}, GangTerms(by_object=True)),
+        ({"scheduling.x-k8s.io/pod-group": "", GANG + "name": "gang"}, GangTerms()),
+    ],
+)
+def test_labels_of_the_scheduler_plugins_name_a_gang(labels: dict[str, str], terms: GangTerms) -> None:
+    """The spellings of the coscheduling plugin's releases and proposals; the one of today counts first."""
+    read = pod_from_mapping(pod_manifest(metadata={"labels": labels}))
+
+    assert (read.group, read.gang) == ("gang", terms)
+
+
 def test_pod_has_the_size_and_topology_of_its_gang() -> None:
     labels = {GANG + "name": "team", GANG + "min-available": "8"}
     annotations = {"wharfinger.dev/topology-key": "topology.kubernetes.io/zone"}

@@ -36,6 +36,24 @@ def test_a_gang_is_placed_whole_or_not_at_all() -> None:
     assert refused.refusals == {"NodeResourcesFit": {"Insufficient cpu": 1}}
 
 
+@pytest.mark.parametrize("label", ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"])
+def test_pod_group_of_the_scheduler_plugins_binds_its_members_together(label: str) -> None:
+    members = [pod(f"m-{number}", labels={label: "g"}) for number in range(3)]
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 3, "minResources": {"cpu": "3"}, "scheduleTimeoutSeconds": 10},
+    }
+
+    small = ask(node("n", cpu="2"), group, *members)
+    assert set(nodes_of(small).values()) == {None}
+    assert "gang needs 3 members placed together, 2 fit." in small.pods[0].message
+    assert set(nodes_of(ask(node("n", cpu="3"), group, *members)).values()) == {"n"}
+    alone = ask(node("n", cpu="8"), *members)
+    assert {one.message for one in alone.pods} == {"SchedulingGated: PodGroup default/g does not exist"}
+
+
 def test_too_few_members_are_held() -> None:
     answer = ask(node("n", cpu="8"), *team(2, least=3))
 

@@ -35,6 +35,15 @@ from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+"""Names a PodGroup object, as the coscheduling plugin of the scheduler-plugins reads it."""
+_MIN_AVAILABLE_LABELS = {
+    GROUP_LABEL: MIN_AVAILABLE_LABEL,
+    "pod-group.scheduling.x-k8s.io/name": "pod-group.scheduling.x-k8s.io/min-available",
+}
+"""For gangs without a PodGroup: which label has the number, by the one that names the group."""
+GROUP_LABELS = (POD_GROUP_LABEL, "pod-group.scheduling.sigs.k8s.io", *_MIN_AVAILABLE_LABELS)
+"""All labels that name a gang, of which the first that a pod has counts: releases of the scheduler-plugins differ."""
 TOPOLOGY_KEY_ANNOTATION = "wharfinger.dev/topology-key"
 _GROUP = "spec.schedulingGroup."
 INLINE_GROUP = "wharfinger.dev/group"
@@ -149,15 +158,17 @@ def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[
         named = text(reference, "podGroupName", _GROUP)
         if named:
             return named, _group_terms(named, reference)
-    group = labels.get(GROUP_LABEL, "")
-    if not group:
+    naming = next((label for label in GROUP_LABELS if labels.get(label)), None)
+    if naming is None:
         return "", NO_TERMS
-    written = labels.get(MIN_AVAILABLE_LABEL)
+    group, number = labels[naming], _MIN_AVAILABLE_LABELS.get(naming)
+    written = labels.get(number) if number else None
     annotations = metadata.get("annotations")
     key = annotations.get(TOPOLOGY_KEY_ANNOTATION) if isinstance(annotations, Mapping) else None
     keys = (key,) if isinstance(key, str) and key else ()
     problem = problem_of(group, written, keys)
     return group, GangTerms(
+        by_object=number is None,
         min_available=(number_of(written) or 0) if written is not None else 0,
         topology_keys=() if problem else keys,
         problem=problem,

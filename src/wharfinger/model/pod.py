@@ -55,7 +55,7 @@ class GangTerms:
     """What a pod itself says of its gang; see `model.gang`."""
 
     by_object: bool = False
-    """Whether a PodGroup object says the rest (`spec.schedulingGroup`), and has to be there."""
+    """Whether a PodGroup object says the rest, and has to be there."""
     min_available: int = 0
     """Of the label, or of what the pod says in a PodGroup's place; 0 = it has none."""
     topology_keys: tuple[str, ...] = ()

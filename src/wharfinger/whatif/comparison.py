@@ -17,7 +17,7 @@ from wharfinger.errors import InvalidObject, PluginError, UsageError
 from wharfinger.manifests.decode import pod_from_mapping
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.occupants import stand_in
-from wharfinger.manifests.pods import GROUP_LABEL
+from wharfinger.manifests.pods import GROUP_LABELS
 from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
@@ -234,8 +234,8 @@ def _unbound(obj: Obj, created: int | None) -> dict[str, Any]:
     if created is not None and not metadata.get("uid"):
         metadata["uid"] = f"rev-{created}"
     labels = mapping(metadata, "labels")
-    if GROUP_LABEL in labels:
-        metadata["labels"] = {name: value for name, value in labels.items() if name != GROUP_LABEL}
+    if any(label in labels for label in GROUP_LABELS):
+        metadata["labels"] = {name: value for name, value in labels.items() if name not in GROUP_LABELS}
     return {**obj, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
