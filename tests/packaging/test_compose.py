@@ -17,7 +17,7 @@ from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.temporal import TemporalServer
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = re.compile(r"--(name|data-dir|initial-|listen-|advertise-|unsafe-)")
+OWN = re.compile(r"--(name|data-dir|initial-|listen-|advertise-|unsafe-|host-)")
 """Options of etcd that differ by nature between a container and a process here."""
 
 
@@ -152,6 +152,7 @@ def test_etcd_runs_with_the_settings_of_dev(name: str) -> None:
     expected = {option for option in dev[1:] if not OWN.match(option)}
 
     assert {option for option in services["etcd"]["command"][1:] if not OWN.match(option)} == expected
+    assert "--host-whitelist=etcd,localhost,127.0.0.1" in services["etcd"]["command"]
 
 
 def test_temporal_runs_with_the_settings_of_dev(services: dict[str, Any]) -> None:

@@ -17,6 +17,11 @@ HISTORY = "24h"
 """How long old revisions are kept: explanations can be recomputed that far back."""
 QUOTA_BYTES = 8 * 1024**3
 """Upper end of what etcd recommends; at the quota it refuses writes."""
+NO_ORIGIN = "https://no-origin.invalid:443"
+"""Whose pages may read etcd's answers: none can have this origin. etcd allows every origin where none is named."""
+ALL = "0.0.0.0"  # noqa: S104 - compared with, not listened on
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
+"""By which clients on this machine name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,14 @@ class EtcdServer:
         """Where clients on this machine find it."""
         return f"http://{asking.found_at(self.host)}:{self.port}"
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names by which HTTP requests may address it, so that a web page cannot reach it under a name of its own.
+
+        On all addresses it is reached under names that cannot be known here: every one.
+        """
+        return ("*",) if self.host == ALL else tuple(dict.fromkeys((*LOOPBACK_HOSTS, self.host)))
+
     def command(self) -> list[str]:
         """The command line. The peer's address is no part of the data: it may differ from start to start."""
         peer = f"http://127.0.0.1:{self.peer_port or free_port()}"
@@ -57,6 +70,8 @@ class EtcdServer:
             "auto-compaction-retention": HISTORY,
             "quota-backend-bytes": QUOTA_BYTES,
             "log-level": "warn",
+            "cors": NO_ORIGIN,
+            "host-whitelist": ",".join(self.hosts),
             "unsafe-no-fsync": str(not self.fsync).lower(),
         }
         return [str(self.executable), *(f"--{name}={value}" for name, value in options.items())]

@@ -21,6 +21,7 @@ SETTINGS = {
     "auto-compaction-retention": "24h",
     "quota-backend-bytes": str(8 * 1024**3),
     "log-level": "warn",
+    "cors": "https://no-origin.invalid:443",
 }
 """Those that every etcd of wharfinger has."""
 

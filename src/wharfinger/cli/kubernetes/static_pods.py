@@ -56,6 +56,7 @@ def _etcd() -> Manifest:
         "listen-peer-urls": f"http://{LOOPBACK}:{PEER_PORT}",
         "initial-advertise-peer-urls": f"http://{LOOPBACK}:{PEER_PORT}",
         "initial-cluster": f"{etcd_objects.NAME}=http://{LOOPBACK}:{PEER_PORT}",
+        "host-whitelist": LOOPBACK,
     }
     return container(
         "etcd",
