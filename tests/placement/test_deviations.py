@@ -32,7 +32,7 @@ from wharfinger.model.placement import (
 from wharfinger.model.selectors import Taint
 from wharfinger.placement import texts
 from wharfinger.placement.deciding import decide, decide_without
-from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, Stuck
+from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14, Stuck
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.question import Question
 
@@ -202,7 +202,46 @@ def test_d12_who_was_evicted_returns_only_once_its_work_is_gone(policy: Placemen
     assert names(decided(policy, members, before=[chosen("b")])) == ["a", "b"]
 
 
+@pytest.mark.parametrize("policy", [PlacementPolicy(), pick(2)], ids=["all", "some"])
+def test_d13_a_new_policy_keeps_a_cordoned_member_that_it_would_choose(policy: PlacementPolicy) -> None:
+    members = [member(name) for name in "abc"]
+    before = [chosen("a"), chosen("b")]
+    for closed in ({"cordoned": frozenset({"a"})}, {"unreadable": {"a": "no object"}}):
+        asked = question(policy, members, number=1, before=before, ages={"a": SILENT}, **closed)
+        answer = decide(asked)
+        assert {"a", "b"} <= set(names(answer))
+        assert answer.names["a"].policy == 1
+        assert texts.CLOSED in answer.names["a"].reason
+        assert "a" not in names(undone(asked, D13))
+
+
+def test_d13_a_kept_member_counts_towards_the_number_and_the_spread() -> None:
+    members = in_regions(a=2, b=2)
+    before = [chosen("a-0"), chosen("a-1")]
+    asked = question(pick(2, spread=evenly()), members, number=1, before=before, cordoned=frozenset({"a-0"}))
+    assert names(decide(asked)) == ["a-0", "b-1"]
+    both = question(pick(1), members, number=1, before=before, cordoned=frozenset({"a-0", "a-1"}))
+    assert names(decide(both)) == ["a-1"]
+    assert texts.CORDONED in reasons(decide(both))["a-0"]
+
+
+@pytest.mark.parametrize("policy", [PlacementPolicy(), pick(1)], ids=["all", "some"])
+def test_d13_drained_members_and_those_that_the_policy_excludes_go(policy: PlacementPolicy) -> None:
+    before = [chosen("a"), chosen("b")]
+    tainted = member("a", taints=(Taint("t", "", "NoSchedule"),))
+    assert names(decided(policy, [tainted, member("b")], number=1, before=before, cordoned=frozenset({"a"}))) == ["b"]
+    members = [member("a"), member("b")]
+    assert names(decided(policy, members, number=1, before=before, drained=frozenset({"a"}))) == ["b"]
+
+
+def test_d14_a_scale_down_leaves_no_two_members_in_one_domain() -> None:
+    members = in_regions(a=2, b=2)
+    asked = question(pick(2, spread=evenly()), members, before=[chosen(one.name) for one in members])
+    assert names(decide(asked)) == ["a-1", "b-1"]
+    assert names(undone(asked, D14)) == ["b-0", "b-1"]
+
+
 def test_nothing_is_named_where_no_deviation_matters() -> None:
     answer = decided(pick(2, spread=evenly()), in_regions(a=2, b=2), ages={"a-0": HEARD})
     assert answer.deviations == frozenset()
-    assert frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12}) == ALL
+    assert frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14}) == ALL

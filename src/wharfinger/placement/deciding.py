@@ -11,18 +11,20 @@ from dataclasses import replace
 from wharfinger.model.members import Member
 from wharfinger.model.placement import (
     ChosenMember,
+    ClusterSpread,
     MemberScores,
     MemberVerdict,
     PlacementDecision,
     PlacementType,
 )
 from wharfinger.placement import filters, spread, texts
-from wharfinger.placement.deviations import D2, D5, D6, D8, D9, D10, D11, Stuck
+from wharfinger.placement.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.judging import Judge
 from wharfinger.placement.naming import nameable
 from wharfinger.placement.question import NOTHING, Question
 from wharfinger.placement.ranking import MemberCandidate, Ranking
+from wharfinger.placement.scaling_down import given_up
 
 
 def decide(question: Question) -> PlacementDecision:
@@ -68,6 +70,8 @@ class _Choice:
         """Chosen under this policy."""
         self.obsolete: dict[str, ChosenMember] = {}
         """Chosen under an older one."""
+        self.note = ""
+        """What the condition adds to KubeFleet's message."""
         for one in question.standing.chosen:
             member = self.known.get(one.name)
             if member is None or member.leaving or not self._is_same(one, member):
@@ -105,19 +109,19 @@ class _Choice:
     def _some(self) -> PlacementDecision | Stuck:
         wanted, present = self.policy.number or 0, len(self.current)
         settled = wanted <= present
-        kept = list(self.current.values())
         if settled:
-            kept = sorted(kept, key=self._keeping)[present - wanted :]
-            self.current = {one.name: one for one in kept}
+            self._scale_down(present - wanted)
             if D6 in self.without:
-                return self._decision(kept, wanted, [], fulfilled=True)
+                return self._decision(list(self.current.values()), wanted, [], fulfilled=True)
         judged = self.judge.judge(self.current, self.obsolete)
         scored = judged if isinstance(judged, Stuck) else self.judge.score(*judged, self.obsolete)
         if isinstance(scored, Stuck):
             # KubeFleet judges nobody when nothing is to do, and does not get stuck then
-            return self._decision(kept, wanted, [], fulfilled=True) if settled else scored
+            return self._decision(list(self.current.values()), wanted, [], fulfilled=True) if settled else scored
         assert not isinstance(judged, Stuck), "nothing was scored then"
         verdicts = judged[1]
+        scored = self._keep_closed(scored, wanted, verdicts)
+        kept = list(self.current.values())
         drained = sorted((one for one in kept if one.name in self.question.drained), key=self._keeping)
         ranking = Ranking(self.policy.spread, self._domains(scored), self.without, self.triggered)
         ranking.put(scored)
@@ -151,6 +155,50 @@ class _Choice:
         if settled and verdicts and self.question.unselected_limit != 0:
             self.triggered.add(D6)
         return self._decision([*kept, *chosen], wanted, verdicts, fulfilled=len(kept) + len(chosen) >= wanted)
+
+    def _scale_down(self, count: int) -> None:
+        """Give up so many of the current: drained ones first, then those whose going keeps hard constraints."""
+        order = sorted(self.current.values(), key=self._keeping)
+        going = [one.name for one in order[:count]]
+        hard = [one for one in self.policy.spread if one.hard]
+        drained = sum(one.name in self.question.drained for one in order[:count])
+        if hard and count > drained:
+            staying = [self.known[one.name] for one in order[drained:] if one.name not in self.question.drained]
+            spread_out = self._spread_out(staying, count - drained, hard)
+            if D14 not in self.without:
+                if spread_out is None:
+                    self.note = texts.uneven(len(order) - count)
+                else:
+                    going[drained:] = spread_out
+            if spread_out is None or set(spread_out) != {one.name for one in order[drained:count]}:
+                self.triggered.add(D14)
+        self.current = {one.name: one for one in order if one.name not in going}
+
+    def _spread_out(self, order: Sequence[Member], count: int, hard: Sequence[ClusterSpread]) -> list[str] | None:
+        """Who goes so that hard constraints hold: over all domains that count, else over those that have it now."""
+        judged = self.judge.judge(self.current, self.obsolete)
+        passed = [] if isinstance(judged, Stuck) else judged[0]
+        for counted in ([*order, *passed], order):
+            domains = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
+            found = given_up(order, count, hard, domains)
+            if found is not None:
+                return [one.name for one in found]
+        return None
+
+    def _keep_closed(
+        self, candidates: Sequence[MemberCandidate], wanted: int, verdicts: list[MemberVerdict]
+    ) -> list[MemberCandidate]:
+        """Choose members again that keep what they have though they take nothing new; who is left to be picked."""
+        closed = [one for one in candidates if self.judge.keeps(one.member.name, self.obsolete)]
+        closed.sort(key=lambda one: self._keeping(self.obsolete[one.member.name]), reverse=True)
+        for one in closed:
+            name = one.member.name
+            if len(self.current) < wanted:
+                self.current[name] = self._choose(one.member, MemberScores(0, one.affinity))
+            elif (refused := self.judge.closed(name)) is not None:
+                verdicts.append(refused)
+        names = {one.member.name for one in closed}
+        return [one for one in candidates if one.member.name not in names]
 
     def _keeping(self, chosen: ChosenMember) -> tuple[bool, bool, bool, MemberScores, str]:
         """Who is given up last comes last: who is not drained, then the delivered, of these who scored higher."""
@@ -235,6 +283,8 @@ class _Choice:
 
     def _choose(self, member: Member, scores: MemberScores | None) -> ChosenMember:
         told = texts.chosen(member.name, scores)
+        if member.name in self.obsolete and self.question.closed(member.name):
+            told = f"{told}; {texts.CLOSED}"
         return ChosenMember(member.name, member.identity, self.question.number, scores, told)
 
     def _unnameable(self, chosen: Sequence[ChosenMember]) -> Stuck | None:
@@ -255,11 +305,14 @@ class _Choice:
         fulfilled: bool,
         found: int | None = None,
     ) -> PlacementDecision:
+        condition = texts.condition(len(chosen) if found is None else found, fulfilled=fulfilled)
+        if self.note:
+            condition = replace(condition, message=f"{condition.message}; {self.note}")
         return PlacementDecision(
             policy=self.question.number,
             generation=self.placement.generation,
             number=number,
             chosen=tuple(sorted(chosen, key=lambda one: one.name)),
             verdicts=tuple(verdicts),
-            condition=texts.condition(len(chosen) if found is None else found, fulfilled=fulfilled),
+            condition=condition,
         )

@@ -35,8 +35,13 @@ D11 = "D11"
 """A member that went and came back is newly chosen; there, it has what it had before."""
 D12 = "D12"
 """Who was evicted is chosen again once its work is gone; there, at once."""
+D13 = "D13"
+"""A new policy does not give up a chosen member because it is cordoned, or its object cannot be read. KubeFleet has no
+cordons; undone, such a member is refused as one that has nothing."""
+D14 = "D14"
+"""Scaling down keeps hard spread constraints; there, the lowest scores go wherever they are."""
 
-ALL = frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12})
+ALL = frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14})
 
 
 def in_order(names: Iterable[str]) -> list[str]:

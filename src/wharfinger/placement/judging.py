@@ -9,7 +9,7 @@ from wharfinger.model.members import RESOURCES, Member
 from wharfinger.model.placement import MemberVerdict
 from wharfinger.placement import filters, texts
 from wharfinger.placement.affinity import Affinity, affinity_of, liking
-from wharfinger.placement.deviations import D3, D7, D10, D12, Stuck
+from wharfinger.placement.deviations import D3, D7, D10, D12, D13, Stuck
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.question import Question
@@ -32,6 +32,22 @@ class Judge:
             return False
         self.triggered.add(D12)
         return D12 not in self.without
+
+    def keeps(self, name: str, obsolete: Collection[str]) -> bool:
+        """Whether a member that takes nothing new keeps what it was chosen for under an older policy."""
+        if name not in obsolete or not self.question.closed(name):
+            return False
+        self.triggered.add(D13)
+        return D13 not in self.without
+
+    def closed(self, name: str) -> MemberVerdict | None:
+        """The verdict on a member that takes nothing new; None for one that does."""
+        if name in self.question.unreadable:
+            told = texts.object_unreadable(self.question.unreadable[name])
+            return MemberVerdict(name, filters.OBJECT, texts.UNSCHEDULABLE, texts.refused(told))
+        if name in self.question.cordoned or name in self.question.drained:
+            return MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED))
+        return None
 
     def judge(
         self, current: Collection[str], obsolete: Collection[str]
@@ -61,11 +77,10 @@ class Judge:
                 if found.reason == texts.NO_HEARTBEAT:
                     self.triggered.add(D10)
                 verdicts.append(MemberVerdict(name, found.plugin, texts.UNSCHEDULABLE, texts.refused(found.reason)))
-            elif name in self.question.unreadable:
-                told = texts.object_unreadable(self.question.unreadable[name])
-                verdicts.append(MemberVerdict(name, filters.OBJECT, texts.UNSCHEDULABLE, texts.refused(told)))
-            elif name in self.question.cordoned or name in self.question.drained:
-                verdicts.append(MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED)))
+            elif self.keeps(name, obsolete):
+                passed.append(member)
+            elif (closed := self.closed(name)) is not None:
+                verdicts.append(closed)
             elif self.lingers(name):
                 verdicts.append(
                     MemberVerdict(name, filters.EVICTION, texts.UNSCHEDULABLE, texts.refused(texts.LINGERS))

@@ -44,3 +44,7 @@ class Question:
     """Members whose object cannot be read, and why: they keep what they have, and take nothing new."""
     unselected_limit: int | None = None
     """How many of the others a status names; None: all. It only tells whether D6 mattered."""
+
+    def closed(self, name: str) -> bool:
+        """Whether a member takes nothing new, and keeps what it has."""
+        return (name in self.cordoned or name in self.unreadable) and name not in self.drained

@@ -18,6 +18,7 @@ NO_HEALTH = "cluster is not connected to the fleet: health condition from member
 NO_TERM = "cluster does not match with any of the required cluster affinity terms"
 NO_NAMESPACES = "cluster has no namespace information available"
 CORDONED = "cluster is cordoned"
+CLOSED = "the cluster takes nothing new, and keeps what it has"
 DRAINED = "the cluster is drained"
 EXCHANGED = "cluster is drained, and another one took its place"
 NO_SUCCESSOR = "the cluster is drained, and no other one can take its place"
@@ -82,6 +83,12 @@ def untolerated(taint: Taint) -> str:
 def skewed(key: str, max_skew: int) -> str:
     """That a member would make the spread too uneven."""
     return f'violated doNotSchedule topology spread constraint "{key}" (max skew {max_skew})'
+
+
+def uneven(wanted: int) -> str:
+    """That scaling down could not keep the hard spread constraints."""
+    kept = f"no {wanted} of the clusters keep every doNotSchedule topology spread constraint"
+    return f"{kept}; the lowest scores were given up"
 
 
 def condition(found: int, *, fulfilled: bool) -> PolicyCondition:

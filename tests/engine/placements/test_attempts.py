@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.engine.placements.scene import EAST, HubScene, P, three_members
 from tests.placement.objects import budget_object, eviction_object, in_region, pick, placement_object
+from tests.placement.policies import POLICIES
 from wharfinger.contracts.placement_records import EvictionRecord, PolicyRecord
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.errors import Unavailable
@@ -32,6 +35,19 @@ async def test_an_attempt_that_has_nothing_new_to_say_writes_nothing(scene: HubS
     await scene.attempt()
     assert not needs_attempt(scene.view, P, scene.clock())
     assert (await scene.attempt()).action == "nothing"
+
+
+async def test_a_decision_of_another_release_is_by_the_same_policy(scene: HubScene) -> None:
+    """Hubs of both releases compute the digest that this one has had in all of them: neither writes a new policy."""
+    await scene.put(placement_object(**(POLICIES["full"] or {})))
+    await scene.attempt()
+    record = await scene.record()
+    assert record.digest == "002d13435f8ffd4ceda3f5ac3a9e4093"
+    other = replace(record, token="other")  # as a hub of the other release writes it
+    await scene.store.put(placement_keys.decision(P), other.to_bytes())
+    await scene.see()
+    assert not needs_attempt(scene.view, P, scene.clock())
+    assert scene.view.policies[P] == {1}
 
 
 async def test_of_two_that_decide_at_once_one_is_contended(scene: HubScene) -> None:

@@ -18,6 +18,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.fields import mapping, text_map
 from wharfinger.model.contents import ResourceSelector
+from wharfinger.placement.frozen_texts import selection_text
 from wharfinger.placement.selecting import brings
 from wharfinger.registry.store import Event, KeyValue
 
@@ -167,7 +168,7 @@ class ContentsView:
                     if any(key.startswith(prefix) for prefix in wanted)
                     and catches(reader.selectors, reference, key, one.labels)
                 ]
-        marks = repr((reader.selectors, sorted(set(found))))
+        marks = selection_text(reader.selectors, sorted(set(found)))
         return hashlib.sha256(marks.encode(errors="surrogatepass")).hexdigest()[:16]
 
 

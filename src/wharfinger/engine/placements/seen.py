@@ -27,6 +27,7 @@ from wharfinger.model.members import Member
 from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.placement import Placement, PlacementPolicy
 from wharfinger.placement.eligibility import Ages
+from wharfinger.placement.frozen_texts import policy_text
 from wharfinger.registry.store import KeyValue
 
 HISTORY_LIMIT = 10
@@ -187,7 +188,7 @@ def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
 
 def policy_digest(policy: PlacementPolicy) -> str:
     """A digest of a policy. Its number of members does not make it another one."""
-    return hashlib.sha256(repr(replace(policy, number=None)).encode(errors="surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(policy_text(policy).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
