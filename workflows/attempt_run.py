@@ -1,8 +1,8 @@
 """What the runs of `ScheduleAttempt` and `ScheduleCohort` share: how they commit, wait, fail and publish.
 
 A refused run parks until a wake that is newer than its snapshot comes, until evicted pods are overdue, or until its own
-safety timer. Then it fails, and its retry policy starts the next attempt. Any exception fails the run too, so an error
-leads to the next attempt and never to a stuck pod.
+safety timer. Then it fails, and its retry policy starts the next attempt. A bug (`workflows.bugs`) fails the run too:
+it leads to the next attempt and never to a stuck pod.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
 
 from wharfinger.workflows.acting import RETRIED, TENANT_KEY, TROUBLE, Acting, begin, closed, grown, retried
+from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.fleet_steps import Fenced
 from wharfinger.workflows.waiting import until
 
@@ -40,7 +41,7 @@ APART = timedelta(seconds=1)
 """Between two reconcile signals that are passed on, at least."""
 
 
-@workflow.defn(name=FLEET, failure_exception_types=[Exception])
+@workflow.defn(name=FLEET, failure_exception_types=BUGS)
 class Fleet:
     """One fleet. Input: `FleetInput`, or a mapping with `tenant`."""
 

@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.model.texts import shortened
+    from wharfinger.workflows.bugs import BUGS
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 SUMMARY_LIMIT = 120
@@ -50,7 +51,7 @@ LONGEST = 600.0
 """Seconds until it looks again by itself, because a signal may be lost."""
 
 
-@workflow.defn(name=NODE_EVICTION, failure_exception_types=[Exception])
+@workflow.defn(name=NODE_EVICTION, failure_exception_types=BUGS)
 class NodeEviction:
     """One node. Input: `NodeInput`, or a mapping with `node`."""
 

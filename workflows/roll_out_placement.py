@@ -48,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.placements import StreamRevisions, latest
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import failure, kind_and_message
+    from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
 SUMMARY_LIMIT = 120
@@ -58,7 +59,7 @@ CONTENDED = timedelta(seconds=1)
 """Between two plans when others were first."""
 
 
-@workflow.defn(name=ROLL_OUT_PLACEMENT, failure_exception_types=[Exception])
+@workflow.defn(name=ROLL_OUT_PLACEMENT, failure_exception_types=BUGS)
 class RollOutPlacement:
     """One rollout of one placement. Input: `RolloutInput`, or a mapping with `placement`."""
 

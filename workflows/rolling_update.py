@@ -22,6 +22,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from wharfinger.workflows.acting import Acting, begin, closed, retried
+from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
@@ -32,7 +33,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.model.rollout import LATE, Outcome, Plan, Writes
 
 
-@workflow.defn(name=ROLLING_UPDATE, failure_exception_types=[Exception])
+@workflow.defn(name=ROLLING_UPDATE, failure_exception_types=BUGS)
 class RollingUpdate:
     """A rollout of one generation. Input: `RollingUpdateInput`."""
 

@@ -16,7 +16,7 @@
 
 Only this order is decided here. What is decided about nodes comes back from activities
 (`wharfinger.contracts.scheduling`) and is a fact in the history. The run's own retry policy
-starts the next attempt. Any exception fails the run and so leads to the next attempt: nothing wedges.
+starts the next attempt. A bug (`workflows.bugs`) fails the run and so leads to the next attempt, too.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
+    from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.plugin_calling import call_retry, why_failed
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
@@ -84,7 +85,7 @@ UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE, FailureType.WRONG_ID)
 """Failures that contain nothing about the pod."""
 
 
-@workflow.defn(name=SCHEDULE_ATTEMPT, failure_exception_types=[Exception])
+@workflow.defn(name=SCHEDULE_ATTEMPT, failure_exception_types=BUGS)
 class ScheduleAttempt(AttemptRun):
     """One attempt of one pod. Input: `AttemptInput`, or a mapping with `namespace` and `name`."""
 

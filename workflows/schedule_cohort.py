@@ -11,7 +11,7 @@
 
 A cohort never waits: a pod that is turned away or contended gets a record, by which its owner starts an attempt of its
 own. A gang's run is an attempt of all its members: it parks, and its retry policy starts the next one, as for a single
-pod (`schedule_attempt`). Any exception fails the run; a cohort's pods come back by the queue, which etcd told nothing.
+pod (`schedule_attempt`). A bug fails the run; a cohort's pods come back by the queue, which etcd told nothing.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.scheduling import PLACE_RETRY, Gone, Scheduling
     from wharfinger.contracts.search import PODS_KEY, pod_digests
     from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
+    from wharfinger.workflows.bugs import BUGS
 
 PLACE_TIMEOUT = timedelta(seconds=10)
 """Of `place_many`, with its waits for the watch and for the cohort before it."""
 
 
-@workflow.defn(name=SCHEDULE_COHORT, failure_exception_types=[Exception])
+@workflow.defn(name=SCHEDULE_COHORT, failure_exception_types=BUGS)
 class ScheduleCohort(AttemptRun):
     """One try to place a cohort or a gang. Input: `CohortInput`."""
 

@@ -45,6 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import kind_and_message
+    from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
 SUMMARY_LIMIT = 120
@@ -55,7 +56,7 @@ IN_HISTORY = timedelta(seconds=5)
 """A decision that takes no longer is one event in the history."""
 
 
-@workflow.defn(name=SCHEDULE_PLACEMENT, failure_exception_types=[Exception])
+@workflow.defn(name=SCHEDULE_PLACEMENT, failure_exception_types=BUGS)
 class SchedulePlacement:
     """One attempt of one placement. Input: `PlacementAttemptInput`, or a mapping with `placement`."""
 

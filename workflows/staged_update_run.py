@@ -56,6 +56,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import failure, kind_and_message
+    from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
     from wharfinger.workflows.waiting import until
 SUMMARY_LIMIT = 120
@@ -70,7 +71,7 @@ REST = timedelta(seconds=5)
 """After a look at selected objects that cannot be placed; the next plan says what is waited for."""
 
 
-@workflow.defn(name=STAGED_UPDATE_RUN, failure_exception_types=[Exception])
+@workflow.defn(name=STAGED_UPDATE_RUN, failure_exception_types=BUGS)
 class StagedUpdateRun:
     """One update run. Input: `UpdateRunInput`, or a mapping with `placement`, `run` and `identity`."""
 

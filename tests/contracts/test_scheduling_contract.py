@@ -27,6 +27,7 @@ from wharfinger.contracts.scheduling import (
     Rejected,
     Scheduling,
 )
+from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 ASK = AskExtenders(
@@ -68,7 +69,7 @@ def test_the_workflow_is_found_under_its_name() -> None:
     assert definition is not None
     assert definition.name == "ScheduleAttempt"
     assert set(definition.signals) == {"wake", "permit"}
-    assert definition.failure_exception_types == [Exception]
+    assert definition.failure_exception_types == BUGS
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ import logging
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
-from wharfinger.observe.logs import OneLine
+import pytest
+
+from wharfinger.observe.logs import CoreLines, OneLine
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
@@ -40,6 +43,43 @@ def test_tracebacks_are_shown_when_asked_for() -> None:
         text = OneLine(tracebacks=True).format(record("failed", exc_info=sys.exc_info()))
 
     assert "Traceback" in text
+
+
+DOES_NOT_FIT = (
+    'Failure { failure: Some(Failure { message: "[TMPRL1100] Nondeterminism error: Timer machine does not handle this '
+    'event", source: "", cause: None }), force_cause: NonDeterministicError }'
+)
+RAISED = 'Failure { failure: Some(Failure { message: "no" }), force_cause: WorkflowWorkerUnhandledFailure }'
+
+
+def core_line(level: int, message: str, **fields: str) -> logging.LogRecord:
+    """A line of the SDK's core, as the SDK forwards it."""
+    made = record(f"{message} {fields}", temporal_log=SimpleNamespace(message=message, fields=fields))
+    made.levelno = level
+    return made
+
+
+def test_a_task_whose_code_does_not_fit_the_history_is_an_event_of_its_own() -> None:
+    line = core_line(logging.WARNING, "Failing workflow task", run_id="run-1", failure=DOES_NOT_FIT)
+
+    assert CoreLines().filter(line)
+    assert line.getMessage() == (
+        "workflow_task_failed effect=repeated_until_a_worker_has_code_that_fits run_id=run-1 "
+        "error='[TMPRL1100] Nondeterminism error: Timer machine does not handle this event'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "logged"),
+    [
+        (core_line(logging.WARNING, "Failing workflow task", run_id="run-1", failure=RAISED), False),
+        (core_line(logging.WARNING, "Task not found when completing"), False),
+        (core_line(logging.ERROR, "Worker panicked"), True),
+    ],
+    ids=["an exception, which the SDK has logged", "another warning", "an error"],
+)
+def test_of_other_lines_of_the_core_only_errors_are_logged(line: logging.LogRecord, logged: bool) -> None:
+    assert CoreLines().filter(line) is logged
 
 
 COLOURFUL = """

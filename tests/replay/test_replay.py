@@ -10,15 +10,17 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
 
 from tests import garbage
 from tests.patience import patient
@@ -29,6 +31,8 @@ from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
 from tests.replay.rollout_scenes import ROLLOUT_SCENES
 from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
 from tests.workflows.conftest import sandbox
+from tests.workflows.incompatible_release import SleepsFirst
+from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
@@ -38,6 +42,7 @@ from wharfinger.workflows.schedule_cohort import ScheduleCohort
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
+definition = workflow._Definition.must_from_class
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
 WORKFLOWS = (
     ScheduleAttempt,
@@ -124,19 +129,32 @@ async def test_a_history_replays_with_the_turns_of_other_pythons(file: Path, mon
     await replayed(file)
 
 
-async def replayed(file: Path) -> None:
+async def replayed(file: Path, workflows: Sequence[type] = WORKFLOWS) -> None:
+    """Replay the history on the one of these workflows that is of its type."""
     started = json.loads(file.read_text())["events"][0]["workflowExecutionStartedEventAttributes"]
-    workflow = next(known for known in WORKFLOWS if known.__name__ == started["workflowType"]["name"])
+    kind = started["workflowType"]["name"]
     # What looks after a fleet reads the cluster from its id; under another id its replay would never end.
     history = WorkflowHistory.from_json(started.get("workflowId", f"replay/{file.stem}"), file.read_text())
     replayer = Replayer(
-        workflows=[workflow],  # the sandbox imports the modules anew for each
+        workflows=[one for one in workflows if definition(one).name == kind],  # the sandbox imports modules for each
         data_converter=pydantic_data_converter,
         workflow_runner=sandbox(),
     )
 
-    async with asyncio.timeout(patient(60)):  # the SDK waits for ever where other commands come than were recorded
+    async with asyncio.timeout(patient(5)):
         await replayer.replay_workflow(history)
+
+
+@pytest.mark.parametrize("ending", ["bound", "parked_and_woken", "gone_before_placing"])
+async def test_a_history_that_does_not_replay_fails_at_once(ending: str) -> None:
+    with pytest.raises(NondeterminismError):
+        await replayed(HISTORIES / f"{ending}.json", [SleepsFirst])
+
+
+@pytest.mark.parametrize("one", WORKFLOWS, ids=lambda one: one.__name__)
+def test_bugs_fail_a_run_and_code_that_does_not_fit_its_history_does_not(one: type) -> None:
+    assert definition(one).failure_exception_types == BUGS
+    assert not issubclass(NondeterminismError, BUGS)
 
 
 def test_every_ending_has_its_history() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from types import TracebackType
 from typing import Any
@@ -77,6 +78,34 @@ def set_level(level: str) -> None:
     for handler in root.handlers:
         if isinstance(handler.formatter, (OneLine, JsonLine)):
             handler.setFormatter(type(handler.formatter)(tracebacks=level.lower() == "debug"))
+
+
+class CoreLines(logging.Filter):
+    """Selects the lines of the Temporal SDK's core that a process logs, and gives a failed task the form of ours.
+
+    The core logs the exceptions of workflow code as warnings too, which the SDK's worker has logged already.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is logged: an error, or a workflow task that failed because code and history do not fit."""
+        line = getattr(record, "temporal_log", None)
+        if line is None or line.message != "Failing workflow task":
+            return record.levelno >= logging.ERROR
+        failure = str(line.fields.get("failure"))
+        if "force_cause: NonDeterministicError" not in failure:
+            return False
+        message = re.search(r'message: "((?:[^"\\]|\\.)*)"', failure)
+        record.msg = "workflow_task_failed effect=repeated_until_a_worker_has_code_that_fits run_id=%s error=%r"
+        record.args = (line.fields.get("run_id"), message[1] if message else failure)
+        return True
+
+
+def core_logger() -> logging.Logger:
+    """Where the SDK's core is to log."""
+    core = logging.getLogger("temporalio.core")
+    if not core.filters:
+        core.addFilter(CoreLines())
+    return core
 
 
 def quiet_sdk() -> None:

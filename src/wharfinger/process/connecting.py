@@ -13,12 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
-from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.observe.logs import core_logger
 from wharfinger.process.backoff import delays
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
@@ -45,6 +46,8 @@ FIRST_ANSWER = 2.0
 """Seconds for etcd's first answer, so that it is soon said what is waited for."""
 LONGEST_PAUSE = 3.0
 """Seconds between two tries, at most."""
+CORE_LEVELS = "error,temporalio_sdk_core::worker::workflow=warn"
+"""What the SDK's core reports: errors, and warnings about workflow tasks (`observe.logs.CoreLines` selects of them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,10 @@ def sdk_metrics() -> SdkMetrics:
     with socket.socket() as probe:  # the exporter takes no port 0: find one that is free now
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
+    forwarding = LogForwardingConfig(core_logger(), append_target_to_name=False, prepend_target_on_message=False)
     runtime = Runtime(
         telemetry=TelemetryConfig(
-            logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")),
+            logging=LoggingConfig(CORE_LEVELS, forwarding=forwarding),
             metrics=PrometheusConfig(bind_address=address, counters_total_suffix=True, durations_as_seconds=True),
         )
     )
