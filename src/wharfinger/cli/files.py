@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import documents
+from wharfinger.manifests.given_files import objects_of
 from wharfinger.manifests.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
 from wharfinger.manifests.metadata import checked_object
 from wharfinger.model.formats import ClusterFormat
@@ -23,11 +26,15 @@ DEFAULT_NAMESPACE = "default"
 STANDARD_INPUT = "-"
 FILE_LIMIT = 512 * 1024 * 1024
 """Bytes of one file."""
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+_FOLDERS_NAMED = 3
 
 FilesOption = Annotated[
     list[str],
     typer.Option("--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"),
+]
+RecursiveOption = Annotated[
+    bool, typer.Option("--recursive", "-R", help="Read the folders below the folders of -f, too; no hidden ones.")
 ]
 
 _RANKS = {NODE: 0, NAMESPACE: 1, POD: 3}
@@ -53,9 +60,14 @@ class Manifest:
         return _RANKS.get(self.about.kind, _OTHER_RANK) if self.about is not None else -1
 
 
-def contents_of(sources: Iterable[str]) -> list[tuple[str, bytes]]:
-    """The files of all sources; raises as `contents` does."""
-    return [file for source in sources for file in contents(source)]
+def contents_of(sources: Iterable[str], *, recursive: bool = False) -> list[tuple[str, bytes]]:
+    """The files of all sources; a note on standard error names folders that are not read. Raises as `contents`."""
+    found: list[tuple[str, bytes]] = []
+    for source in sources:
+        found += contents(source, recursive=recursive)
+        for note in () if recursive else unread(source):
+            typer.echo(plain(f"note: {note}"), err=True)
+    return found
 
 
 def load(
@@ -87,6 +99,19 @@ def load(
     return sorted(found, key=lambda manifest: manifest.rank)
 
 
+def defined_again(manifests: Iterable[Manifest]) -> list[str]:
+    """A note for each object that several manifests define."""
+    sources: dict[Reference, list[str]] = {}
+    for manifest in manifests:
+        if manifest.about is not None:
+            sources.setdefault(manifest.about, []).append(manifest.source)
+    return [
+        f"{about} is defined {len(found)} times, and the last one counts ({', '.join(dict.fromkeys(found))})"
+        for about, found in sources.items()
+        if len(found) > 1
+    ]
+
+
 def _agreeing(manifest: Manifest, namespace: str) -> Manifest:
     """The manifest, or why it is for another namespace; kubectl's words. A document of rk8s has the only one."""
     about, metadata = manifest.about, (manifest.obj or {}).get("metadata")
@@ -101,10 +126,11 @@ def _agreeing(manifest: Manifest, namespace: str) -> Manifest:
     return Manifest(manifest.source, obj=manifest.obj, problem=problem)
 
 
-def contents(source: str) -> Iterator[tuple[str, bytes]]:
+def contents(source: str, *, recursive: bool = False) -> Iterator[tuple[str, bytes]]:
     """The files that a source stands for, by name, with what is in them.
 
-    Raises `UsageError` when it does not exist, or is larger than the `FILE_LIMIT`.
+    `recursive`: those in the folders below a folder, too. Raises `UsageError` when the source does not exist, or is
+    larger than the `FILE_LIMIT`.
     """
     if source == STANDARD_INPUT:
         content = sys.stdin.buffer.read(FILE_LIMIT + 1)
@@ -115,9 +141,9 @@ def contents(source: str) -> Iterator[tuple[str, bytes]]:
         raise UsageError(f"addresses are not read: curl -sSfL {source} | wharfinger ... -f -")
     path = Path(source)
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        files = sorted(_below(path) if recursive else filter(_is_manifest, path.iterdir()))
         if not files:
-            raise UsageError(f"there is no manifest ({', '.join(SUFFIXES)}) in {path}")
+            raise UsageError("; ".join((f"there is no manifest ({', '.join(SUFFIXES)}) in {path}", *unread(source))))
     elif path.exists():
         files = [path]
     else:
@@ -127,6 +153,31 @@ def contents(source: str) -> Iterator[tuple[str, bytes]]:
         yield str(file), file.read_bytes()
 
 
+def unread(source: str) -> list[str]:
+    """Which folders below a folder have manifests that are read with --recursive only: at most one note."""
+    path = Path(source)
+    if source == STANDARD_INPUT or not path.is_dir():
+        return []
+    below = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    folders = [folder for folder in below if next(_below(folder), None) is not None]
+    if not folders:
+        return []
+    more = f" and {len(folders) - _FOLDERS_NAMED} more" if len(folders) > _FOLDERS_NAMED else ""
+    named = ", ".join(map(str, folders[:_FOLDERS_NAMED]))
+    return [f"folders below {path} are not read: {named}{more} (-R reads them)"]
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """The manifests in a folder and in the folders below it, but for hidden ones."""
+    for folder, below, files in os.walk(path):
+        below[:] = sorted(one for one in below if not one.startswith("."))
+        yield from (file for name in files if _is_manifest(file := Path(folder, name)))
+
+
+def _is_manifest(file: Path) -> bool:
+    return file.suffix in SUFFIXES and file.is_file()
+
+
 def _limited(source: str, size: int) -> None:
     if size > FILE_LIMIT:
         raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
@@ -134,11 +185,8 @@ def _limited(source: str, size: int) -> None:
 
 def _content(source: str, content: bytes, namespace: str, judged: bool) -> Iterator[Manifest]:
     try:
-        text = content.decode("utf-8-sig")
-        for obj in documents.objects(text, duplicates=judged):
+        for obj in objects_of(source, content, duplicates=judged):
             yield _manifest(source, obj, namespace, judged)
-    except UnicodeDecodeError as error:
-        yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
     except InvalidObject as error:
         yield Manifest(source, problem=str(error))
 
@@ -172,12 +220,14 @@ def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
 
 def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manifest:
     from wharfinger.manifests import strict
+    from wharfinger.manifests.other_kinds import other_kind
 
     try:
         obj = checked_object(found)
     except InvalidObject as error:
         return Manifest(source, problem=f"one of its documents {error}")
     try:
+        other_kind(obj)  # tells misspelt kinds from those of other makers, which have no reference
         return Manifest(source, reference(obj, namespace), obj, findings=strict.findings(obj) if judged else ())
     except InvalidObject as error:
         metadata = obj.get("metadata")

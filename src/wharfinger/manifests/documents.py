@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -40,6 +41,7 @@ def _finite(text: str) -> float:
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 _JSON_WITH_DUPLICATES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=from_pairs)
 _DIGITS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else byte for byte in range(256))
+_BLANKS = re.compile(r"[ \t\r\n]*")
 DEEPEST = 1024
 """Levels of JSON, as in orjson."""
 _LONG = b"0" * 19
@@ -62,7 +64,7 @@ def parse(value: bytes) -> Any:
 
 
 def objects(text: str, *, duplicates: bool = False) -> Iterator[Any]:
-    """Every object in a file: JSON or YAML documents; lists (`kind: List`, or plain) are opened.
+    """Every object in a file: JSON documents in a row, or YAML documents; lists (`kind: List`, or plain) are opened.
 
     Empty documents are skipped; what is no object comes as it is, so that the rest is read too. Raises
     `InvalidObject` where the syntax ends. `duplicates`: a mapping in which a key stands twice comes as
@@ -73,16 +75,34 @@ def objects(text: str, *, duplicates: bool = False) -> Iterator[Any]:
 
 
 def _documents(text: str, duplicates: bool = False) -> Iterator[Any]:
-    """The one JSON document, or every YAML one."""
+    """Every JSON document, as in JSON lines; or every YAML one."""
+    found: list[Any] = []
     try:
-        document = (_JSON_WITH_DUPLICATES if duplicates else _JSON).decode(text)
+        for document in _json_documents(text, _JSON_WITH_DUPLICATES if duplicates else _JSON):
+            _check_depth(document)
+            found.append(document)
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None
     except ValueError as error:
         yield from _yaml_documents(text, error, duplicates)
     else:
-        _check_depth(document)
+        yield from found
+
+
+def _json_documents(text: str, decoder: json.JSONDecoder) -> Iterator[Any]:
+    """All of a text, of which there is at least one. Raises `ValueError` where the next is none."""
+    place = _after_blanks(text, 0)
+    while True:
+        document, place = decoder.raw_decode(text, place)
         yield document
+        place = _after_blanks(text, place)
+        if place == len(text):
+            return
+
+
+def _after_blanks(text: str, place: int) -> int:
+    found = _BLANKS.match(text, place)
+    return found.end() if found is not None else place
 
 
 def _check_depth(document: Any) -> None:
@@ -120,13 +140,17 @@ def _opened(document: Any) -> Iterator[Any]:
 
 
 def _items(document: Any) -> list[Any] | None:
-    """The items of a list, plain or of a kind; None for what is no list."""
+    """The items of a list, plain or of a kind; None for what is no list. An empty list may have null for its items."""
     if isinstance(document, list):
         return document
     if not isinstance(document, Mapping):
         return None
     kind = document.get("kind")
-    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)):
+    if not (isinstance(kind, str) and kind.endswith("List")):
+        return None
+    if document.get("items") is None and ("items" in document or document.get("apiVersion") == "v1"):
+        return []
+    if not isinstance(document.get("items"), list):
         return None
     return [_with_kind(item, kind.removesuffix("List"), document) for item in document["items"]]
 

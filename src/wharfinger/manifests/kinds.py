@@ -214,7 +214,7 @@ def of_object(obj: Mapping[str, Any]) -> Kind:
         raise InvalidObject("apiVersion is missing")
     group = version.rpartition("/")[0]
     if group not in (kind.group, *kind.other_groups):
-        raise InvalidObject(f"apiVersion {version[:40]!r} has no kind {name!r}; its group is {kind.group or 'v1'!r}")
+        raise InvalidObject(f"kind {name!r} of the version {version[:40]!r} is not known here")
     return kind
 
 

@@ -10,6 +10,7 @@ from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, Me
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
+from wharfinger.manifests.given_files import objects_of
 from wharfinger.manifests.kinds import MEMBER_CLUSTER, PLACEMENTS, reference
 from wharfinger.manifests.members import agent_status, with_labels, with_taints
 from wharfinger.manifests.merge import marked
@@ -39,9 +40,7 @@ class Supposition:
         """
         left_out = 0
         try:
-            objects = list(documents.objects(content.decode("utf-8-sig")))
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{name}: is no UTF-8 text (byte {error.start})") from None
+            objects = list(objects_of(name, content))
         except InvalidObject as error:
             raise UsageError(f"{name}: {error}") from None
         for obj in objects:

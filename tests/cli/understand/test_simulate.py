@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,7 +113,7 @@ def test_wrong_use_is_exit_code_2(outside: Shell, arguments: tuple[str, ...], sa
         ("a: [", "is no YAML"),
         ("just text", "is no object"),
         ("metadata: {name: x}", "has no kind"),
-        ([{**pod("a"), "metadata": {"generateName": "a-"}}], "metadata.name is missing"),
+        ([{**pod("a"), "metadata": {}}], "metadata.name is missing"),
         ([NODE, pod("a", cpu="lots")], "Pod default/a"),
     ],
 )
@@ -140,12 +141,85 @@ def test_kinds_that_place_no_pods_are_passed_over(outside: Shell) -> None:
         pod("a"),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c"}},
         {"apiVersion": "example.com/v1", "kind": "Rocket", "metadata": {"name": "r"}},
+        {"apiVersion": "anthos.example.com/v1", "kind": "Namespace", "metadata": {"name": "g"}, "spec": {}},
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}},
     ]
 
     answer = outside("simulate", "-f", outside.file(objects))
 
     assert answer.code == 0
-    assert "Note: objects of unknown kinds are passed over: Rocket." in answer.out
+    assert answer.out.startswith("1 of 1 pod would be placed\n")
+    others = "Namespace (anthos.example.com), PodGroup (scheduling.volcano.sh), Rocket (example.com)"
+    assert f"Note: objects of kinds that are not known here are passed over: {others}." in answer.out
+
+
+LEADERS = {
+    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+    "kind": "LeaderWorkerSet",
+    "metadata": {"name": "l"},
+    "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [{"name": "c", "image": "x"}]}}}},
+}
+
+
+def test_the_first_line_names_a_kind_whose_pods_are_not_made(outside: Shell) -> None:
+    answer = outside("simulate", "-f", outside.file([NODE, pod("a"), LEADERS]))
+
+    assert answer.code == 0
+    first = answer.out.splitlines()[0]
+    assert first == "1 of 1 pod would be placed, without the pods of LeaderWorkerSet (leaderworkerset.x-k8s.io)"
+
+
+@pytest.mark.parametrize("objects", [[NODE, LEADERS], [LEADERS], [{**LEADERS, "apiVersion": "x.org/v1", "spec": {}}]])
+def test_files_without_a_pod_to_simulate_are_exit_code_2(outside: Shell, objects: list[Any]) -> None:
+    answer = outside("simulate", "-f", outside.file(objects))
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: nothing to simulate: there is no pod")
+    assert "LeaderWorkerSet" in answer.err
+
+
+def test_json_lines_are_read(outside: Shell) -> None:
+    path = outside.folder / "pods.jsonl"
+    path.write_text("".join(json.dumps(pod(name)) + "\n" for name in ("a", "b")))
+
+    answer = outside("simulate", "-f", outside.file([NODE]), "-f", str(path))
+
+    assert "2 of 2 pods would be placed" in answer.out
+
+
+def test_folders_below_a_folder_are_named_and_read_on_request(outside: Shell) -> None:
+    folder = outside.folder / "out"
+    (folder / "charts" / "web" / "templates").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "node.json").write_text(json.dumps(NODE))
+    (folder / "charts" / "web" / "templates" / "pod.yaml").write_text(json.dumps(pod("a")))
+    (folder / ".git" / "no.yaml").write_text("a: [")
+
+    short, whole = outside("simulate", "-f", str(folder)), outside("simulate", "-R", "-f", str(folder))
+
+    assert f"Note: folders below {folder} are not read: {folder / 'charts'} (-R reads them)." in short.out
+    assert whole.out.startswith("1 of 1 pod would be placed\n")
+    assert "Note" not in whole.out
+
+
+def test_of_an_object_that_is_defined_twice_the_last_one_counts(outside: Shell) -> None:
+    first, last = outside.file([NODE, pod("a", cpu="1")]), outside.file([pod("a", cpu="2")], "last.json")
+
+    answer = outside("simulate", "-f", first, "-f", last)
+
+    assert f"Note: Pod default/a is defined 2 times, and the last one counts ({first}, {last})." in answer.out
+    assert any(line.split()[:4] == ["cpu", "0/2", "0.0", "2/2"] for line in answer.out.splitlines())
+
+
+def test_a_name_is_made_where_the_object_leaves_it_to_the_api_server(outside: Shell) -> None:
+    twins = [{**pod("x"), "metadata": {"generateName": "web-"}}] * 2
+    file = outside.file([NODE, *twins])
+
+    names = [[one["pod"] for one in outside("simulate", "-f", file, "-o", "json").json["pods"]] for _ in range(2)]
+
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 2
+    assert all(re.fullmatch("default/web-[a-z0-9]{5}", name) for name in names[0])
 
 
 def test_the_live_state_is_read_at_one_revision_and_stays_as_it_is(shell: Shell) -> None:

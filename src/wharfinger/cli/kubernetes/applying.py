@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.files import FilesOption, contents_of
+from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.kubernetes.api import open_api, reaches_kubernetes
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, WharfingerError
@@ -37,6 +37,7 @@ def register(group: typer.Typer) -> None:
 def apply(
     files: FilesOption,
     *,
+    recursive: RecursiveOption = False,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
     upstream: UpstreamSettings,
@@ -50,13 +51,14 @@ def apply(
     def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Awaitable[ApiWrite]:
         return writer.apply(manifest)
 
-    _run(upstream, _ordered(_manifests(files)), namespace, output, write)
+    _run(upstream, _ordered(_manifests(files, recursive)), namespace, output, write)
 
 
 @reaches_kubernetes
 def delete(
     files: FilesOption,
     *,
+    recursive: RecursiveOption = False,
     namespace: NamespaceOption = "default",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     output: OutputOption = Output.TABLE,
@@ -75,7 +77,7 @@ def delete(
             return ApiWrite(done.object, "refused", "does not exist")
         return done
 
-    _run(upstream, list(reversed(_ordered(_manifests(files)))), namespace, output, write)
+    _run(upstream, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
 
 
 def _run(
@@ -115,18 +117,16 @@ def _print(done: ApiWrite) -> None:
         typer.echo(plain(f"{done.object} {done.result}"))
 
 
-def _manifests(files: list[str]) -> Iterator[Mapping[str, Any]]:
+def _manifests(files: list[str], recursive: bool) -> Iterator[Mapping[str, Any]]:
     """The objects of all files. Raises `InvalidObject` with the file's name."""
-    from wharfinger.manifests import documents
+    from wharfinger.manifests.given_files import objects_of
 
-    for source, content in contents_of(files):
+    for source, content in contents_of(files, recursive=recursive):
         try:
-            for obj in documents.objects(content.decode("utf-8-sig")):
+            for obj in objects_of(source, content):
                 if not isinstance(obj, Mapping):
                     raise InvalidObject("has a document that is no object")
                 yield obj
-        except UnicodeDecodeError as error:
-            raise InvalidObject(f"{source} is no UTF-8 text (byte {error.start})") from error
         except InvalidObject as error:
             raise InvalidObject(f"{source}: {error}") from error
 

@@ -13,7 +13,15 @@ from uuid import uuid4
 
 import typer
 
-from wharfinger.cli.files import DEFAULT_NAMESPACE, FilesOption, Manifest, contents_of, load
+from wharfinger.cli.files import (
+    DEFAULT_NAMESPACE,
+    FilesOption,
+    Manifest,
+    RecursiveOption,
+    contents_of,
+    defined_again,
+    load,
+)
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, key_of, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
@@ -39,6 +47,7 @@ def register(app: typer.Typer) -> None:
 def apply(
     files: FilesOption,
     *,
+    recursive: RecursiveOption = False,
     namespace: Annotated[
         str,
         typer.Option(
@@ -67,7 +76,7 @@ def apply(
     """
     from wharfinger.cli import connect
 
-    applied = connect.run(_apply(connection, contents_of(files), namespace, output, validate))
+    applied = connect.run(_apply(connection, contents_of(files, recursive=recursive), namespace, output, validate))
     if output is not Output.TABLE:
         say(to_text([entry.mapping() for entry in applied], output))
     if any(entry.result == REFUSED for entry in applied):
@@ -94,6 +103,8 @@ async def _apply(
         copies = await has_copies(store)
         for about in [manifest.about for manifest in manifests if manifest.about is not None]:
             check_written_here(copies, "apply", about.kind)
+        for note in defined_again(manifests):
+            say(plain(f"note: {note}"), err=True)
         for manifest in manifests if validate is Validation.WARN else ():
             warn(str(manifest.about), manifest.findings)
         with _progress(len(manifests)) as advance:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.files import DEFAULT_NAMESPACE, contents_of, load
+from wharfinger.cli.files import DEFAULT_NAMESPACE, RecursiveOption, contents_of, load
 from wharfinger.cli.objects.stored import check_kind
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import say
@@ -36,6 +36,7 @@ def delete(
         list[str] | None,
         typer.Option("--filename", "-f", help="Delete what these manifests name instead.", metavar="FILE|DIR|-"),
     ] = None,
+    recursive: RecursiveOption = False,
     namespace: Annotated[
         str,
         typer.Option(
@@ -61,7 +62,9 @@ def delete(
     if files:
         if kind or names:
             raise UsageError("either -f or KIND NAME..., not both")
-        failed = connect.run(_delete_given(connection, contents_of(files), namespace, ignore_not_found))
+        failed = connect.run(
+            _delete_given(connection, contents_of(files, recursive=recursive), namespace, ignore_not_found)
+        )
     elif not kind or not names:
         raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.files import FilesOption, contents_of
+from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.placement.naming import tell_deviations
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
@@ -30,6 +30,7 @@ def register(group: typer.Typer) -> None:
 def simulate(
     files: FilesOption,
     *,
+    recursive: RecursiveOption = False,
     now: Annotated[
         str | None,
         typer.Option(help="The moment at which the agents' heart-beats are looked at. [default: now]", metavar="TIME"),
@@ -50,7 +51,7 @@ def simulate(
     from wharfinger.placement_simulator import PlacementSimulator
 
     moment = _moment(now)
-    members, placements, problems, notes = _sorted(contents_of(files))
+    members, placements, problems, notes = _sorted(contents_of(files, recursive=recursive))
     for note in notes:
         typer.echo(plain(f"note: {note}"), err=True)
     for problem in problems:
@@ -114,14 +115,12 @@ def _sorted(
 
 
 def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    from wharfinger.manifests import documents
+    from wharfinger.manifests.given_files import objects_of
 
     for source, content in files:
         try:
-            for obj in documents.objects(content.decode("utf-8-sig")):
+            for obj in objects_of(source, content):
                 yield source, obj
-        except UnicodeDecodeError as error:
-            problems.append(f"{source}: is no UTF-8 text (byte {error.start})")
         except InvalidObject as error:
             problems.append(f"{source}: {error}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import FilesOption
+from wharfinger.cli.files import FilesOption, RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 def capacity(
     files: FilesOption,
     *,
+    recursive: RecursiveOption = False,
     live: LiveOption = False,
     most: Annotated[int, typer.Option(help="Stop counting at this number.", min=1, max=1_000_000, metavar="N")] = MOST,
     config: ConfigOption = None,
@@ -54,7 +55,9 @@ def capacity(
     """
     from wharfinger.cli.understand.supposed import supposed
 
-    found = supposed(files, namespace, connection, live=live, live_without_nodes=True, validate=validate)
+    found = supposed(
+        files, namespace, connection, live=live, live_without_nodes=True, recursive=recursive, validate=validate
+    )
     told = _count(found, config, plugins, most)
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell_capacity

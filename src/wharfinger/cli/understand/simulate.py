@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli.files import RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
@@ -42,6 +43,7 @@ def simulate(
         ),
     ] = None,
     *,
+    recursive: RecursiveOption = False,
     live: LiveOption = False,
     pending: Annotated[
         bool, typer.Option("--pending", help="With --live: place the pods that wait there, too.")
@@ -104,22 +106,32 @@ def simulate(
     changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
     if compare and (pending or changes != _changes((), (), (), ())):
         raise UsageError("--compare takes the state as it is: leave out --pending, --drain, --cordon and --add-nodes")
-    found = supposed(files or (), namespace, connection, live=live, validate=validate)
+    found = supposed(files or (), namespace, connection, live=live, recursive=recursive, validate=validate)
+    if files and not found.given:
+        raise UsageError(_nothing(found, files))
     if compare:
         _compare(found, config, plugins, output, every=every, extenders=extenders)
         return
     answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending, extenders=extenders)
+    if found.unmade and not (answer.pods or drain or pending):
+        raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell
 
         hint = "" if pending or drain else _PENDING if live else _GIVEN
-        typer.echo(tell(answer, found.revision, every=every, hint=hint))
+        typer.echo(tell(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
     else:
         from wharfinger.whatif.plain import simulation
 
         show(simulation(answer, found.revision), output)
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
+
+
+def _nothing(found: Supposed, files: Sequence[str]) -> str:
+    """Why there is nothing to simulate, with what was passed over."""
+    what = "no pod, no workload and no node" if not found.given else "no pod and no workload"
+    return "; ".join((f"nothing to simulate: there is {what} in {', '.join(files)}", *found.notes))
 
 
 def _compare(

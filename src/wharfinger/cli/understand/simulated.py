@@ -31,9 +31,14 @@ _CAUSES = {
 }
 
 
-def tell(answer: Answer, revision: int | None, *, every: bool = False, hint: str = "") -> str:
-    """The whole answer, without the last line's end. `hint`: how there would be pods to place, where there are none."""
-    parts = [_headline(answer, revision, hint)]
+def tell(
+    answer: Answer, revision: int | None, *, every: bool = False, hint: str = "", unmade: Sequence[str] = ()
+) -> str:
+    """The whole answer, without the last line's end.
+
+    `hint`: how there would be pods to place, where there are none. `unmade`: the kinds whose pods are not made.
+    """
+    parts = [_headline(answer, revision, hint, unmade)]
     if every or len(answer.pods) <= LISTED:
         parts.append(_pods(answer.pods))
     else:
@@ -66,13 +71,14 @@ def tell_capacity(found: Capacity, revision: int | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _headline(answer: Answer, revision: int | None, hint: str) -> str:
+def _headline(answer: Answer, revision: int | None, hint: str, unmade: Sequence[str]) -> str:
     placed = sum(pod.placed for pod in answer.pods)
     pods = _number(len(answer.pods), "pod")
     said = f"{placed:,} of {pods} would be placed" if answer.pods else f"no pod is to be placed{hint and ': '}{hint}"
     evicted = f", {_number(len(answer.evictions), 'pod')} evicted for others" if answer.evictions else ""
     at = f", on the state of revision {revision}" if revision is not None else ""
-    return typer.style(said, bold=True) + evicted + at
+    without = f", without the pods of {', '.join(unmade)}" if unmade else ""
+    return typer.style(said, bold=True) + evicted + at + without
 
 
 def _pods(pods: Sequence[PodOutcome]) -> str:

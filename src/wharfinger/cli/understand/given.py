@@ -1,0 +1,194 @@
+"""The objects of the files of a what-if command: read, checked as an API server checks them, and kept by name.
+
+Kinds that mean nothing to placing pods are passed over. Kinds of other makers are named in a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wharfinger.cli.objects.validation import Validation, warn
+from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.model.formats import ClusterFormat
+
+if TYPE_CHECKING:
+    from wharfinger.cli.understand.supposed import Supposed
+    from wharfinger.manifests.other_kinds import OtherKind
+
+LARGE_FILES = 2 * 1024 * 1024
+"""Bytes of all files together from which on reading them is long work."""
+_NAMED = 5
+_OF_RK8S = re.compile(r"\.(node_name|(?:node|pod|pod_anti)_affinity): unknown field; did you mean \w+\?$")
+"""A field that rk8s spells in its own way, told as an unknown one of Kubernetes."""
+
+
+class GivenFile(NamedTuple):
+    """A file as it was read."""
+
+    place: int
+    """Of its -f among all of them."""
+    source: str
+    """Its name."""
+    content: bytes
+
+
+class GivenObject(NamedTuple):
+    """An object of a file."""
+
+    place: int
+    """Of its -f among all of them."""
+    source: str
+    """The file's name."""
+    obj: Any
+
+
+def objects_in(files: Sequence[GivenFile], format_: ClusterFormat) -> list[GivenObject]:
+    """The objects of all files. Raises `UsageError` for a file that cannot be read."""
+    from wharfinger.cli.understand.supposed import progress
+
+    size = sum(len(file.content) for file in files)
+    found: list[GivenObject] = []
+    with progress("reading", 0 if size >= LARGE_FILES else 1) as advance:
+        for file in files:
+            for obj in _objects_of(file, format_):
+                found.append(GivenObject(file.place, file.source, obj))
+                advance(len(found), 0)
+    return found
+
+
+def is_node(obj: Any) -> bool:
+    """Whether an object is a node."""
+    return isinstance(obj, Mapping) and obj.get("kind") == "Node"
+
+
+def _objects_of(file: GivenFile, format_: ClusterFormat) -> Iterator[Any]:
+    from wharfinger.manifests.given_files import objects_of
+    from wharfinger.manifests.rk8s import given
+
+    try:
+        if format_ is ClusterFormat.RK8S:
+            yield from (document.tree for document in given.documents(file.content.decode("utf-8-sig")))
+            return
+        yield from objects_of(file.source, file.content, duplicates=True)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file.source} is no UTF-8 text (byte {error.start})") from None
+    except InvalidObject as error:
+        better = "as JSON" if format_ is ClusterFormat.KUBERNETES else "as one document for each object"
+        hint = "" if len(file.content) < LARGE_FILES else f" (give a large list {better})"
+        raise UsageError(f"{file.source}: {error}{hint}") from None
+
+
+def take(objects: Sequence[GivenObject], found: Supposed, validate: Validation) -> None:
+    """Add the objects to what is supposed.
+
+    Raises `UsageError` for what is no object of a kind that its group has; `InvalidConfiguration`, which names all
+    that is wrong with the others.
+    """
+    from wharfinger.cli.understand.live_state import OBJECT_LIMIT
+
+    if len(objects) > OBJECT_LIMIT:
+        raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
+    taking = _Taking(found, validate)
+    for one in objects:
+        try:
+            taking.take(one)
+        except InvalidObject as error:
+            raise UsageError(f"{one.source}: {error}{_named(one.obj, str(error))}") from None
+    taking.finish()
+
+
+def _named(obj: Any, said: str) -> str:
+    """Which object of a file an error is about, where it has a name and the error does not have it."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f" ({str(obj.get('kind'))[:40]} {name[:80]})" if isinstance(name, str) and name not in said else ""
+
+
+class _Taking:
+    """What was found while objects are taken."""
+
+    def __init__(self, found: Supposed, validate: Validation) -> None:
+        self._found = found
+        self._validate = validate
+        self._problems: list[str] = []
+        self._again: dict[str, list[str]] = {}
+        """Object that is defined more than once -> its files."""
+        self._others: dict[OtherKind, None] = {}
+
+    def take(self, one: GivenObject) -> None:
+        """Add an object, or pass it over. Raises `InvalidObject`."""
+        from wharfinger.cli.understand.live_state import telling_kinds
+        from wharfinger.manifests.other_kinds import other_kind
+        from wharfinger.manifests.rk8s.given import kubernetes_object
+
+        found, obj = self._found, one.obj
+        if not isinstance(obj, Mapping):
+            raise InvalidObject("one of its documents is no object")
+        if not isinstance(obj.get("kind"), str) or not obj["kind"]:
+            raise InvalidObject("one of its objects has no kind")
+        is_kubernetes = found.format is ClusterFormat.KUBERNETES
+        other = other_kind(obj) if is_kubernetes else None
+        if other is not None:
+            self._others[other] = None
+        if other is not None or obj["kind"] not in telling_kinds(found.format):
+            return
+        meant = self._with_name(obj) if is_kubernetes else kubernetes_object(obj)
+        ref = found.inventory.put(meant, applied=True)
+        self._judge(one, str(ref), found_in_kubernetes=is_kubernetes)
+        if ref in found.given:
+            self._again.setdefault(str(ref), [found.sources[ref]]).append(one.source)
+        found.given[ref] = meant
+        found.sources[ref] = one.source
+        if one.place == 0:
+            found.first[ref] = meant
+
+    def _with_name(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The object; with a name, where it leaves that to the API server."""
+        from wharfinger.whatif.generated_names import generated, stem_of
+
+        stem = stem_of(obj)
+        if not stem:
+            return obj
+        taken = {ref.name for ref, _ in self._found.inventory.of_kind(obj["kind"])}
+        return {**obj, "metadata": {**obj["metadata"], "name": generated(stem, taken)}}
+
+    def _judge(self, one: GivenObject, title: str, *, found_in_kubernetes: bool) -> None:
+        """Find unknown and duplicate fields."""
+        from wharfinger.manifests import strict
+
+        judged = found_in_kubernetes and self._validate is not Validation.IGNORE
+        findings = strict.findings(one.obj) if judged else ()
+        if self._validate is Validation.WARN:
+            warn(title, findings)
+        else:
+            self._problems += [f"{one.source}: {title}: {finding}" for finding in findings]
+
+    def finish(self) -> None:
+        """Raise `UsageError` or `InvalidConfiguration` if something is wrong; else note what is worth knowing."""
+        found = self._found
+        of_rk8s = next(filter(_OF_RK8S.search, self._problems), None)
+        if of_rk8s is not None:
+            raise UsageError(_of_rk8s(of_rk8s, live=found.revision is not None))
+        if self._problems:
+            raise InvalidConfiguration(self._problems)
+        for title, sources in list(self._again.items())[:_NAMED]:
+            places = ", ".join(dict.fromkeys(sources))
+            found.notes.append(f"{title} is defined {len(sources)} times, and the last one counts ({places})")
+        if len(self._again) > _NAMED:
+            found.notes.append(f"{len(self._again) - _NAMED} more objects are defined several times")
+        found.unmade += sorted(str(other) for other in self._others if other.makes_pods)
+        if found.unmade:
+            whose = ", ".join(found.unmade)
+            found.notes.append(f"the pods of {whose} are not made, because its controller is not simulated: give pods")
+        if self._others:
+            passed = ", ".join(sorted(map(str, self._others)))
+            found.notes.append(f"objects of kinds that are not known here are passed over: {passed}")
+
+
+def _of_rk8s(problem: str, *, live: bool) -> str:
+    """What to do with documents that have fields as rk8s spells them. `problem`: about the first of these."""
+    if live:
+        return f"{problem} Such fields are rk8s', and this cluster's objects are Kubernetes'"
+    return f"{problem} These look like documents of rk8s: add --format rk8s"
