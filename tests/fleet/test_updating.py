@@ -367,3 +367,40 @@ def test_granted_instances_are_kept_until_the_view_is_unbroken_long_enough() -> 
     assert brief(decided) == ["up 0 r2"]  # its end is known
     assert decided.wait <= 15.0 + 10.0
     assert brief(roll(picture, replace(memory, sight_since=975.0))) == ["up 0 r2", "up 2 r2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "canary"),
+    [
+        ({"replicas": 3}, (2,)),
+        ({"replicas": 3, "partition": 2}, (2,)),
+        ({"replicas": 5}, (3,)),
+        ({"canary": 2}, (3, 2)),
+        ({"partition": 4}, ()),
+    ],
+    ids=["scaled-down", "scaled-down-above-partition", "scaled-up", "larger-canary", "all-below-partition"],
+)
+def test_canary_that_lost_its_slots_gets_others(spec: dict[str, int], canary: tuple[int, ...]) -> None:
+    picture = rolling(4, canary=1).without(3).life(3, 2, revision=2, assign=True)
+    decided = roll(picture.want(**spec), picture.memory(canary=(3,), promoted=False))
+    assert decided.memory.canary == canary
+    assert decided.memory.promoted is False
+
+
+def test_scaled_down_rollout_updates_its_new_canary_before_it_waits() -> None:
+    picture = rolling(4, canary=1).without(3).life(3, 2, revision=2, assign=True)
+    decided = roll(picture.want(replicas=3), picture.memory(canary=(3,), promoted=False))
+    assert decided.writes.status is not None
+    assert "CanaryWaiting" not in {condition.type for condition in decided.writes.status.conditions}
+
+    shrunk = roll(picture.without(3, 2), later(decided, 1.0))
+    assert brief(shrunk) == ["up 2 r2"]
+    assert [step.slot for step in shrunk.steps] == [2]
+
+
+def test_canary_below_the_partition_waits_for_a_lower_partition() -> None:
+    picture = rolling(3, canary=1, partition=3)
+    decided = roll(picture, picture.memory(canary=(), promoted=False))
+    assert decided.writes.status is not None
+    assert {"PartitionComplete"} <= {condition.type for condition in decided.writes.status.conditions}
+    assert decided.writes.status.phase.endswith("waits for a lower partition")

@@ -67,8 +67,8 @@ def promote(tenant: str) -> Edit:
     def edit(spec: dict[str, Any], standing: StatusAndObject) -> bool:
         if not standing.rollout:
             raise _nothing_open(tenant, "promote", standing)
-        if not _canary(spec):
-            raise DoesNotApply(f"the strategy of fleet {tenant} has no canary: there is nothing to promote")
+        if why := not_promotable(spec):
+            raise DoesNotApply(f"the strategy of fleet {tenant} {why}: there is nothing to promote")
         return _ask(spec, standing, "promote")
 
     return edit
@@ -138,7 +138,13 @@ def _nothing_open(tenant: str, action: str, standing: StatusAndObject) -> DoesNo
     return DoesNotApply(f"fleet {tenant} has no open rollout: there is nothing to {action}{hint}")
 
 
-def _canary(spec: Mapping[str, Any]) -> bool:
+def not_promotable(spec: Mapping[str, Any]) -> str:
+    """Why a rollout of a fleet with this spec has no canary that could be promoted; empty where it has one."""
     strategy = spec.get("strategy")
     rolling = strategy.get("rollingUpdate") if isinstance(strategy, Mapping) else None
-    return isinstance(rolling, Mapping) and bool(rolling.get("canary"))
+    if not (isinstance(rolling, Mapping) and rolling.get("canary")):
+        return "has no canary"
+    partition, replicas = rolling.get("partition", 0), spec.get("replicas", 1)
+    if isinstance(partition, int) and isinstance(replicas, int) and 0 < replicas <= partition:
+        return f"keeps all {replicas} slots by its partition, those of the canary too"
+    return ""

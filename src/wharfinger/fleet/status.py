@@ -105,7 +105,7 @@ def _conditions(
         conditions.append(Condition("Paused", True, reason, target.memory.halted))
     if target.rolling and progress.stands and not view.spec.paused and not target.memory.halted:
         kept, one = named(progress.kept[:8]), len(progress.kept) == 1
-        if target.canary_only:
+        if _waits_for_promote(target, progress):
             waits = "waits" if one else "wait"
             conditions.append(Condition("CanaryWaiting", True, "Promote", f"{kept} {waits} for promote"))
         else:
@@ -154,13 +154,18 @@ def _phase(
     if draft.complete_at > view.clock:
         return f"{what}; completed once all have counted for {view.spec.soak:.0f} s"
     if target.rolling and progress.stands:
-        return f"{what}; waits for " + ("promote" if target.canary_only else "a lower partition")
+        return f"{what}; waits for " + ("promote" if _waits_for_promote(target, progress) else "a lower partition")
     uncounted = [life for life in view.lives if life.ready_at]
     if uncounted:
         return f"{what}; slot {uncounted[0].slot} is ready, and counts after {view.spec.min_ready:.0f} s"
     if not view.settled and (progress.left or ready < view.spec.replicas):
         return f"{what}; acts once it has seen the fleet for {view.asked.lease_ttl + LOOK_AGAIN:.0f} s without a gap"
     return what
+
+
+def _waits_for_promote(target: Target, progress: RolloutProgress) -> bool:
+    """Whether a promotion would let a slot be updated; where the partition keeps all of them, it would not."""
+    return any(target.held_by_canary(slot) for slot in progress.kept)
 
 
 def _slots(view: Look) -> list[int]:

@@ -259,18 +259,16 @@ def _reverted(target: Target, memory: Memory) -> int:
 
 
 def _taken(target: Target) -> Target:
-    """What belongs to one target begins anew with it: the canary is fixed now."""
+    """What belongs to one target begins anew with it, the choice of its canary included."""
     memory = target.memory
     if memory.target == target.number:
-        return target
-    spec = target.spec
-    highest = range(spec.replicas - 1, max(spec.partition, 0) - 1, -1)
+        return _with_canary(target) if target.rolling and target.canary_only else target
     return altered(
         target,
         memory=altered(
             memory,
             target=target.number,
-            canary=tuple(highest[: spec.canary]),
+            canary=_canary(target.spec, ()),
             promoted=memory.reverted_from != 0,
             halted="",
             halted_by="",
@@ -279,6 +277,26 @@ def _taken(target: Target) -> Target:
             progress_mark=(-1, -1),
         ),
     )
+
+
+def _with_canary(target: Target) -> Target:
+    """The target with as many slots in its canary as the spec wants by now.
+
+    A scale-down or a higher partition may have taken slots of the canary away. Without any of them, a rollout would
+    wait for a promotion that no instance could justify.
+    """
+    canary = _canary(target.spec, target.memory.canary)
+    if canary == target.memory.canary:
+        return target
+    return altered(target, memory=altered(target.memory, canary=canary))
+
+
+def _canary(spec: FleetSpec, before: tuple[int, ...]) -> tuple[int, ...]:
+    """The slots of a canary: those chosen before that may still be updated, then the highest others."""
+    eligible = range(spec.replicas - 1, max(spec.partition, 0) - 1, -1)
+    kept = [slot for slot in before if slot in eligible]
+    others = [slot for slot in eligible if slot not in kept]
+    return (*kept, *others[: max(spec.canary - len(kept), 0)])
 
 
 def forgotten(view: Look, target: Target) -> tuple[int, ...]:

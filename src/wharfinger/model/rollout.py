@@ -326,7 +326,7 @@ class Memory:
     careful: bool = False
     """More slots than may be unavailable vanished at once: repairs go one at a time until all are back."""
     canary: tuple[int, ...] = ()
-    """The slots of the canary, fixed when the target was taken."""
+    """The slots of the canary, chosen when the target was taken; others follow where a scale-down took some away."""
     promoted: bool = False
     halted: str = ""
     """Why the rollout stands still by itself (a deadline passed, slots failed); empty = it does not."""

@@ -277,6 +277,8 @@ class TestRollout:
     def test_promote_needs_a_canary(self, shell: Shell, fleet: Records, url: str) -> None:
         with_rollout(fleet, url)
         assert "has no canary" in shell("fleet", "promote", fleet.tenant).err
+        with_rollout(fleet, url, strategy={"rollingUpdate": {"canary": 1, "partition": 1}})
+        assert "keeps all 1 slots by its partition" in shell("fleet", "promote", fleet.tenant).err
         with_rollout(fleet, url, strategy={"rollingUpdate": {"canary": 1}})
         assert shell("fleet", "promote", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} promoted\n"
         assert spec(url, fleet.tenant)["rollout"] == {"generation": 7, "action": "promote"}

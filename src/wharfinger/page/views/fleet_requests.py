@@ -12,6 +12,7 @@ from typing import Any
 
 from wharfinger.client import fleet_summary
 from wharfinger.client.committing import readable
+from wharfinger.client.fleet_edits import not_promotable
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.errors import Compacted, RevisionFuture
 from wharfinger.observe.fleet_pictures import Picture
@@ -36,7 +37,7 @@ def applicable(picture: Picture) -> list[str]:
     found = {
         "pause": not paused,
         "resume": paused or (is_open and word not in _WALKING),
-        "promote": is_open and _canary(picture.spec),
+        "promote": is_open and not not_promotable(picture.spec),
         "abort": is_open,
         "undo": _goes_back(picture),
     }
@@ -127,10 +128,6 @@ def _goes_back(picture: Picture) -> bool:
     completed = [number for number, ended in picture.outcomes.items() if ended.outcome == "completed"]
     found = [picture.revisions[number] for number in completed if number in picture.revisions]
     return any(wanted is None or one.template != wanted.template for one in found)
-
-
-def _canary(spec: Mapping[str, Any]) -> bool:
-    return bool(_part(_part(spec, "strategy"), "rollingUpdate").get("canary"))
 
 
 def _part(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
