@@ -12,8 +12,10 @@ import gc
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -63,6 +65,8 @@ os.environ.setdefault("GOMAXPROCS", "1")
 # Tests of etcd's gRPC are followed by tests that start servers in the same process. What gRPC does in a forked child
 # before the server's program begins may abort it.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# Where workers remember their dynamic configuration, unless a test says where.
+os.environ.setdefault("XDG_STATE_HOME", os.path.join(tempfile.gettempdir(), f"wharfinger-tests-{os.getpid()}"))
 # From the first one on, `wharfinger` commands of tests are forks.
 forked.start_wanted()
 # Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
@@ -112,6 +116,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.nice(10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    """Remove what workers remembered, where this process chose the place."""
+    chosen = Path(os.environ["XDG_STATE_HOME"])
+    if chosen.name == f"wharfinger-tests-{os.getpid()}":
+        shutil.rmtree(chosen, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the markers

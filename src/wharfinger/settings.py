@@ -316,6 +316,8 @@ class WorkerSettings:
     """Stable name among the workers; empty = `hand-<host>-<lease id>`, or the grant's."""
     grant: GrantSettings | None = None
     """None = started by hand."""
+    state_dir: Path | None = None
+    """Where a worker that was started by hand remembers its dynamic configuration; None = it remembers nothing."""
     tenant_label: str = "wharfinger.dev/tenant"
     """The label of pods that names their tenant."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)

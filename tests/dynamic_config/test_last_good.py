@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.dynamic_config.last_good import Good, LastGoodFiles, TriedValue
+from wharfinger.dynamic_config.last_good import Forgetful, Good, LastGoodFiles, TriedValue, of_hand_started
 
 ONE, TWO, NONE = Good({"level": "debug"}), Good({"level": "error"}), Good(None)
 TRIAL = TriedValue("d" * 64, 7)
@@ -145,3 +145,23 @@ def test_a_marker_that_cannot_be_read_accuses_nothing(slot: Slot) -> None:
     slot.alive.clear()
 
     assert slot.files(2).failed("log") == []
+
+
+def test_workers_started_by_hand_share_what_is_good_and_see_who_died(tmp_path: Path) -> None:
+    first, second = of_hand_started(tmp_path / "common"), of_hand_started(tmp_path / "common")
+    first.begin("log", TRIAL)
+    assert second.failed("log") == []  # the first one lives: this process has its lock
+    first.keep("log", ONE)
+    assert second.load("log") == ONE
+
+    dead = LastGoodFiles(tmp_path / "common" / "config", 7, alive=lambda _: True)
+    dead.begin("log", TRIAL)  # no process has the seventh lock
+    assert second.failed("log") == [TRIAL]
+
+
+def test_worker_that_may_not_write_says_so_and_remembers_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert isinstance(of_hand_started(tmp_path / "file" / "common"), Forgetful)
+    assert "last_good_not_kept" in caplog.text

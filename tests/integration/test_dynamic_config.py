@@ -149,3 +149,28 @@ async def test_both_lives_of_a_slot_may_try_the_same_value(slot: Slot) -> None:
     await slot.start(2)
 
     await slot.says(2, in_force={"log": digest(GOOD)}, problems={})
+
+
+async def test_deadly_value_is_taken_back_for_a_worker_without_a_slot(slot: Slot) -> None:
+    options = (*slot.options, f"--tenant={TENANT}", f"--state-dir={slot.folder}")
+
+    def start(number: int) -> WorkerProcess:
+        process = WorkerProcess(slot.folder / f"hand-{number}.log", *options)
+        slot.processes.append(process)
+        return process
+
+    await slot.set(GOOD)
+    first = start(1)
+    await slot.proven(first)
+    await slot.fleet(NEVER)
+    await slot.set(DEADLY)
+    async with asyncio.timeout(patient(90)):
+        while f"result=applied kind=log value={digest(DEADLY)[:12]}" not in first.said:
+            await asyncio.sleep(0.1)
+    first.process.kill()
+    first.process.wait()
+
+    second = start(2)
+    await asyncio.to_thread(second.wait_ready)
+    assert "a process ended before it had proven this value; the last good one is in force" in second.said
+    assert second.metrics()['wharfinger_config_problems{kind="log"}'] == 1

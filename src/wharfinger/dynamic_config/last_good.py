@@ -1,12 +1,14 @@
-"""What a slot remembers of its dynamic configuration over restarts: the last good value of each kind, and trials.
+"""What a worker remembers of its dynamic configuration over restarts: the last good value of each kind, and trials.
 
 Beside the instance's lock lie, for each kind, ``config/<kind>.json`` (the last good value with a SHA-256 over it),
 ``<kind>.previous.json`` (the generation before) and ``<kind>.trial.<incarnation>``: that incarnation took a value in
 that was not proven yet, or was about to. A trial whose incarnation is dead has failed, and the file stays to say so
 until the value changes. An incarnation that lives (two of a slot may, for a while) is still trying.
 
+Workers that were started by hand have no slots. Those of one host, cluster and tenant share a folder, as the lives of
+one slot do, and each has the first number whose lock is free.
+
 Files are written beside their place, synced, renamed, and their folder synced, so a crash leaves one or the other.
-A worker started by hand has no such folder and remembers nothing (`Forgetful`).
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wharfinger.config.dynamic import VALUE_LIMIT, canonical, digest
+from wharfinger.runtime import locks
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+MOST_WORKERS = 256
+"""Workers started by hand that may share a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class LastGood(Protocol):
 
 
 class Forgetful:
-    """Of a worker that has no place for files."""
+    """Of a worker that has no place for files, or cannot write there."""
 
     def load(self, kind: str) -> Good | None:  # noqa: ARG002 - the protocol's
         """Nothing."""
@@ -91,6 +96,28 @@ class Forgetful:
 
     def forget_failed(self, kind: str) -> None:
         """See `LastGood`."""
+
+
+def of_instance(lock: Path, incarnation: int) -> LastGood:
+    """Of an instance that an agent started: beside its lock, for all lives of its slot."""
+    return LastGoodFiles(lock.parent / "config", incarnation, alive=_numbered(lock.parent, lock.suffix))
+
+
+def of_hand_started(folder: Path) -> LastGood:
+    """Of a worker that was started by hand; the folder is made where it is missing."""
+    try:
+        number = next(
+            number for number in range(1, MOST_WORKERS + 1) if locks.take(folder / f"{number}.lock") is not None
+        )
+    except (OSError, StopIteration) as error:
+        why = str(error) or f"{MOST_WORKERS} workers use it"
+        log.warning("last_good_not_kept effect=bad_value_is_tried_at_each_start folder=%s error=%r", folder, why)
+        return Forgetful()
+    return LastGoodFiles(folder / "config", number, alive=_numbered(folder, ".lock"))
+
+
+def _numbered(folder: Path, suffix: str) -> Callable[[int], bool]:
+    return lambda number: locks.locked(folder / f"{number}{suffix}")
 
 
 class LastGoodFiles:

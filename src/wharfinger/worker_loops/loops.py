@@ -16,7 +16,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
-from wharfinger.dynamic_config.last_good import LastGood, LastGoodFiles
+from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Subscriber
@@ -27,8 +27,7 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.runtime.locks import locked
-from wharfinger.settings import GrantSettings, WorkerSettings
+from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
 from wharfinger.worker_loops.dispatcher import Dispatcher
@@ -161,7 +160,7 @@ class Loops:
             ready=lambda: self.lifecycle.on,
             report=self._describe,
             begun=self._changed,
-            remembered=_remembered(settings.grant),
+            remembered=_remembered(settings),
             proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
         )
         """The composition root adds further kinds."""
@@ -285,16 +284,12 @@ class Loops:
             self.waker.arrived(entry)
 
 
-def _remembered(grant: GrantSettings | None) -> LastGood | None:
-    """Where an instance remembers its dynamic configuration: beside its lock, for all lives of its slot."""
-    if grant is None or grant.lock is None:
-        return None
-    lock = grant.lock
-    return LastGoodFiles(
-        lock.parent / "config",
-        grant.incarnation,
-        alive=lambda incarnation: locked(lock.with_name(f"{incarnation}{lock.suffix}")),
-    )
+def _remembered(settings: WorkerSettings) -> LastGood:
+    """Where the worker remembers its dynamic configuration."""
+    if settings.grant is None:
+        return of_hand_started(settings.state_dir) if settings.state_dir is not None else Forgetful()
+    lock = settings.grant.lock
+    return of_instance(lock, settings.grant.incarnation) if lock is not None else Forgetful()
 
 
 EVERY = 1.0

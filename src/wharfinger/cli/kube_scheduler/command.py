@@ -30,8 +30,10 @@ from wharfinger.cli.processes.process_options import (
     MaxTxnOps,
     OwnNodeMargin,
     bind_settings,
+    state_dir,
 )
 from wharfinger.cli.processes.upstream_options import EventsChoice
+from wharfinger.contracts.names import COMMON
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 from wharfinger.settings import DispatchSettings, WorkerSettings
 
@@ -139,6 +141,7 @@ def kube_scheduler(
             etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
             temporal=connection.temporal,
             cluster=connection.cluster,
+            state_dir=state_dir(None, connection.etcd, connection.cluster, COMMON),
             binding=bind_settings(own_node_margin, compatible=compatible),
             dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
         ),

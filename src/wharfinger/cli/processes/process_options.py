@@ -6,7 +6,10 @@ Each is also an environment variable, as the connection options are (`cli.option
 
 from __future__ import annotations
 
+import hashlib
+import os
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -245,6 +248,29 @@ def bind_settings(own_node_margin: int, *, compatible: bool) -> BindSettings:
     if own_node_margin not in (0, DEFAULT_OWN_NODE_MARGIN):
         raise UsageError(f"--compatible chooses the best node always: leave out --own-node-margin {own_node_margin}")
     return COMPATIBLE
+
+
+StateDir = Annotated[
+    Path | None,
+    option(
+        "state-dir",
+        "Where workers of this host that no agent started remember which dynamic configuration was good, and which one "
+        "a process died of. Default: wharfinger in $XDG_STATE_HOME or ~/.local/state.",
+        "DIR",
+    ),
+]
+
+
+def state_dir(chosen: Path | None, etcd: EtcdSettings, cluster: str, tenant: str) -> Path | None:
+    """The folder that workers on the same etcd, of the same cluster and tenant, share; None where there is no home."""
+    base = chosen
+    if base is None:
+        try:
+            base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "wharfinger"
+        except RuntimeError:
+            return None
+    endpoints = hashlib.sha256(" ".join(sorted(etcd.endpoints)).encode()).hexdigest()
+    return base / f"{cluster}-{endpoints[:12]}" / tenant
 
 
 DEFAULT_TENANT_LABEL = WorkerSettings().tenant_label

@@ -38,11 +38,13 @@ from wharfinger.cli.processes.process_options import (
     LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
+    StateDir,
     TaintEviction,
     TenantLabel,
     bind_settings,
     eviction_of,
     node_evictions,
+    state_dir,
 )
 from wharfinger.cli.processes.serving_options import ServingChoices, serves
 from wharfinger.cli.processes.upstream_options import check_alone, schedules_kubernetes
@@ -101,6 +103,7 @@ def worker(
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
     compatible: CompatibleOption = False,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
+    state_directory: StateDir = None,
     log_level: LogLevel = Level.INFO,
     instance: Annotated[
         str,
@@ -184,6 +187,7 @@ def worker(
         bind_address=bind_address,
         health_port=health_port,
         grant=grant,
+        state_dir=state_dir(state_directory, connection.etcd, connection.cluster, tenant),
         tenant_label=check_tenant_label(tenant_label),
         lease=LeaseSettings(ttl=lease_ttl),
         binding=bind_settings(own_node_margin, compatible=compatible),
