@@ -25,7 +25,7 @@ from temporalio.client import Client
 
 from wharfinger.activities.fleets import ControlActivities
 from wharfinger.activities.hosts import HostActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
+from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals, running_fleets
 from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
@@ -129,7 +129,13 @@ class Agent:
             changed=lambda: None,
         )
         hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
-        self._watch = FleetWatch(store, reconcile_signals(client, settings.cluster), rng=rng)
+        self._watch = FleetWatch(
+            store,
+            reconcile_signals(client, settings.cluster),
+            running_fleets(client, settings.cluster),
+            host=host,
+            rng=rng,
+        )
         self._pollings = [self._polling(host_queue(settings.cluster, host), [], hosting.all)]
         self._controlling: ControlActivities | None = None
         if settings.control:

@@ -4,11 +4,14 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.agent_loops.hosts import FIRST, grant, running, until
+from tests.virtual_time import VirtualTime
 from wharfinger.agent_loops.fleet_watch import FleetWatch
+from wharfinger.contracts.fleet_records import HostRecord, stored
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -18,6 +21,9 @@ class Temporal:
 
     def __init__(self) -> None:
         self.pokes: Counter[str] = Counter()
+        self.runs: set[str] = set()
+        """Tenants whose workflow runs; a signal starts it."""
+        self.lists = 0
         self.away = 0
 
     async def poke(self, tenant: str) -> None:
@@ -25,6 +31,14 @@ class Temporal:
             self.away -= 1
             raise TimeoutError
         self.pokes[tenant] += 1
+        self.runs.add(tenant)
+
+    async def running(self) -> set[str]:
+        self.lists += 1
+        if self.away:
+            self.away -= 1
+            raise TimeoutError
+        return set(self.runs)
 
 
 @pytest.fixture
@@ -32,8 +46,15 @@ def temporal() -> Temporal:
     return Temporal()
 
 
-def watch(store: MemoryStore, temporal: Temporal, apart: float = 0.001, anyway: float = 300.0) -> FleetWatch:
-    return FleetWatch(store, temporal.poke, rng=random.Random(1), apart=apart, anyway=anyway)
+def watch(
+    store: MemoryStore,
+    temporal: Temporal,
+    apart: float = 0.001,
+    host: str = "a",
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> FleetWatch:
+    rng = random.Random(1)
+    return FleetWatch(store, temporal.poke, temporal.running, host=host, rng=rng, apart=apart, pause=pause)
 
 
 async def calm(following: FleetWatch, temporal: Temporal) -> Counter[str]:
@@ -96,14 +117,97 @@ async def test_fleet_is_signalled_for_a_deleted_grant_not_for_its_own_writes(tem
         await until(lambda: pokes["common"] == 1)
 
 
-async def test_every_fleet_is_signalled_now_and_then_without_a_change(temporal: Temporal) -> None:
+async def test_fleet_is_signalled_when_a_person_deletes_its_tenant_key(temporal: Temporal) -> None:
     store = MemoryStore()
-    await store.put(keys.fleet("common"), b"{}")
-    await grant(store, FIRST._replace(tenant="left"))
-    following = watch(store, temporal, anyway=0.05)
+    await store.put(keys.fleet("gold"), b"{}")
+    following = watch(store, temporal)
     async with running(following.run()):
-        await until(lambda: following.in_sync)
-        await until(lambda: min(temporal.pokes["common"], temporal.pokes["left"]) >= 4)
+        pokes = await calm(following, temporal)
+        await store.put(keys.tenant("gold"), b"")
+        await store.delete(keys.tenant("gold"))
+        await until(lambda: pokes["gold"] == 1)
+
+
+async def host(store: MemoryStore, name: str, *, control: bool = True) -> None:
+    await store.put(keys.host(name), stored(HostRecord(boot_id="b", pid=1, control=control)))
+
+
+async def test_fleets_at_rest_are_not_signalled_and_a_terminated_one_is_within_ten_minutes(temporal: Temporal) -> None:
+    store, passing = MemoryStore(), VirtualTime()
+    names = [f"host-{number:02}" for number in range(50)]
+    for name in names:
+        await host(store, name)
+    for number in range(1000):
+        await store.put(keys.fleet(f"t{number}"), b"{}")
+        await store.put(keys.fleet_status(f"t{number}"), b"{}")
+        temporal.runs.add(f"t{number}")
+    watches = [watch(store, temporal, host=name, pause=passing.pause) for name in names]
+    async with running(*(following.run() for following in watches)):
+        await until(lambda: all(following.in_sync and not following._signalling for following in watches))
+        temporal.pokes.clear()
+        await passing.advance(6000.0)
+        assert (temporal.pokes.total(), temporal.lists <= 120) == (0, True)
+
+        temporal.runs.discard("t7")
+        await passing.advance(600.0)
+        await until(lambda: temporal.pokes.keys() == {"t7"})
+
+
+@pytest.mark.parametrize("first", ["dies", "cannot reach Temporal"])
+async def test_terminated_fleet_is_found_without_the_agent_of_the_first_host(temporal: Temporal, first: str) -> None:
+    store, passing = MemoryStore(), VirtualTime()
+    await host(store, "0", control=False)
+    await host(store, "a")
+    await host(store, "b")
+    await store.put(keys.fleet("common"), b"{}")
+    following = watch(store, temporal, host="b", pause=passing.pause)
+    async with running(following.run()):
+        await calm(following, temporal)
+        temporal.runs.clear()
+        if first == "dies":
+            await passing.advance(250.0)
+            await store.delete(keys.host("a"))
+            await until(lambda: temporal.pokes["common"] == 1)  # a host that goes concerns every fleet
+            temporal.runs.clear()
+        await passing.advance(480.0)
+        await until(lambda: "common" in temporal.runs)
+
+
+@pytest.mark.parametrize("key", ["object", "exit", "grant"])
+async def test_fleet_that_lost_its_signal_gets_another(temporal: Temporal, key: str) -> None:
+    store, passing = MemoryStore(), VirtualTime()
+    for name in ("lost", "settled"):
+        if key != "object":
+            await store.put(keys.fleet(name), b"{}")
+        await store.put(keys.fleet_status(name), b"{}")
+        await grant(store, FIRST._replace(tenant=name))
+        await store.put(keys.instance(name, "0", 1), b"{}")
+    following = watch(store, temporal, pause=passing.pause)
+    async with running(following.run()):
+        await calm(following, temporal)
+        if key == "object":
+            await store.put(keys.fleet("lost"), b"{}")
+        elif key == "exit":
+            await store.put(keys.exited("lost", 0, 1), b"{}")
+        else:
+            await store.delete(keys.instance("lost", "0", 1))
+        await until(lambda: temporal.pokes["lost"] == 1)
+        await passing.advance(250.0)
+        await until(lambda: temporal.pokes == {"lost": 2})
+
+
+async def test_listing_that_fails_is_tried_again(temporal: Temporal, caplog: pytest.LogCaptureFixture) -> None:
+    store, passing = MemoryStore(), VirtualTime()
+    await store.put(keys.fleet("common"), b"{}")
+    following = watch(store, temporal, pause=passing.pause)
+    async with running(following.run()):
+        await calm(following, temporal)
+        temporal.runs.clear()
+        temporal.away = 1
+        await passing.advance(250.0)
+        assert "fleets_not_listed effect=retried" in caplog.text
+        await passing.advance(250.0)
+        await until(lambda: "common" in temporal.runs)
 
 
 async def test_many_changes_are_few_signals_and_the_last_change_is_signalled(temporal: Temporal) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fleet.builders import brief, keep, rolling, standing
+from tests.fleet.builders import brief, keep, roll, rolling, standing
 from wharfinger.fleet.actor import PAUSE, ActorState, StepResult
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import (
@@ -54,6 +54,25 @@ def test_with_nothing_under_way_it_sleeps_long_and_that_counts_once() -> None:
     actor.slept(IDLE, IDLE)
     assert actor.memory.clock == SLICE
     assert actor.due
+
+
+def test_soak_longer_than_an_idle_pause_takes_its_seconds_and_no_more() -> None:
+    picture = rolling(2, soak=1200.0, progress_deadline=3000.0).without(0).without(1)
+    picture.life(0, 2, revision=2, assign=True).life(1, 2, revision=2, assign=True)
+    actor, passed = ActorState("rollout", picture.memory()), 0.0
+    while (plan := actor.looked(roll(picture, actor.look()[0]), 0.0)).done is None and passed < 5000.0:
+        while not actor.due:
+            wait = actor.timeout
+            actor.slept(wait, wait)
+            passed += wait
+    assert (plan.done, passed) == ("completed", pytest.approx(1200.0))
+
+
+def test_thousand_fleets_at_rest_make_less_than_a_tenth_of_a_plan_a_second() -> None:
+    actor = ActorState("fleet", standing(3).memory())
+    actor.look()
+    actor.looked(keep(standing(3)), 0.0)
+    assert 1000 / actor.timeout < 0.1
 
 
 def test_a_late_timer_counts_once_and_breaks_the_view() -> None:

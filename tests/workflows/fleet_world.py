@@ -24,7 +24,7 @@ from temporalio.worker import Worker
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.activities.fleets import ControlActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
+from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals, running_fleets
 from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, read_value, stored
 from wharfinger.contracts.fleets import (
     Created,
@@ -271,7 +271,8 @@ async def fleet_world(
         world.last_look = request
         return "no plan" if world.unreadable(request) else await control.plan(request)
 
-    watch = FleetWatch(store.client(), reconcile_signals(client, world.cluster), rng=random.Random(0), apart=0.1)
+    signal, running = reconcile_signals(client, world.cluster), running_fleets(client, world.cluster)
+    watch = FleetWatch(store.client(), signal, running, host=hosts[0], rng=random.Random(0), apart=0.1)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
             Worker(

@@ -2,7 +2,7 @@
 
 It follows the keys that a fleet is planned on, and no others (attempts and bindings change by the thousand). A signal
 carries nothing, so duplicates, their order and any number of watchers do no harm. A tenant gets one a second at most,
-repeated until Temporal has accepted it.
+repeated until Temporal has accepted it. Without a change, only a fleet whose workflow does not run gets one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import count
 
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
 from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput
+from wharfinger.contracts.fleet_records import HostRecord, read_value
 from wharfinger.contracts.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 from wharfinger.errors import UsageError
 from wharfinger.process.backoff import delays
@@ -29,17 +31,23 @@ log = logging.getLogger(__name__)
 
 APART = 1.0
 """Seconds between two reconcile signals to a tenant, at least."""
-ANYWAY = 300.0
-"""Seconds, about, between two reconcile signals without a change: a Fleet may have been terminated, or lost with what
-Temporal forgot, and no change in etcd would show it."""
+LOOK_EVERY = 240.0
+"""Seconds between two looks at which fleets' workflows run: one may have been terminated, or lost with what Temporal
+forgot, and no change in etcd would show it."""
+LIST_WITHIN = 60.0
+"""Seconds that Temporal has to list the workflows that run."""
 CALL_WITHIN = 10.0
 """Seconds that Temporal has to accept a signal."""
-OF_A_TENANT = (keys.FLEETS, keys.FLEET_STATUS, keys.INSTANCES, keys.GRANTS, keys.EXITS)
+OF_A_TENANT = (keys.FLEETS, keys.FLEET_STATUS, keys.INSTANCES, keys.GRANTS, keys.EXITS, keys.TENANTS)
 """Their keys begin with the tenant. The status itself changes by Fleet's own hand: only lists of it count."""
+OWN_WRITES = (keys.GRANTS, keys.TENANTS)
+"""What Fleet itself puts; any client may delete it."""
 OF_ALL = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
 """What happens to a host may concern every fleet."""
 
 ReconcileSignal = Callable[[str], Awaitable[None]]
+RunningFleets = Callable[[], Awaitable[set[str]]]
+"""Returns the tenants whose `Fleet` runs."""
 
 
 def reconcile_signals(client: Client, cluster: str) -> ReconcileSignal:
@@ -61,20 +69,45 @@ def reconcile_signals(client: Client, cluster: str) -> ReconcileSignal:
     return signal
 
 
+def running_fleets(client: Client, cluster: str) -> RunningFleets:
+    """Lists the fleets' workflows that run. What Temporal answers raises `RPCError`."""
+    prefix = fleet_workflow_id(cluster, "")
+
+    async def running() -> set[str]:
+        async with asyncio.timeout(LIST_WITHIN):
+            query = f"WorkflowType = '{FLEET}' AND ExecutionStatus = 'Running'"
+            ids = [run.id async for run in client.list_workflows(query, page_size=1000)]
+        return {id_.removeprefix(prefix) for id_ in ids if id_.startswith(prefix)}
+
+    return running
+
+
 class FleetWatch:
     """Follows etcd, and sends reconcile signals."""
 
     def __init__(
-        self, store: Store, signal: ReconcileSignal, *, rng: random.Random, apart: float = APART, anyway: float = ANYWAY
+        self,
+        store: Store,
+        signal: ReconcileSignal,
+        running: RunningFleets,
+        *,
+        host: str,
+        rng: random.Random,
+        apart: float = APART,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`apart`: seconds between two signals to a tenant, at least; `anyway`: about, between two to all."""
+        """`host`: the agent's own; `apart`: seconds between two signals to a tenant, at least."""
         self._store = store
         self._signal = signal
+        self._running = running
+        self._host = host
         self._rng = rng
         self._apart = apart
-        self._anyway = anyway
-        self._known: dict[str, set[str]] = {prefix: set() for prefix in OF_A_TENANT}
-        """Prefix -> keys there: whose tenants have a fleet, or something left of one."""
+        self._pause = pause
+        self._known: dict[str, dict[str, int]] = {prefix: {} for prefix in OF_A_TENANT}
+        """Prefix -> keys there, each with its mod revision: whose tenants have a fleet, or something left of one."""
+        self._controls: set[str] = set()
+        """Hosts whose agents have a control part."""
         self._wanted: set[str] = set()
         self._signalling: dict[str, asyncio.Task[None]] = {}
         self.synced: set[str] = set()
@@ -110,7 +143,7 @@ class FleetWatch:
                             rng=self._rng,
                         )
                     )
-                group.create_task(self._signal_anyway())
+                group.create_task(self._find_missing())
         finally:
             for task in self._signalling.values():
                 task.cancel()
@@ -118,28 +151,35 @@ class FleetWatch:
     def listed(self, prefix: str, found: Sequence[KeyValue]) -> None:
         """After a list, signal every tenant that has, or had, anything there."""
         self.synced.add(prefix)
+        if prefix == keys.HOSTS:
+            self._controls = {_named(kv) for kv in found if _controls(kv)}
         if prefix in OF_ALL:
-            self._signal_fleets()
+            self._want(self.fleets)
             return
-        before, now = self._known[prefix], {kv.key for kv in found}
+        before, now = self._known[prefix], {kv.key: kv.mod_revision for kv in found}
         self._known[prefix] = now
+        concerned = set(now)
         if prefix == keys.INSTANCES:  # registrations without a fleet are of workers started by hand
-            now = now & {key for key in now if self._has_fleet(_tenant(key, prefix))}
-        self._want({_tenant(key, prefix) for key in before | now})
+            concerned = {key for key in now if self._has_fleet(_tenant(key, prefix))}
+        self._want({_tenant(key, prefix) for key in before.keys() | concerned})
 
     def changed(self, prefix: str, event: Event) -> None:
         """One change."""
+        if prefix == keys.HOSTS:
+            self._controls.discard(_named(event.kv))
+            if not event.deleted and _controls(event.kv):
+                self._controls.add(_named(event.kv))
         if prefix in OF_ALL:
-            self._signal_fleets()
+            self._want(self.fleets)
             return
         known, key = self._known[prefix], event.kv.key
         if event.deleted:
-            known.discard(key)
+            known.pop(key, None)
         else:
-            known.add(key)
+            known[key] = event.kv.mod_revision
         tenant = _tenant(key, prefix)
-        if prefix == keys.FLEET_STATUS or (prefix == keys.GRANTS and not event.deleted):
-            return  # the fleet's own doing
+        if prefix == keys.FLEET_STATUS or (prefix in OWN_WRITES and not event.deleted):
+            return
         if prefix != keys.INSTANCES or self._has_fleet(tenant):
             self._want({tenant})
 
@@ -149,13 +189,37 @@ class FleetWatch:
             key.startswith(keys.GRANTS + own) for key in self._known[keys.GRANTS]
         )
 
-    async def _signal_anyway(self) -> None:
-        while True:
-            await asyncio.sleep(self._anyway * (0.5 + self._rng.random()))
-            self._signal_fleets()
+    def _unsettled(self) -> set[str]:
+        """Tenants whose keys show something that their fleet would have dealt with, had it not lost the signal.
 
-    def _signal_fleets(self) -> None:
-        self._want(self.fleets)
+        Temporal loses signals where it is restored from a backup.
+        """
+        known = self._known
+        objects, statuses, instances = known[keys.FLEETS], known[keys.FLEET_STATUS], known[keys.INSTANCES]
+        ended = {_tenant(key, keys.EXITS) for key in known[keys.EXITS]}
+        lives = {key: key.removeprefix(keys.GRANTS) for key in known[keys.GRANTS]}
+        absent = {_tenant(key, keys.GRANTS) for key, life in lives.items() if keys.INSTANCES + life not in instances}
+        tenants = {_tenant(key, keys.FLEETS): written for key, written in objects.items()}
+        unseen = {name for name, written in tenants.items() if statuses.get(keys.fleet_status(name), 0) < written}
+        return ended | absent | unseen
+
+    async def _find_missing(self) -> None:
+        """Signal the fleets whose workflow does not run, which starts it, and those that a signal did not reach.
+
+        The first host by name looks each time, the second every second time, and so on. So a fleet is found although
+        the agent of the first host cannot reach Temporal, and fifty agents look hardly more often than four.
+        """
+        for turn in count(1):
+            await self._pause(LOOK_EVERY)
+            before = sum(host < self._host for host in self._controls)
+            if turn % (before + 1) or not self.fleets:
+                continue
+            try:
+                running = await self._running()
+            except (RPCError, TimeoutError, RuntimeError) as error:
+                log.warning("fleets_not_listed effect=retried error=%r", str(error))
+            else:
+                self._want((self.fleets - running) | self._unsettled())
 
     def _want(self, tenants: set[str]) -> None:
         for tenant in filter(_can_be, tenants):
@@ -183,6 +247,17 @@ class FleetWatch:
 
     def _ended(self, tenant: str, _: asyncio.Task[None]) -> None:
         self._signalling.pop(tenant, None)
+
+
+def _named(kv: KeyValue) -> str:
+    return kv.key.removeprefix(keys.HOSTS)
+
+
+def _controls(kv: KeyValue) -> bool:
+    try:
+        return read_value(HostRecord, kv.value).control
+    except ValueError:
+        return False
 
 
 def _tenant(key: str, prefix: str) -> str:

@@ -21,6 +21,7 @@ from wharfinger.model.fleet import Role
 from wharfinger.model.rollout import (
     IDLE,
     LATE,
+    REST,
     SLICE,
     AwaitedIncarnation,
     Busy,
@@ -148,7 +149,7 @@ class ActorState:
         # The time that a look took counts for nothing: what it saw is stamped with the clock of when it was asked for,
         # and may be as young as its answer.
         self._take(plan.memory)
-        self._remaining = min(max(plan.wait, 0.0), PAUSE if self._since_look else IDLE)
+        self._remaining = min(max(plan.wait, 0.0), PAUSE if self._since_look else REST)
         if self._remaining <= 1e-6:
             self._due = True
         return plan

@@ -22,7 +22,7 @@ from wharfinger.fleet.targets import Target, choose, forgotten, unrecorded
 from wharfinger.fleet.updating import fill, update, withdraw
 from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import EPSILON, IDLE, AwaitedIncarnation, Memory, Plan, Writes
+from wharfinger.model.rollout import EPSILON, IDLE, REST, AwaitedIncarnation, Memory, Plan, Writes
 
 __all__ = ["Asked", "plan"]
 
@@ -285,7 +285,7 @@ def _leaving(view: Look, memory: Memory) -> tuple[AwaitedIncarnation, ...]:
 
 
 def _wait(draft: Draft, target: Target, progress: RolloutProgress, memory: Memory) -> float:
-    """Seconds until something is due by the clock; the long pause only when nothing is under way."""
+    """Seconds until something is due by the clock; the long pauses only when nothing is under way."""
     view = draft.view
     if target.deleting and draft.clears:
         return SHORTEST  # nothing else may happen that would make the actor look again
@@ -295,7 +295,8 @@ def _wait(draft: Draft, target: Target, progress: RolloutProgress, memory: Memor
     waits = [moment - view.clock for moment in moments if moment > view.clock + EPSILON]
     replicas = view.spec.replicas
     restless = (
-        draft.steps
+        waits  # only slices of waits count as seen time, and a long pause is one slice
+        or draft.steps
         or view.asked.busy
         or draft.clears
         or draft.assigns
@@ -304,5 +305,5 @@ def _wait(draft: Draft, target: Target, progress: RolloutProgress, memory: Memor
         or any(life.slot >= replicas and life.living for life in view.lives)
         or (target.rolling and progress.left)
     )
-    waits.append(FALLBACK if restless else IDLE)
+    waits.append(FALLBACK if restless else REST if view.asked.role == "fleet" else IDLE)
     return max(min(waits), SHORTEST)

@@ -23,7 +23,10 @@ LATE = 5.0
 EPSILON = 1e-6
 """Seconds by which sums of the clock may be wrong."""
 IDLE = 300.0
-"""Seconds between two looks when nothing is to be done."""
+"""Seconds between two looks of a rollout that stands, and of `Fleet` while a rollout is open."""
+REST = 21_600.0
+"""Seconds between two looks of `Fleet` when nothing is to be done, should a change ever be missed: each change is
+signalled, and a thousand fleets at rest must cost next to nothing."""
 HOST_LOST = 60.0
 """Seen seconds without a host's record, and its queue silent, after which the host is lost; unless set otherwise."""
 WHATEVER = -1

@@ -19,6 +19,7 @@ from tests.properties.fleet_world.shell import Fleet as FleetRun
 from tests.properties.fleet_world.shell import RollingUpdate
 from tests.properties.fleet_world.temporal import Temporal
 from tests.properties.fleet_world.timeline import Timeline
+from wharfinger.agent_loops.fleet_watch import LOOK_EVERY
 from wharfinger.model.fleet import Actor, FleetSpec, Grant, Instance, Slot
 from wharfinger.model.rollout import HOST_LOST, IDLE, Memory
 
@@ -92,6 +93,7 @@ class World:
         self._gone: dict[str, float] = {}
         self._least: dict[str, float] = {}
         self._soaks: dict[str, float] = {}
+        self.timeline.after(LOOK_EVERY, self._find_unsettled)
 
     def end(self) -> None:
         """Let go of everything: garbage collections of worlds that refer to themselves were a tenth of a case."""
@@ -242,6 +244,16 @@ class World:
         self.timeline.after(max(self.rng.uniform(0.02, 0.3), soonest), self._deliver_signal, name)
         if luck > 1.0 - self.odds.doubled:
             self.timeline.after(self.rng.uniform(1.0, 3.0), self._deliver_signal, name)
+
+    def _find_unsettled(self) -> None:
+        """What a control part does now and then without a change: `FleetWatch`."""
+        for name in self.tenants:
+            shelf = self.etcd.shelf(name)
+            seen = shelf.status.observed_generation if shelf.status is not None else 0
+            unseen = shelf.fleet is not None and seen < shelf.fleet.mod_revision
+            if unseen or shelf.exits or shelf.grants.keys() - shelf.instances.keys():
+                self._deliver_signal(name)
+        self.timeline.after(LOOK_EVERY, self._find_unsettled)
 
     def _deliver_signal(self, name: str) -> None:
         if self.temporal.away or not self.controlled:
