@@ -62,7 +62,7 @@ async def test_a_work_that_the_member_refuses_fails_alone(agents: Agents, error:
     async with agents.serving() as client:
         client.before_txn = refuse
         result = await agents.answered(1)
-        assert (result.failed, str(error) in result.reason) == (True, True)
+        assert (result.failed, result.passing, str(error) in result.reason) == (True, False, True)
         assert (await agents.answered(1, Q)).available
         began = await fence(agents)
         client.before_txn = None
@@ -277,5 +277,6 @@ async def test_objects_of_a_look_that_failed_are_watched(agents: Agents) -> None
 
     async with agents.serving() as client:
         client.after_txn = fail
-        assert (await agents.answered(1)).failed
+        result = await agents.answered(1)
+        assert (result.failed, result.passing, result.reason) == (True, True, "'strange'")
         assert {NAMESPACE, CONFIG} <= agents.applier._keys.keys()

@@ -142,7 +142,7 @@ async def test_after_a_rejoin_what_is_there_counts_as_pre_existing(member: Membe
     result = await member.bring(identity=8, counter=1, strategy={"whenToTakeOver": "IfNoDiff"})
     assert [one.reason for one in result.told[:1]] == ["FailedToTakeOver"]
     result = await member.bring(identity=8, counter=2, strategy={"whenToTakeOver": "Never"})
-    assert result.failed
+    assert (result.failed, result.passing) == (True, False)
     result = await member.bring([WEB, SETTINGS], identity=8, counter=3)
     assert (result.applied, (await member.there()).keys()) == (True, {NAMESPACE, CONFIG})
     assert (await member.there())[CONFIG]["data"] == {"a": "1"}
@@ -159,6 +159,7 @@ async def test_an_object_of_two_placements_stays_with_the_first(member: Member) 
     other = obj("ConfigMap", "c", data={"a": "9"})
     result = await member.bring([other, HIDDEN], placement=Q, counter=1)
     assert (result.failed, [one.reason for one in result.told]) == (True, ["OwnedByOtherPlacement"])
+    assert result.passing
     assert P in result.reason
     assert (await member.there())[CONFIG]["data"] == {"a": "1"}
     assert (await member.bring(placement=Q, counter=2, want="absent")).gone

@@ -75,8 +75,9 @@ class World:
             reachable=name not in self.unreachable,
             written=counter if same else 0,
             updated=same and (result == "ready" if wanted.snapshot else not counter),
-            failed=same and result == "failed",
-            why="CrashLoopBackOff" if result == "failed" else "",
+            failed=same and result in ("failed", "passing"),
+            passing=result == "passing",
+            why={"failed": "CrashLoopBackOff", "passing": "no answer"}.get(result, ""),
         )
 
     def look(self, after: float = 0.0) -> RunStep:
@@ -107,6 +108,10 @@ class World:
 
     def fail(self, names: str) -> None:
         self.results.update(dict.fromkeys(names, "failed"))
+
+    def fail_for_a_while(self, names: str) -> None:
+        """Fail of causes that may end."""
+        self.results.update(dict.fromkeys(names, "passing"))
 
     def retry(self) -> None:
         self.progress = retry(self.plan, self.progress)

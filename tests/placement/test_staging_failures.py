@@ -6,6 +6,7 @@ import pytest
 
 from tests.placement.runs import APPROVAL, World, plan_of, stage, wait
 from wharfinger.model.update_runs import (
+    FAILING_DEADLINE,
     MemberOutcome,
     OnFailure,
     RunPhase,
@@ -59,6 +60,59 @@ def test_a_member_fails_at_its_deadline(unreachable: str) -> None:
     assert step.progress.phase is RunPhase.STOPPED
     why = "it was not ready within 100 s" + (": it is unreachable" if unreachable else "")
     assert step.progress.members[0].why == why
+
+
+def test_a_failure_whose_cause_may_end_keeps_the_member_in_progress() -> None:
+    world = World(plan_of(stage("prod", "ab")))
+    world.go()
+    world.go(30)
+    world.fail_for_a_while("a")
+    step = world.go(30)
+    assert (step.progress.phase, step.write, step.timer, world.flying()) == (
+        RunPhase.RUNNING,
+        (),
+        FAILING_DEADLINE,
+        "a",
+    )
+    assert step.progress.members[0].why == "no answer"
+    assert world.go(599).timer == 1
+    world.results["a"] = ""  # it ends, and another one begins
+    assert (world.go(0.5).timer, world.progress.members[0].failing) == (None, None)
+    world.fail_for_a_while("a")
+    assert world.go(5000).timer == FAILING_DEADLINE
+    world.ready("a")
+    assert (names(world.go(1)), world.outcomes(UPDATED)) == ("b", "a")
+
+
+def test_a_failure_that_does_not_end_fails_after_the_default_deadline() -> None:
+    world = World(plan_of(stage("prod", "ab", on_failure=OnFailure.ABORT)))
+    world.go()
+    world.fail_for_a_while("a")
+    world.go(1)
+    assert world.go(599.9).done is None
+    step = world.go(0.1)
+    assert (step.done, step.progress.members[0].why) == ("aborted", "it did not stop failing within 600 s: no answer")
+
+
+def test_the_deadline_of_a_stage_stands_for_failures_too() -> None:
+    world = World(plan_of(stage("prod", "ab", deadline=1000)))
+    world.go()
+    world.go(1)
+    world.fail_for_a_while("a")
+    world.go(1)
+    assert world.go(900).timer == pytest.approx(99)
+    assert world.go(99).progress.members[0].why == "it was not ready within 1000 s: no answer"
+
+
+def test_an_unreachable_member_does_not_fail_by_its_last_result() -> None:
+    world = World(plan_of(stage("prod", "ab")))
+    world.go()
+    world.fail_for_a_while("a")
+    world.go(1)
+    world.unreachable.add("a")
+    assert (world.go(5000).timer, world.flying()) == (None, "a")
+    world.unreachable.clear()
+    assert world.go(1).timer == FAILING_DEADLINE
 
 
 def test_abort_ends_the_run_and_leaves_what_was_written() -> None:

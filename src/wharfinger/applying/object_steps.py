@@ -39,6 +39,8 @@ class ObjectStep:
     """What is there afterwards."""
     reason: str = "Applied"
     message: str = ""
+    passing: bool = False
+    """Of a refusal: whether its cause, what others do with the object, may end by itself."""
     diffs: tuple[Difference, ...] = ()
     drifts: tuple[Difference, ...] = ()
     """What others had changed of what was applied. With a full comparison also what they have added."""
@@ -70,7 +72,7 @@ def step_for(
     if owner is not None and owner.life != life:
         owner = None
     if owner is not None and owner.placement != placement:
-        return _refused("OwnedByOtherPlacement", f"it is placed by {owner.placement} already")
+        return _refused("OwnedByOtherPlacement", f"it is placed by {owner.placement} already", passing=True)
     if reports and live is None:
         return ObjectStep("report", reason="FoundDiff", message="it is not there", diffs=WHOLE)
     if _metadata(wanted).get("ownerReferences") and not strategy.get("allowCoOwnership") and not reports:
@@ -85,7 +87,8 @@ def step_for(
         if refused is not None:
             return refused
     if _metadata(live).get("deletionTimestamp"):
-        return _refused("BeingDeleted", "it is being deleted on the member, and applied again when it is gone")
+        told = "it is being deleted on the member, and applied again when it is gone"
+        return _refused("BeingDeleted", told, passing=True)
     if owner is not None and _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
         return _refused("FailedToApply", "others own it as well, and co-ownership is not allowed")
     return _applied(wanted, live, owner, strategy, group=group, full=full)
@@ -127,7 +130,8 @@ def _applied(
     if strategy.get("type") == "ServerSideApply" and not strategy.get("force"):
         found = conflicts(last, wanted, live, group)
         if found:
-            return _refused("FailedToApply", f"others have set {', '.join(found[:5])}, and force is false")
+            told = f"others have set {', '.join(found[:5])}, and force is false"
+            return _refused("FailedToApply", told, passing=True)
     after = merged(last, wanted, live, group)
     if full and not unchanged:
         drifts = differences(wanted, after, group=group, full=True)
@@ -162,8 +166,8 @@ def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _refused(reason: str, message: str) -> ObjectStep:
-    return ObjectStep("refuse", None, reason, message)
+def _refused(reason: str, message: str, *, passing: bool = False) -> ObjectStep:
+    return ObjectStep("refuse", None, reason, message, passing)
 
 
 def _counted(found: Sequence[Difference]) -> str:

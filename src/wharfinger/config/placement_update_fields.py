@@ -98,7 +98,7 @@ class StageFields(ConfigPart):
     after_stage_tasks: tuple[StageTaskFields, ...] = Field(default=(), max_length=2)
     """What it waits for after its members are updated."""
     deadline_seconds: Annotated[Integer, Field(ge=1, le=LARGEST)] | None = None
-    """Seconds within which a member must be ready; absent = no limit."""
+    """Seconds within which a member must be ready; absent = no limit, but it may report a failure for 600 s at most."""
     failure_threshold: Shares = Share(0)
     """Members that may fail; a percentage is rounded up."""
     on_failure: Literal["Pause", "Abort", "Rollback"] = "Pause"

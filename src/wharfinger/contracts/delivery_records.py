@@ -132,6 +132,8 @@ class ResultRecord(Record):
     untrackable: bool = False
     """Whether it is called available because nothing says when it is."""
     failed: bool = False
+    passing: bool = False
+    """Whether the cause of the failure may end, so that the next look may find none; else it was refused for good."""
     reported: bool = False
     """Whether only differences were looked for, and they were."""
     gone: bool = False

@@ -178,19 +178,21 @@ class Applier:
             result = self._failed(work, error)
         except (StoreError, AgentFenced):
             raise
-        except Exception as error:  # what one work does must not keep the others from being brought
-            if not isinstance(error, InvalidObject):
-                log.exception("work_not_brought effect=failed member=%s placement=%s", self._name, placement)
+        except InvalidObject as error:
             result = self._failed(work, error)
+        except Exception as error:  # what one work does must not keep the others from being brought
+            log.exception("work_not_brought effect=tried_again member=%s placement=%s", self._name, placement)
+            result = self._failed(work, error, passing=True)
         with _of_the_hub():
             async with self._works.asking:
                 changed = await self._say(placement, revision, result)
         settled = result.gone or (result.available and not result.told) or result.reported
         self._looks.again(placement, changed=changed, longest=LATEST if settled else UNSETTLED, rests=settled)
 
-    def _failed(self, work: WorkRecord, error: Exception) -> ResultRecord:
+    def _failed(self, work: WorkRecord, error: Exception, *, passing: bool = False) -> ResultRecord:
         of_it = {"counter": work.counter, "since": work.since, "identity": work.identity}
-        return ResultRecord(**of_it, failed=True, reason=str(error)[:500], time=self._now())
+        reason = str(error)[:500] or type(error).__name__
+        return ResultRecord(**of_it, failed=True, passing=passing, reason=reason, time=self._now())
 
     async def _orphan(self, member: EtcdMember, placement: str) -> None:
         """What is there without a work: the hub is told, if it knows the placement; else it is only shown."""

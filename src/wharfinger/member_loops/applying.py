@@ -225,6 +225,7 @@ class WorkOnMember:
             available=applied and not unavailable,
             untrackable=any(one.said is Availability.NOT_TRACKABLE for one in waiting),
             failed=bool(failed),
+            passing=bool(failed) and all(one.step.passing for one in failed),
             reported=reports and not refused,
             objects=len(deeds),
             reason=_reason(refused, differing, unavailable),

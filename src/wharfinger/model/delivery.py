@@ -63,6 +63,8 @@ class MemberDelivery:
     untrackable: bool = False
     """Whether that is said of what cannot be tracked."""
     failed: bool = False
+    passing: bool = False
+    """Whether the cause of the failure may end."""
     reported: bool = False
     """Whether only differences are told of, and they were."""
     gone: bool = False

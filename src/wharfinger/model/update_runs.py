@@ -18,6 +18,8 @@ from wharfinger.model.selectors import LabelSelector
 
 MOST_STAGES = 31
 """Stages of a strategy."""
+FAILING_DEADLINE = 600.0
+"""Seconds for which a member may fail of causes that may end, in a stage that names no deadline."""
 UNMATCHED_STAGE = "wharfinger.dev/unmatched"
 """Name of the stage that `Unmatched.LAST` adds. No user can write it: names have no slash."""
 
@@ -83,7 +85,7 @@ class Stage:
     before: tuple[StageTask, ...] = ()
     after: tuple[StageTask, ...] = ()
     deadline: float | None = None
-    """Seconds within which a member must be ready; None = no limit."""
+    """Seconds within which a member must be ready; None = no limit but `FAILING_DEADLINE`."""
     failure_threshold: Share = field(default_factory=lambda: Share(0))
     """Members that may fail; rounded up."""
     on_failure: OnFailure = OnFailure.PAUSE
@@ -208,6 +210,8 @@ class MemberProgress:
     why: str = ""
     above: int = 0
     """Counter of the work of the last try: a work up to it is written again."""
+    failing: float | None = None
+    """Seconds since it has failed without a break, of causes that may end; None = it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +265,8 @@ class MemberSeen:
     """Its work has the wanted contents and its result is ready. Where nothing is wanted: there is no work."""
     failed: bool = False
     """Its work has the wanted contents and its result is a failure."""
+    passing: bool = False
+    """Whether the cause of the failure may end."""
     why: str = ""
     """Of the result."""
 

@@ -6,11 +6,13 @@ which lane it is the turn of.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wharfinger.model.update_runs import (
+    FAILING_DEADLINE,
     MemberOutcome,
     MemberProgress,
     MemberSeen,
@@ -33,7 +35,7 @@ class RunLane:
     limit: int
     """Members that may be unfinished at a time."""
     deadline: float | None = None
-    """Seen seconds within which a member must be ready."""
+    """Seen seconds within which a member must be ready; None = it may only not fail for `FAILING_DEADLINE`."""
 
     def skips(self, found: MemberSeen) -> str:
         """Why a member is left alone; empty when it is not."""
@@ -62,13 +64,23 @@ class RunLane:
             return replace(was, outcome=MemberOutcome.SKIPPED, why="it is unreachable; its work is written")
         if self.kind == "removal":  # the agent goes on trying, and there is nothing to fall back to
             return replace(was, why=found.why)
-        if found.failed:
+        if found.failed and not found.passing:
             return replace(was, outcome=MemberOutcome.FAILED, why=found.why or "it has failed")
         unready = found.why if found.reachable else "it is unreachable"
-        if self.deadline is not None and was.seen >= self.deadline - EPSILON:
-            why = f"it was not ready within {self.deadline:.0f} s" + (f": {unready}" if unready else "")
-            return replace(was, outcome=MemberOutcome.FAILED, why=why)
-        return replace(was, why=unready)
+        failing = (was.failing or 0.0) if found.failed and found.reachable else None
+        now = replace(was, failing=failing, why=unready)
+        if self.left(now) > EPSILON:
+            return now
+        limit = self.deadline if self.deadline is not None else FAILING_DEADLINE
+        what = "it was not ready within" if self.deadline is not None else "it did not stop failing within"
+        why = f"{what} {limit:.0f} s" + (f": {unready}" if unready else "")
+        return replace(now, outcome=MemberOutcome.FAILED, why=why)
+
+    def left(self, one: MemberProgress) -> float:
+        """Seen seconds until a member that was started has failed, if it stays as it is."""
+        if self.deadline is not None:
+            return self.deadline - one.seen
+        return FAILING_DEADLINE - one.failing if one.failing is not None else math.inf
 
 
 @dataclass(slots=True)
@@ -137,5 +149,5 @@ class Walk:
     def _fly(self, lane: RunLane, one: MemberProgress) -> None:
         if one.outcome is None and one.counter:
             self.flying.append(one.name)
-            if lane.deadline is not None:
-                self.timers.append(lane.deadline - one.seen)
+            left = lane.left(one)
+            self.timers += [left] if left < math.inf else []

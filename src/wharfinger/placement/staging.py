@@ -275,7 +275,10 @@ def _lane(stage: PlannedStage) -> RunLane:
 
 
 def _aged(one: MemberProgress, elapsed: float) -> MemberProgress:
-    return replace(one, seen=one.seen + elapsed) if one.counter and one.outcome is None else one
+    if not one.counter or one.outcome is not None:
+        return one
+    failing = None if one.failing is None else one.failing + elapsed
+    return replace(one, seen=one.seen + elapsed, failing=failing)
 
 
 def _ended(table: Mapping[str, MemberProgress]) -> list[str]:

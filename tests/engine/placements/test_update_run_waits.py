@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
-from wharfinger.model.update_runs import RunPhase
+from tests.engine.placements.scene import P
+from wharfinger.model.update_runs import FAILING_DEADLINE, RunPhase
 from wharfinger.registry import placement_keys
 
 ALL = stage("prod", maxConcurrency=2)
@@ -88,6 +89,30 @@ async def test_a_member_beyond_its_deadline_has_failed() -> None:
     assert (await scene.settle()).timer == 30
     assert (await scene.turn(elapsed=29.0)).timer == 1
     assert (await scene.settle(elapsed=2.0)).phase is RunPhase.PAUSED
+
+
+async def test_a_failure_whose_cause_may_end_does_not_end_a_run() -> None:
+    scene = RunScene()
+    await scene.arrange(ALL | {"onFailure": "Abort"}, members="a")
+    await scene.put(run_object())
+    await scene.settle()
+    failure = {"available": False, "failed": True, "passing": True, "reason": "placed by cluster/other already"}
+    await scene.answer(**failure)
+    assert ((await scene.settle()).phase, (await scene.plan()).timer) == (RunPhase.RUNNING, FAILING_DEADLINE)
+    await scene.store.delete(placement_keys.result(P, "a"))  # the agent looks again
+    await scene.answer()
+    assert (await scene.settle()).ends == "succeeded"
+
+
+async def test_a_failure_whose_cause_does_not_end_ends_a_run_at_its_deadline() -> None:
+    scene = RunScene()
+    await scene.arrange(ALL | {"onFailure": "Abort"}, members="a")
+    await scene.put(run_object())
+    await scene.settle()
+    await scene.answer(available=False, failed=True, passing=True, reason="no answer")
+    await scene.settle()
+    assert (await scene.turn(elapsed=FAILING_DEADLINE - 1)).timer == 1
+    assert (await scene.settle(elapsed=1.0)).ends == "aborted"
 
 
 async def test_what_cannot_be_tracked_is_ready_after_its_period() -> None:

@@ -257,6 +257,7 @@ def _delivery(
         available=told is not None and told.available,
         untrackable=told is not None and told.untrackable,
         failed=told is not None and told.failed,
+        passing=told is not None and told.passing,
         reported=told is not None and told.reported,
         gone=told is not None and told.gone and told.counter == work.counter,
         outrun=of_it is not None and of_it.counter > work.counter,

@@ -20,6 +20,7 @@ from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.model.update_runs import (
     MemberOutcome,
+    MemberProgress,
     MemberSeen,
     MemberWrite,
     PlannedMember,
@@ -251,6 +252,7 @@ def _seen(
         written=counter if same else 0,
         updated=updated,
         failed=same and found.failed,
+        passing=found.passing,
         why=result.reason if result is not None else "",
     )
     return seen, ready_in
@@ -258,10 +260,15 @@ def _seen(
 
 def _essence(progress: RunProgress) -> RunProgress:
     """Progress without what only time changes."""
-    members = tuple(replace(one, seen=0.0, why=one.why if one.outcome else "") for one in progress.members)
-    undone = tuple(replace(one, seen=0.0, why=one.why if one.outcome else "") for one in progress.undone)
+    members = tuple(_timeless(one) for one in progress.members)
+    undone = tuple(_timeless(one) for one in progress.undone)
     stages = tuple(replace(one, waited=0.0) for one in progress.stages)
     return replace(progress, stages=stages, members=members, undone=undone, why="", clock=0.0)
+
+
+def _timeless(one: MemberProgress) -> MemberProgress:
+    failing = None if one.failing is None else 0.0
+    return replace(one, seen=0.0, failing=failing, why=one.why if one.outcome else "")
 
 
 def planned_run(view: HubView, contents: ContentsView, request: PlanRunInput) -> PlannedRun:
