@@ -26,6 +26,7 @@ from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
+from wharfinger.registry.store import Put
 from wharfinger.testing import pod_manifest
 
 SECRET = "hunter2"
@@ -308,7 +309,10 @@ async def test_fleets_show_slots_rollout_and_history(page: Page, client: aiohttp
 async def test_promises_are_shown_with_what_the_api_answered(page: Page, client: aiohttp.ClientSession) -> None:
     assert not (await get(client, "/api/v1/kubernetes"))["copied"]
     refused = Promise("u", 7, "n1", "w@r", "2026-03-02T00:00:00Z", withdrawn="refused", told="quota exceeded")
-    await page.cluster.put(keys.promise("default", "web-1"), upstream_records.stored(refused))
+    pod = (await page.cluster.store.get(keys.pod("default", "web-1"))).kv
+    assert pod is not None
+    stored = Put(keys.promise("default", "web-1"), upstream_records.stored(refused))
+    await page.cluster.store.txn([], [Put(pod.key, pod.value), stored])
     await page.cluster.put(keys.IMPORTED, upstream_records.stored(Imported({"pods": 12}, time="2026-03-02T00:00:00Z")))
     await in_step(page.parts, page.cluster.store.revision)
 

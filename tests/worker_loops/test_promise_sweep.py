@@ -14,6 +14,7 @@ from tests.virtual_time import VirtualTime
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
+from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.errors import UpstreamError
 from wharfinger.informer.changes import Changes
 from wharfinger.manifests.storage import BIND_COMPLETED
@@ -67,10 +68,13 @@ class Swept(Between):
         promise = await self.promise(key)
         if copied:
             self.cache.set_pod(Pod("default", name, f"uid-{name}", create_revision=1, group=group))
-        if promise is None:
-            self.side.promises.pop(key, None)
-        else:
+        known = await self.adopter.read(ObjectState("pods", *key, 0))
+        self.side.promises.pop(key, None)
+        self.side.unproven.pop(key, None)
+        if promise is not None:
             self.side.promises[key] = promise
+        elif known.unproven:
+            self.side.unproven[key] = known.unproven
         self.sweep.apply(Changes(1, promises=[key]))
 
     async def wait(self, seconds: float) -> None:
@@ -106,7 +110,7 @@ async def test_a_promise_that_changes_is_left_alone_again(swept: Swept) -> None:
     await swept.wait(AFTER - 1)
     promise = await swept.promise()
     assert promise is not None
-    await swept.store.put(keys.promise(*POD), upstream_records.stored(replace(promise, asked=True)))
+    await swept.mark(replace(promise, asked=True))
     await swept.see()
     await swept.wait(AFTER - 1)
     assert swept.bound() == ""
@@ -181,7 +185,7 @@ async def test_a_promise_that_waits_for_volumes_is_tried_ever_more_rarely(swept:
     swept.api.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}})
     made = await swept.promised()
     waits = replace(made, ready=False, volumes=(VolumeStep("data"),))
-    await swept.store.put(keys.promise(*POD), upstream_records.stored(waits))
+    await swept.mark(waits)
     await swept.see()
     await swept.wait(AFTER)
     await swept.see()  # the API was asked for the volume, so the promise is another one
@@ -198,7 +202,7 @@ async def test_a_promise_whose_volumes_are_seen_is_tried_at_once(swept: Swept) -
     swept.api.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}})
     made = await swept.promised()
     waits = replace(made, ready=False, asked=True, volumes=(VolumeStep("data", "pv-1"),))
-    await swept.store.put(keys.promise(*POD), upstream_records.stored(waits))
+    await swept.mark(waits)
     swept.api.put(PERSISTENT_VOLUMES, {"metadata": {"name": "pv-1"}, "spec": {}})
     await swept.see()
     await looks_within(swept, 45)
@@ -344,3 +348,16 @@ async def test_a_gang_of_which_some_are_bound_is_completed(swept: Swept) -> None
     swept.cache.set_pod(Pod("default", "b", "uid-b", create_revision=1, group="web", node_name="n1"))
     await swept.wait(AFTER)
     assert swept.bound("a") == "n1"
+
+
+async def test_an_unproven_promise_ends_by_what_the_api_has(swept: Swept) -> None:
+    """Another client has written over it. A bind of before may be on its way, so the room is held for a while."""
+    made = await swept.promised()
+    await swept.store.put(keys.promise(*POD), upstream_records.stored(replace(made, node="n2")))
+    await swept.see()
+    await swept.wait(AFTER - 1)
+    assert (await swept.copy_of(keys.pod(*POD)) or {})["spec"]["nodeName"] == "n1"
+    await swept.wait(2)
+    assert "nodeName" not in (await swept.copy_of(keys.pod(*POD)) or {})["spec"]
+    assert (await swept.store.get(keys.promise(*POD))).kv is None
+    assert [one.verb for one in swept.api.requests] == ["get"]

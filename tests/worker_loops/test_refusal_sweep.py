@@ -46,7 +46,7 @@ class RefusedPods:
         for name in ("a", "b"):
             self.put(name, f"uid-{name}", 5)
             self.records[PodKey("default", name)] = Refusal(
-                1, "Unschedulable", (), 4, f"no room for {name}", "pod-x", "run", 5, record_revision=9
+                1, "Unschedulable", (), 4, f"no room for {name}", "pod-x", "run", 5, record_revision=9, with_pod=True
             )
         self.sweep = RefusalSweep(self.teller, self.cache, AllShards(), self.records)  # type: ignore[arg-type]
 
@@ -96,3 +96,16 @@ async def test_a_nomination_that_was_cleared_is_not_told_again(pods: RefusedPods
     await pods.sweep.look()
     await pods.sweep.look()
     assert pods.teller.nominated == ["n1", None]
+
+
+async def test_a_record_that_was_not_written_with_its_pod_is_not_told(
+    pods: RefusedPods, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another client has put it, perhaps; the next attempt of the pod tells what is so."""
+    pods.records[PodKey("default", "a")] = replace(pods.records[PodKey("default", "a")], with_pod=False)
+    for _ in range(4):
+        await pods.sweep.look()
+    assert {uid for uid, _ in pods.teller.told} == {"uid-b"}
+    assert [line for line in caplog.messages if "unproven" in line] == [
+        "refusal_unproven effect=left_to_the_next_attempt pod=default/a revision=9"
+    ]

@@ -182,6 +182,7 @@ class View:
 
     def _pod(self, observed: ObservedKey, changes: Changes) -> None:
         key = PodKey(*observed.parts)
+        self._check_promise(key, changes)
         old = self.cache.pods.get(key)
         if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
             log.warning("bound_pod_unreadable effect=counts_as_last_seen pod=%s node=%s", key, old.node_name)
@@ -241,6 +242,8 @@ class View:
             key = pod.key  # equal; one for all dictionaries takes less room
         old = self.records.get(key)
         new = observed.value if isinstance(observed.value, Refusal) else None
+        if new is not None and self.cache.upstream is not None:
+            new = replace(new, with_pod=self._is_proven(key, observed.kv.mod_revision))
         if new is not None:
             self.records[key] = new
             # Placed here, refused by a bind elsewhere: what this worker assumed is not coming.
@@ -293,16 +296,38 @@ class View:
         if side is None:
             return
         promise = observed.value
-        if isinstance(promise, Promise):
+        side.unproven.pop(key, None)
+        if isinstance(promise, Promise) and self._is_proven(key, observed.kv.mod_revision):
             side.promises[key] = promise
             self.cache.promise_volumes(key, promise.node, promise.volumes)
         else:
+            if not observed.deleted:
+                side.unproven[key] = observed.kv.mod_revision
             side.promises.pop(key, None)
             self.cache.promise_volumes(key, "", ())
         changes.promises.append(key)
 
+    def _is_proven(self, key: PodKey, mod_revision: int) -> bool:
+        """Whether the pod was written at that revision too: its events precede those of promises and records."""
+        return self._known.get(keys.pod(*key), (0, 0))[1] == mod_revision
+
+    def _check_promise(self, key: PodKey, changes: Changes) -> None:
+        """Set the promise of a pod apart that was written without it; one of the same transaction follows."""
+        side = self.cache.upstream
+        promise = side.promises.get(key) if side is not None else None
+        if side is None or promise is None or self._is_proven(key, promise.mod_revision):
+            return
+        del side.promises[key]
+        side.unproven[key] = promise.mod_revision
+        self.cache.promise_volumes(key, "", ())
+        changes.promises.append(key)
+
     def _hold(self, observed: ObservedKey, changes: Changes) -> None:
         key = PodKey(*observed.parts)
+        if self.cache.upstream is not None and self.cache.upstream.only_copies:
+            if not observed.deleted:  # promises hold rooms where a Kubernetes API is the store
+                log.warning("hold_unproven effect=ignored pod=%s revision=%d", key, observed.kv.mod_revision)
+            return
         pod = self.cache.pods.get(key)
         place = observed.value if isinstance(observed.value, HeldPlace) else None
         before = self.cache.held_places.get(key)

@@ -73,8 +73,13 @@ class UpstreamSide:
     active: int = 0
     """Mod revision of the key whose presence says that this installation may bind; 0 = it may not."""
     promises: dict[PodKey, Promise] = field(default_factory=dict)
+    """Those that were put with the copy of their pod, by one transaction."""
+    unproven: dict[PodKey, int] = field(default_factory=dict)
+    """The others, which count for nothing: the mod revision of each."""
     imported: Imported | None = None
     """How far the importer has come; None = it has never told."""
+    only_copies: bool = True
+    """Whether all pods are certainly copies. The web page follows etcds without a Kubernetes API, too."""
     told_at: float = 0.0
     """When this worker saw that change, by its own monotonic clock."""
     signed: bool = False

@@ -32,3 +32,6 @@ class Refusal:
     """Whether an attempt of the pod's own may help at once, although nothing has happened since."""
     nominated_node: str = ""
     """Where preemption makes room for the pod; it counts where pods do not carry their nominations themselves."""
+    with_pod: bool = False
+    """Whether the transaction that wrote the record wrote the pod too; known only where a Kubernetes API is the store.
+    """

@@ -5,6 +5,8 @@ was terminated), the promise is still in etcd, and its room is held. Sending it 
 
 A promise that waits for its volumes, and one that cannot be fenced, is tried at growing intervals: neither depends on
 this worker. It is tried at once when it changes, and when the copies show that its claims are bound.
+
+An unproven promise (`engine.upstream.unproven`) is never sent. It ends after the same while.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ class PromiseSweep:
         self._clock = clock
         self._every = every
         self._since: dict[PodKey, tuple[Promise, float]] = {}
+        self._unproven: dict[PodKey, tuple[int, float]] = {}
+        """The mod revision of each, and since when it is there or was looked at."""
         self._said: dict[PodKey, float] = {}
         self._put_off: dict[PodKey, tuple[float, float]] = {}
         """Until when a promise that waits for others is left alone, and how long that pause is."""
@@ -75,6 +79,7 @@ class PromiseSweep:
     def apply(self, changes: Changes) -> None:
         """Note since when each promise is as it is."""
         for key in changes.promises:
+            self._note_unproven(key)
             promise = self._side.promises.get(key)
             if promise is None:
                 self._since.pop(key, None)
@@ -87,6 +92,13 @@ class PromiseSweep:
                 self._since[key] = (promise, since if same else self._clock())
                 if not same:
                     self._put_off.pop(key, None)
+
+    def _note_unproven(self, key: PodKey) -> None:
+        unproven = self._side.unproven.get(key)
+        if unproven is None:
+            self._unproven.pop(key, None)
+        elif self._unproven.get(key, (0, 0.0))[0] != unproven:
+            self._unproven[key] = (unproven, self._clock())
 
     @property
     def oldest(self) -> float:
@@ -117,14 +129,29 @@ class PromiseSweep:
                         await self._send(key)
 
         await asyncio.gather(*(one(what, pods) for what, pods in together.items()))
+        for key in [key for key, (_, since) in self._unproven.items() if self._clock() - since >= self._after]:
+            if self._is_mine(key):
+                await self._clear(key)
         self._agreed &= {gang for key in self._since if (gang := self._gang_of(key)) is not None}
 
     def _is_due(self, key: PodKey, promise: Promise, since: float) -> bool:
         early = self._clock() - since < self._after or self._clock() < self._put_off.get(key, (0.0, 0.0))[0]
         if early and not self._has_its_volumes(key, promise):
             return False
+        return self._is_mine(key)
+
+    def _is_mine(self, key: PodKey) -> bool:
         pod = self._cache.pods.get(key)
         return self._shards.mine(pod) if pod is not None else self._shards.owns_key(key)
+
+    async def _clear(self, key: PodKey) -> None:
+        """End an unproven promise; where that fails, it is tried again as late as the first time."""
+        if (unproven := self._unproven.get(key)) is not None:
+            self._unproven[key] = (unproven[0], self._clock())
+        try:
+            await self._promises.unproven.clear(key)
+        except (StoreError, UpstreamError) as error:
+            self._say(key, str(error))
 
     def _has_its_volumes(self, key: PodKey, promise: Promise) -> bool:
         """Whether all claims that a promise waits for are bound by now: its attempt may look seconds later."""

@@ -2,6 +2,9 @@
 
 A refusal is recorded in etcd, and told right afterwards. Where that failed, record and copy say different things: the
 copy has what the API has. So nothing has to be remembered, and a worker that takes over sees it as well.
+
+A record is told only if the transaction that wrote it wrote the pod as well: no other client can have put it then. A
+worker that begins after the pod was changed cannot see that any more, so it leaves the refusal to the next attempt.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ log = logging.getLogger(__name__)
 
 EVERY = 15.0
 """Seconds between two looks; what differs at two of them is told."""
+REMEMBERED = 1_000
+"""Records of which it is known that they were logged."""
 MOST = 500
 """Refusals that one look tells."""
 
@@ -44,6 +49,8 @@ class RefusalSweep:
         self._every = every
         self._differed: dict[PodKey, int] = {}
         """Record revision by pod, of those that differed at the last look."""
+        self._logged: dict[PodKey, int] = {}
+        """Record revision by pod, of those that are not told."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -61,10 +68,21 @@ class RefusalSweep:
             for key, refusal in self._records.items()
             if (pod := self._cache.pods.get(key)) is not None and self._is_untold(pod, refusal)
         }
+        for key in [key for key in differ if not self._records[key].with_pod]:
+            self._log(key, differ.pop(key))
         due = [key for key, revision in differ.items() if self._differed.get(key) == revision][:MOST]
         self._differed = differ
         for key in due:
             await self._tell(key)
+
+    def _log(self, key: PodKey, revision: int) -> None:
+        """Log a record that is not told, once."""
+        if self._logged.get(key) == revision:
+            return
+        if len(self._logged) >= REMEMBERED:
+            self._logged.clear()
+        self._logged[key] = revision
+        log.warning("refusal_unproven effect=left_to_the_next_attempt pod=%s revision=%d", key, revision)
 
     def _is_untold(self, pod: Pod, refusal: Refusal) -> bool:
         if not pod.pending or refusal.create_revision != pod.create_revision or refusal.reason == CONTENDED:

@@ -12,6 +12,7 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.promising import Promises
+from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.manifests.copies import copy_of_promised, state_of
 from wharfinger.model.pod import PodKey
@@ -71,6 +72,10 @@ class Between:
 
     async def promise(self, pod: PodKey = POD) -> Promise | None:
         return await self.promises.promise_of(pod)
+
+    async def mark(self, promise: Promise) -> None:
+        """The pod's promise as it is now is this one, written as our own transactions do."""
+        assert (await rewrite(self.store, POD, lambda _: promise)).written
 
     async def add(self, name: str = "a", **spec: Any) -> dict[str, Any]:
         """A pod in the API, and its copy."""

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
 from wharfinger.model.promises import Promise, VolumeStep
-from wharfinger.registry import keys
 from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -28,7 +26,7 @@ async def between() -> Between:
 async def promised(between: Between, *steps: VolumeStep, **changes: object) -> Promise:
     promise = await between.promised()
     promise = replace(promise, ready=False, volumes=steps, **changes)  # type: ignore[arg-type]
-    await between.store.put(keys.promise(*POD), upstream_records.stored(promise))
+    await between.mark(promise)
     return promise
 
 

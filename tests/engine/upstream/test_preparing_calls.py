@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
+from wharfinger.manifests import documents
+from wharfinger.manifests.edit import bind_pod
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.registry import keys
+from wharfinger.registry.store import Put
 from wharfinger.testing import MemoryStore, MemoryUpstream
 from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS
 
@@ -20,8 +23,10 @@ WAITING = Promise(
 
 
 async def promised(store: MemoryStore, promise: Promise) -> Promise:
-    revision = await store.put(keys.promise(*WEB), upstream_records.stored(promise))
-    return upstream_records.at(promise, revision)
+    pod = {"metadata": {"name": "web", "uid": promise.uid, "resourceVersion": str(promise.revision)}, "spec": {}}
+    bound = bind_pod(documents.to_json(pod), node_name=promise.node, attempt=promise.attempt, now=promise.since)
+    writes = [Put(keys.pod(*WEB), bound), Put(keys.promise(*WEB), upstream_records.stored(promise))]
+    return upstream_records.at(promise, (await store.txn([], writes)).revision)
 
 
 async def stored(store: MemoryStore) -> Promise:

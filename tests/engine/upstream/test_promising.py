@@ -202,8 +202,7 @@ async def test_a_webhook_that_fails_for_ten_minutes_ends_it(between: Between) ->
     between.api.faults.refuse(500, 'failed calling webhook "x"', times=2, subresource="binding")
     with pytest.raises(UpstreamUnavailable):
         await between.promises.keep(POD)
-    old = replace(promise, since="2026-03-01T11:49:00Z")
-    await between.store.put(keys.promise(*POD), upstream_records.stored(old))
+    await between.mark(replace(promise, since="2026-03-01T11:49:00Z"))
     assert (await between.promises.keep(POD)).kind is KeptKind.REFUSED
 
 

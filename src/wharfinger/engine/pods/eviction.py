@@ -9,7 +9,8 @@
 Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
 still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
 no pod is evicted for a preemptor that was deleted or bound, decided otherwise, or lost its nomination to a more
-important pod. The activity may run again: it skips the victims that have left already.
+important pod. The activity may run again: it skips the victims that have left already. Where a Kubernetes API is the
+store, preemptor and victim are compared with what the API has, because a copy alone proves nothing.
 
 First, less important pods lose their nomination to the node. Where a Kubernetes API is the store, the API clears it,
 and the copy follows: a copy that alone was changed would get the nomination back with the next state of the pod.
@@ -28,6 +29,7 @@ from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.upstream.true_copies import CopyKind
 from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.manifests.formats import format_of
@@ -123,6 +125,8 @@ class Evictions:
         saga = Saga(request, reference, found, revision=found.read_at)
         try:
             self._check_nomination(saga)
+            if self._upstream is not None and not await self._upstream.evictions.may_preempt(found.pod, found.raw):
+                return saga.lapsed()
             node = await self._store.get(keys.node(request.node))
             if node.kv is None:  # its pods are gone with it
                 return saga.lapsed(node.revision)
@@ -220,7 +224,7 @@ class Evictions:
         if not still:
             return False
         preemptor = saga.preemptor.pod
-        done = await upstream.evictions.evict(pod, scheduler=preemptor.scheduler_name)
+        done = await upstream.evictions.evict(pod, kv.value, scheduler=preemptor.scheduler_name)
         if done:
             upstream.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
         return done
@@ -333,7 +337,10 @@ class Evictions:
         still, current = await self._step(saga, kv, Get(kv.key))
         if not still:
             return current
-        refused = await upstream.teller.clear_nomination(other, kv.value)
+        found = await upstream.evictions.copies.compare(other, kv.value)
+        if found.kind is CopyKind.OTHER:
+            return await self._after(saga, kv, done=False)
+        refused = await upstream.teller.clear_nomination(other, kv.value) if found.kind is CopyKind.TRUE else ""
         if refused is None:  # the API has a newer state than the copy, which follows
             return await self._after(saga, kv, done=True)
         if refused:

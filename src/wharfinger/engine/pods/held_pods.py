@@ -16,7 +16,7 @@ from wharfinger.contracts.records import HoldRecord
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
-from wharfinger.engine.upstream.adopting import promise_in
+from wharfinger.engine.upstream.adopting import known_object
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import Pod, PodKey
@@ -68,7 +68,7 @@ class HeldPods:
         except InvalidObject as error:
             return HeldPod(lost=f"the pod cannot be read: {error}")
         unbound = replace(pod, node_name="")
-        promise = promise_in(held) if self._upstream else None
+        promise = known_object(kv, held).promise if self._upstream else None
         if pod.bound and promise is None:
             return HeldPod(unbound, pod.node_name, f"the pod is bound to {pod.node_name}")
         gone = self._eligibility.verdict(reference, unbound)

@@ -28,6 +28,7 @@ from wharfinger.engine.upstream.writers import TornPolicy
 from wharfinger.errors import PluginError, UpstreamDenied, UpstreamUnavailable
 from wharfinger.model.extenders import EXTENDER
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Keeping:
     """Keeps the promises of one worker's binds; does nothing where etcd itself is the store."""
 
     def __init__(self, core: Core) -> None:
+        self._store = core.process.store
         self._upstream = core.upstream
         self._promises = core.upstream.promises if core.upstream is not None else None
         self._teller = core.upstream.teller if core.upstream is not None else None
@@ -148,7 +150,9 @@ class Keeping:
         if policy is TornPolicy.EVICT:
             for number in bound:
                 pod = replace(self._pod(work, number), node_name=work.outcomes.node_of(number))
-                await upstream.evictions.evict(pod, scheduler=pod.scheduler_name, preemptor="podgroup")
+                copy = (await self._store.get(keys.pod(*pod.key))).kv
+                if copy is not None:
+                    await upstream.evictions.evict(pod, copy.value, scheduler=pod.scheduler_name, preemptor="podgroup")
 
     def _pod(self, work: Work, number: int) -> Pod:
         """As much of a seat's pod as events and evictions need."""

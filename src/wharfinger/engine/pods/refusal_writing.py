@@ -1,6 +1,7 @@
 """What one refusal adds to a transaction: the pod with its condition and nomination, its attempt record, the compares.
 
 Where a Kubernetes API is the store, only the nomination is written into the copy; the API is told of the condition.
+The copy is put all the same, so that record and pod are of one revision: such a record is told again if need be.
 Neighbours: `recording` sends these, alone or many in a transaction; `nominating` decides on nominations.
 """
 
@@ -37,7 +38,7 @@ class RefusalWriting:
     record: Compare | None
     """The attempt record as the dispatcher knew it; None = any."""
     condition: Put | None
-    """The pod with its condition; None when it has that condition already."""
+    """The pod with its condition; None when it has that condition already. Of a copy, as it is."""
     puts: list[Put]
     """The record and, with a nomination, the binding version."""
 
@@ -86,6 +87,8 @@ class RefusalWritings:
             puts.append(Put(key, _version(request)))
         if self._upstream:
             value = nominate_pod(found.raw, nominated)
+            if value is None and found.pod.condition != ("False", request.reason, request.message):
+                value = found.raw
         else:
             value = found.format.refuse_pod(
                 found.raw, reason=request.reason, message=request.message, now=now, nominated_node_name=nominated

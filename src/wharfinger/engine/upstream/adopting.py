@@ -2,6 +2,9 @@
 
 Only the importer creates and deletes copies (`states`): it alone sees what came in between. Everyone may replace an
 older state by a newer one. A transaction that fails has read what is there now, and the state is looked at once more.
+
+A promise counts only where it is *proven*: the promise and the copy that it binds were written by one transaction, and
+say the same (`known_object`). A client that may write one of the two keys, but not both, can make no such pair.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ from typing import Any
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.reading_together import ReadingTogether
 from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, take
-from wharfinger.errors import Unavailable
+from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.manifests import documents
+from wharfinger.manifests.copies import state_of
+from wharfinger.manifests.metadata import attempt_of
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
@@ -40,6 +46,29 @@ def promise_in(kv: KeyValue | None) -> Promise | None:
     return upstream_records.at(found, kv.mod_revision)
 
 
+def known_object(copy: KeyValue | None, promise: KeyValue | None) -> KnownObject:
+    """A copy and what is promised for it, as read at one revision; a promise that is not proven is set apart."""
+    found = promise_in(promise)
+    if found is None or promise is None:
+        return KnownObject(copy)
+    if _is_proven(copy, promise, found):
+        return KnownObject(copy, found)
+    return KnownObject(copy, unproven=promise.mod_revision)
+
+
+def _is_proven(copy: KeyValue | None, kv: KeyValue, promise: Promise) -> bool:
+    """Whether one transaction wrote both, and the copy is the pod that is promised, on that node, by that attempt."""
+    if copy is None or copy.mod_revision != kv.mod_revision:
+        return False
+    try:
+        bound = documents.parse(copy.value)
+        node = bound["spec"].get("nodeName") or ""
+        said = (*state_of(copy.value), node, attempt_of(bound))
+    except (InvalidObject, KeyError, AttributeError, TypeError):
+        return False
+    return said == (promise.uid, promise.revision, promise.node, promise.attempt)
+
+
 def present(plural: str, obj: Mapping[str, Any]) -> ObjectState:
     """The state that an object as the API printed it is."""
     metadata = obj["metadata"]
@@ -63,9 +92,11 @@ class Adopter:
         self._anew = anew
         self._reading = ReadingTogether(store)
 
-    async def adopt(self, state: ObjectState, known: KnownObject | None = None, *, epoch: int = 0) -> KnownObject:
+    async def adopt(
+        self, state: ObjectState, known: KnownObject | None = None, *, epoch: int = 0, later: bool = False
+    ) -> KnownObject:
         """Take a state in; what etcd has afterwards. `known`: what it has now, where that is known; `epoch`: the
-        importer's, 0 = anyone.
+        importer's, 0 = anyone; `later`: the API was read after `known`, so a copy that names a newer state is wrong.
 
         Raises `StoreError`, and `NotTheImporter`.
         """
@@ -73,20 +104,24 @@ class Adopter:
         known = known or await self.read(state)
         effect = StateEffect.NOTHING
         for _ in range(TRIES):
-            step = take(state, known, imports=bool(epoch), now=self._now, whole=self._whole, anew=self._anew)
+            step = take(
+                state, known, imports=bool(epoch), now=self._now, whole=self._whole, anew=self._anew, later=later
+            )
             if not step.writes:
                 return known._replace(effect=effect)
             reads = self._reads(state)
             answer = await self._store.txn(
                 [*step.compares, *fence], [*step.writes, *reads], [*reads, *(Get(one.key) for one in fence)]
             )
-            known = KnownObject(answer.reads[0], promise_in(answer.reads[1]) if state.promise_key else None)
+            known = known_object(answer.reads[0], answer.reads[1] if state.promise_key else None)
             if answer.succeeded:
                 effect = step.effect
                 if not step.again:
                     return known._replace(effect=effect)
             elif fence and not fence[0].holds(answer.reads[-1]):
                 raise NotTheImporter
+            else:
+                later = False  # what is there now may be newer than what was read
         raise Unavailable(f"{state.key} changed during {TRIES} transactions")
 
     async def read(self, state: ObjectState) -> KnownObject:
@@ -94,7 +129,7 @@ class Adopter:
         if not state.promise_key:
             return KnownObject((await self._reading.read(state.key))[0])
         copy, promise = await self._reading.read(state.key, state.promise_key)
-        return KnownObject(copy, promise_in(promise))
+        return known_object(copy, promise)
 
     def _reads(self, state: ObjectState) -> list[Operation]:
         """The copy, and the promise where there may be one."""

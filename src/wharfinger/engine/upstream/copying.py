@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from wharfinger.engine.transactions import Limits, Shape, cut
-from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter, promise_in
+from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter, known_object
 from wharfinger.engine.upstream.states import (
     NOTHING,
     PODS,
@@ -168,7 +168,7 @@ class Copying:
             answer = await self._store.txn([], [*reads, *promises])
             promised = answer.reads[len(reads) :] or (None,) * len(asked)
             for state, copy, promise in zip(asked, answer.reads, promised, strict=False):
-                found[state.key] = KnownObject(copy, promise_in(promise))
+                found[state.key] = known_object(copy, promise)
         return found
 
     async def _send(self, steps: Sequence[StateStep], done: Copied) -> bool:

@@ -2,8 +2,9 @@
 
 ::
 
-    GET ─► PATCH DisruptionTarget {uid, rv} ─► DELETE {uid, rv of the answer} ─► adopt
-                409: come again                     409: likewise
+    the preemptor is in the API as its copy says, and so is the victim (`true_copies`), else nothing is sent
+    PATCH DisruptionTarget {uid, rv} ─► DELETE {uid, rv of the answer} ─► adopt
+        409: come again                     409: likewise
 
 Both writes compare the revision, so a pod that was created again, or that changed, is looked at once more. The revision
 of the copy would be too old: copies of bound pods are written only where what they keep differs. There is no eviction
@@ -12,16 +13,20 @@ API in it, as in kube-scheduler: budgets were weighed when victims were chosen.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
+from wharfinger.engine.upstream.true_copies import CopyKind, TrueCopies
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.pod import Pod
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import disruption_patch, is_other_object
 from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of, uid_of
+
+log = logging.getLogger(__name__)
 
 NOT_FOUND, CONFLICT = 404, 409
 
@@ -33,22 +38,28 @@ class UpstreamEvictions:
         self._upstream = upstream
         self._adopter = adopter
         self._utc_now = utc_now
+        self.copies = TrueCopies(upstream, adopter)
 
-    async def evict(self, victim: Pod, *, scheduler: str, preemptor: str = "pod") -> bool:
+    async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:
+        """Whether the API has the preemptor as its copy says, still waiting. `raw`: the copy.
+
+        Raises `UpstreamError` and `StoreError`.
+        """
+        found = await self.copies.compare(preemptor, raw)
+        if found.kind is CopyKind.GONE:
+            log.warning("preemptor_not_in_api effect=nothing_evicted pod=%s uid=%s", preemptor.key, preemptor.uid)
+        return found.kind is CopyKind.TRUE
+
+    async def evict(self, victim: Pod, raw: bytes, *, scheduler: str, preemptor: str = "pod") -> bool:
         """Mark and delete a pod; whether it was done. False: it is another one than was chosen by now, look again.
 
-        `scheduler`: the preemptor's scheduler name; `preemptor`: `pod` or `podgroup`. Safe to run again. Raises
-        `UpstreamError` and `StoreError`.
+        `raw`: its copy; `scheduler`: the preemptor's scheduler name; `preemptor`: `pod` or `podgroup`. Safe to run
+        again. Raises `UpstreamError` and `StoreError`.
         """
-        found = await self._upstream.get(client.PODS, victim.name, namespace=victim.namespace)
-        if found.code == NOT_FOUND or (found.object is not None and uid_of(found.object) != victim.uid):
-            return True
-        if found.object is None:
-            raise UpstreamUnavailable(f"pod {victim.key} cannot be read ({found.code}): {found.message}")
+        found = await self.copies.compare(victim, raw)
+        if found.kind is not CopyKind.TRUE:
+            return found.kind is CopyKind.GONE
         obj = found.object
-        if obj["spec"].get("nodeName") != victim.node_name:
-            await self._adopter.adopt(present(PODS, obj))
-            return False
         patch = disruption_patch(obj, scheduler=scheduler, now=self._utc_now(), preemptor=preemptor)
         if patch is not None:
             answer = await self._upstream.patch(

@@ -18,21 +18,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.adopting import promise_in
+from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.manifests.storage import BIND_COMPLETED, SELECTED_NODE
 from wharfinger.manifests.volume_edit import BOUND_BY
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise, VolumeStep
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Put, Store
+from wharfinger.registry.store import Store
 from wharfinger.upstream import client
 from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
 
 NOT_FOUND, CONFLICT = 404, 409
-TRIES = 10
-"""Transactions that mark a promise; the caller looks at it again afterwards."""
 
 Object = Mapping[str, Any]
 
@@ -156,20 +152,13 @@ class VolumePreparation:
 
     async def _mark(self, pod: PodKey, promise: Promise, marked: Promise) -> bool:
         """Write how far it is, unless the promise is another one by now; whether it was written."""
-        key = keys.promise(*pod)
-        kv = (await self._store.get(key)).kv
-        for _ in range(TRIES):  # an edit of the pod may have it promised again at that moment
-            found = promise_in(kv)
-            if kv is None or found is None or found.withdrawn or found.attempt != promise.attempt:
-                return False
-            value = replace(found, asked=found.asked or marked.asked, ready=marked.ready, calls=marked.calls)
-            answer = await self._store.txn(
-                [Compare(key, "mod", kv.mod_revision)], [Put(key, upstream_records.stored(value))], [Get(key)]
-            )
-            if answer.succeeded:
-                return True
-            kv = answer.reads[0]
-        return False
+
+        def change(found: Promise) -> Promise | None:
+            if found.withdrawn or found.attempt != promise.attempt:
+                return None
+            return replace(found, asked=found.asked or marked.asked, ready=marked.ready, calls=marked.calls)
+
+        return (await rewrite(self._store, pod, change)).written
 
 
 def _is_bound(claim: Object) -> bool:

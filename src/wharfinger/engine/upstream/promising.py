@@ -10,6 +10,7 @@
        │                                        promised again at another revision: POST · else: changed
        ├───── 403, 422, other 4xx ────────────► given up: refused with the API's words
        └───── 5xx, 429, no answer ────────────► the promise stays, the caller tries again
+    unproven ───────────────────────────────► nothing is sent; the sweep takes in what the API has
 
 Where an extender binds the pod, it is asked in the place of the POST (`extender_binding`).
 
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from wharfinger.engine.upstream import unproven
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
@@ -127,6 +129,7 @@ class Promises:
         """`binders`: the extenders that bind pods; None = none does."""
         self._upstream = upstream
         self._adopter = adopter
+        self.unproven = unproven.UnprovenPromises(store, upstream, adopter)
         self._withdrawals = Withdrawals(store, upstream, adopter)
         self._preparation = VolumePreparation(store, upstream)
         self._right = right
@@ -150,7 +153,7 @@ class Promises:
         for _ in range(TURNS):
             promise = there.promise
             if promise is None:
-                return self._without(there, attempt, asked_for)
+                return self._without(pod, there, attempt, asked_for)
             attempt = attempt or promise.attempt
             if promise.withdrawn:
                 there = await self._withdrawals.fence(pod, promise)
@@ -186,7 +189,7 @@ class Promises:
                     return KeptPromise(KeptKind.REFUSED, message=told)
         why = f"the pod changed {TURNS} times while it was being bound"
         there = await self._withdrawals.give_up(pod, why)  # it is placed anew, so nothing may bind it late
-        kept = self._without(there, attempt, asked_for)
+        kept = self._without(pod, there, attempt, asked_for)
         return replace(kept, message=why) if kept.kind is KeptKind.CHANGED else kept
 
     async def _prepare(self, pod: PodKey, promise: Promise) -> Preparation | None:
@@ -241,7 +244,7 @@ class Promises:
         for _ in range(TURNS):
             promise = known.promise
             if promise is None:
-                kept = self._without(known, attempt)
+                kept = self._without(pod, known, attempt)
                 kind = RehearsalKind.SENT if kept.kind is KeptKind.KEPT else RehearsalKind.REFUSED
                 return Rehearsal(kind, kept.message or f"the pod is bound to {kept.node}")
             if promise.withdrawn:
@@ -341,9 +344,16 @@ class Promises:
         """Whether the pod of a promise that was given up because of a refusal is there, and is not bound after all."""
         return bool(told) and known.promise is None and known.copy is not None and not _binding_in(known.copy)[0]
 
-    def _without(self, known: KnownObject, attempt: str, asked_for: str = "") -> KeptPromise:
-        """There is no promise any more: what the copy says of the pod."""
+    def _without(self, pod: PodKey, known: KnownObject, attempt: str, asked_for: str = "") -> KeptPromise:
+        """There is no promise any more: what the copy says of the pod.
+
+        Raises `UpstreamUnavailable` where the promise of a copy that is bound is unproven: only the API can tell.
+        """
         copy = known.copy
+        if known.unproven:
+            self.unproven.warn(pod, known)
+            if copy is not None and _binding_in(copy)[0]:
+                raise UpstreamUnavailable(unproven.WHY.format(pod=pod))
         if copy is None:
             return KeptPromise(KeptKind.GONE, message="the pod does not exist any more")
         node, bound_by = _binding_in(copy)

@@ -12,12 +12,14 @@
     newer, bound                 promised        replaces it, and ends the promise
     newer, unbound               promised        the same in what it rests on: promised again at the new revision
                                                  else, or withdrawn: replaces it, and ends the promise
+    newer                        unproven        replaces it, and ends the promise; read after the copy: likewise,
+                                                 whatever its revision is
 
 A promise that names an older revision than the API has cannot be carried out any more: the API compares it. That is
 why a newer unbound state ends it, and nothing else but a bound one does.
 
-Every write compares the copy as it was read. A promise is put with its copy, so the copy's revision stands for it,
-except for its withdrawal, which is compared too.
+Every write compares the copy as it was read, and the promise. Both are only ever written by one transaction, so a
+promise of another revision than its copy is *unproven*: another client has put one of them (`adopting.known_object`).
 """
 
 from __future__ import annotations
@@ -92,6 +94,14 @@ class KnownObject(NamedTuple):
     promise: Promise | None = None
     effect: StateEffect = StateEffect.NOTHING
     """What the last transaction did that made it so, where one did."""
+    unproven: int = 0
+    """Mod revision of a promise that no transaction of ours has put with this copy, so that it counts for nothing and
+    is never sent; 0 = there is none."""
+
+    @property
+    def promise_revision(self) -> int:
+        """Mod revision of the promise's key; 0 = there is none."""
+        return self.promise.mod_revision if self.promise is not None else self.unproven
 
 
 class StateStep(NamedTuple):
@@ -115,33 +125,36 @@ def take(
     now: Callable[[], str],
     whole: bool = False,
     anew: bool = False,
+    later: bool = False,
 ) -> StateStep:
     """What the state does to what is known. `imports`: whether it is the importer's, who alone creates and deletes.
 
     `now`: RFC 3339, for a bind that is promised again; `whole`: copies keep all fields; `anew`: a state that is copied
-    already counts as a newer one. Raises `InvalidObject` for a copy that cannot be read: nobody else writes there.
+    already counts as a newer one; `later`: the API was read after the copy, so its state counts whatever revision the
+    copy names. Raises `InvalidObject` for a copy that cannot be read: nobody else writes there.
     """
-    copy, promise = known.copy, known.promise
+    copy = known.copy
     had = state_of(copy.value) if copy is not None else None
     if state.object is None:
         if copy is None or had is None or not imports:
             return NOTHING
         if state.revision < had.revision and not (state.plural == PODS and is_finished(copy.value)):
             return NOTHING
-        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, promise)))
+        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, known)))
     if copy is None or had is None:
         if not imports:
             return NOTHING
         created = Put(state.key, copy_of(state.object, state.plural, whole=whole))
-        stale: tuple[Operation, ...] = (Delete(state.promise_key),) if promise is not None else ()
+        stale: tuple[Operation, ...] = (Delete(state.promise_key),) if known.promise_revision else ()
         return StateStep(StateEffect.COPIED, _compares(state, known), (created, *stale))
-    if state.revision < had.revision or (state.revision == had.revision and not anew):
+    older = state.revision < had.revision or (state.revision == had.revision and not anew)
+    if older and not later:
         return NOTHING
     if state.uid != had.uid:
         if not imports:
             return NOTHING
-        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, promise)), again=True)
-    return _replacing(state, copy, promise, now, whole, asked=not imports)
+        return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, known)), again=True)
+    return _replacing(state, copy, known, now, whole, asked=not imports)
 
 
 def kept(state: ObjectState, promise: Promise, *, whole: bool = False) -> StateStep | None:
@@ -160,11 +173,13 @@ def kept(state: ObjectState, promise: Promise, *, whole: bool = False) -> StateS
 
 
 def _replacing(
-    state: ObjectState, copy: KeyValue, promise: Promise | None, now: Callable[[], str], whole: bool, *, asked: bool
+    state: ObjectState, copy: KeyValue, known: KnownObject, now: Callable[[], str], whole: bool, *, asked: bool
 ) -> StateStep:
     assert state.object is not None
     value = copy_of(state.object, state.plural, whole=whole)
-    compares = _compares(state, KnownObject(copy, promise))
+    compares, promise = _compares(state, known), known.promise
+    if known.unproven:
+        return StateStep(StateEffect.ENDED, compares, (Put(state.key, value), Delete(state.promise_key)))
     if promise is None:
         pending = state.plural == PODS and not state.node  # its revision is what a promise will name
         if not (pending or asked) and same_but_revision(value, copy.value):
@@ -186,15 +201,15 @@ def _means_the_same(obj: Mapping[str, Any], value: bytes, copy: KeyValue, *, who
 
 
 def _compares(state: ObjectState, known: KnownObject) -> tuple[Compare, ...]:
-    copy, promise = known.copy, known.promise
+    copy = known.copy
     compares = [Compare(state.key, "mod", copy.mod_revision if copy is not None else 0)]
-    if promise is not None:
-        compares.append(Compare(state.promise_key, "mod", promise.mod_revision))
+    if known.promise_revision:
+        compares.append(Compare(state.promise_key, "mod", known.promise_revision))
     return tuple(compares)
 
 
-def _removal(state: ObjectState, promise: Promise | None) -> list[Operation]:
+def _removal(state: ObjectState, known: KnownObject) -> list[Operation]:
     removed: list[Operation] = [Delete(state.key)]
-    if promise is not None:
+    if known.promise_revision:
         removed.append(Delete(state.promise_key))
     return removed

@@ -11,19 +11,17 @@ then the copy stays on its node, so its room is held. A fence that fails is trie
 
 from __future__ import annotations
 
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.adopting import Adopter, present, promise_in
+from wharfinger.engine.upstream.adopting import Adopter, present
+from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
-from wharfinger.errors import Unavailable, UpstreamUnavailable
+from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Put, Store
+from wharfinger.registry.store import Store
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import fence_patch, is_other_object
 from wharfinger.upstream.client import Upstream
 
-TRIES = 10
 NOT_FOUND = 404
 
 
@@ -41,29 +39,12 @@ class Withdrawals:
         `told`: the API's refusal, where that is why. Safe to run again. Raises `StoreError` and `UpstreamError`: the
         promise stays withdrawn, its room held.
         """
-        promise = await self._mark(pod, why, told)
-        if promise is None:
+        marked = await rewrite(
+            self._store, pod, lambda promise: None if promise.withdrawn else promise.given_up(why, told)
+        )
+        if marked.promise is None:
             return await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
-        return await self.fence(pod, promise)
-
-    async def _mark(self, pod: PodKey, why: str, told: str) -> Promise | None:
-        """Mark it; None when there is none any more."""
-        key = keys.promise(*pod)
-        kv = (await self._store.get(key)).kv
-        for _ in range(TRIES):
-            promise = promise_in(kv)
-            if kv is None or promise is None or promise.withdrawn:
-                return promise
-            withdrawn = promise.given_up(why, told)
-            answer = await self._store.txn(
-                [Compare(key, "mod", kv.mod_revision)],
-                [Put(key, upstream_records.stored(withdrawn))],
-                [Get(key)],
-            )
-            if answer.succeeded:
-                return upstream_records.at(withdrawn, answer.revision)
-            kv = answer.reads[0]
-        raise Unavailable(f"{key} changed during {TRIES} transactions")
+        return await self.fence(pod, marked.promise)
 
     async def fence(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Move the pod's revision in the API and adopt what it is then. Raises as `give_up`."""
