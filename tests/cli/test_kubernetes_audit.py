@@ -19,7 +19,7 @@ from wharfinger.observe.upstream_status import UpstreamStatus, read_status
 from wharfinger.process.upstream import COPIED_KINDS
 from wharfinger.registry import keys
 from wharfinger.upstream.access_checks import LeaseName
-from wharfinger.upstream.client import LEASES, NODES, PODS
+from wharfinger.upstream.client import LEASES, NODES, PODS, ApiResource
 
 KINDS = (NODES, PODS)
 LEASE = LeaseName("kube-system", "kube-scheduler")
@@ -59,6 +59,24 @@ async def test_equal_copies_are_clean_after_one_look() -> None:
     assert (found.looks, upstream_audit.to_plain(found)["boundPods"]) == (1, 1)
     counted = {kind.plural: (kind.objects, kind.copies) for kind in found.kinds}
     assert counted == {"nodes": (1, 1), "pods": (2, 2)}
+
+
+async def test_pod_groups_of_two_api_groups_are_told_apart() -> None:
+    """Their copies have the same keys; of two of one name, the one of the built-in group is copied."""
+    between = Between()
+    groups = [ApiResource(f"scheduling.{of}.io", "v1", "podgroups", namespaced=True) for of in ("k8s", "x-k8s")]
+    for resource, name in ((groups[0], "a"), (groups[0], "g"), (groups[1], "g"), (groups[1], "b")):
+        between.api.serve(resource, "PodGroup")
+        stored = between.api.put(resource, {"metadata": {"name": name}, "spec": {}})
+        await between.store.put(keys.stored("podgroups", "default", name), copy_of(stored, "podgroups"))
+        if name == "g" and resource == groups[0]:
+            first = copy_of(stored, "podgroups")
+    await between.store.put(keys.stored("podgroups", "default", "g"), first)
+
+    found = await audit(between.store, between.api, groups, pause=nothing, now=lambda: NOW)
+
+    counted = {kind.plural: (kind.objects, kind.copies, len(kind.differences)) for kind in found.kinds}
+    assert counted == {"podgroups.scheduling.k8s.io": (2, 2, 0), "podgroups.scheduling.x-k8s.io": (2, 1, 0)}
 
 
 async def test_copies_with_all_fields_are_clean() -> None:

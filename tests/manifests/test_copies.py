@@ -11,6 +11,7 @@ import pytest
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.copies import (
     COPIED,
+    StateOfCopy,
     copy_of,
     copy_of_promised,
     means_the_same,
@@ -108,7 +109,7 @@ def test_a_node_that_offers_nothing_yet_is_no_mistake() -> None:
 
 
 def test_the_state_of_a_copy_is_its_uid_and_revision() -> None:
-    assert state_of(copy_of(pod(), "pods")) == ("u1", 7)
+    assert state_of(copy_of(pod(), "pods")) == StateOfCopy("u1", 7)
     with pytest.raises(InvalidObject, match="no number"):
         state_of(copy_of(pod(resourceVersion="7a"), "pods"))
 

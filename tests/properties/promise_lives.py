@@ -141,7 +141,7 @@ class Life(ModelImporters):
         one = self._decided.pop(int(self.rng.random() * len(self._decided)))
         self._attempts += 1
         attempt = f"w{self._attempts}@r"
-        uid, revision = state_of(one.copy.value)
+        uid, revision, _ = state_of(one.copy.value)
         binding = keys.binding(one.node)
         promise = Promise(uid, revision, one.node, attempt, NOW)
         self.etcd.txn(

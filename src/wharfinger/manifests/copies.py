@@ -18,6 +18,7 @@ import orjson
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.edit import MIRROR_ANNOTATION, bind_pod
+from wharfinger.manifests.fields import text
 from wharfinger.manifests.pod_specs import VOLUMES_READ
 from wharfinger.manifests.pods import TOPOLOGY_KEY_ANNOTATION
 from wharfinger.manifests.spelling import READ
@@ -206,6 +207,8 @@ class StateOfCopy(NamedTuple):
     uid: str
     revision: int
     """Its resourceVersion; 0 = it was not copied from an API."""
+    group: str = ""
+    """Its API group, as the copy says it."""
 
 
 def copy_of(obj: Mapping[str, Any], plural: str, *, whole: bool = False) -> bytes:
@@ -236,7 +239,15 @@ def state_of(value: bytes) -> StateOfCopy:
     if not (isinstance(revision, str) and revision.isascii() and revision.isdigit()):
         raise InvalidObject(f"metadata.resourceVersion is {str(revision)[:40]!r}, no number")
     uid = metadata.get("uid") or ""
-    return StateOfCopy(uid if isinstance(uid, str) else "", int(revision))
+    return StateOfCopy(uid if isinstance(uid, str) else "", int(revision), text(obj, "apiVersion").rpartition("/")[0])
+
+
+def group_of(value: bytes) -> str:
+    """The API group of a stored copy; empty for the core group, and for a copy that cannot be read."""
+    try:
+        return state_of(value).group
+    except InvalidObject:
+        return ""
 
 
 def means_the_same(one: bytes, other: bytes) -> bool:

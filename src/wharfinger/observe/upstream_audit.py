@@ -17,10 +17,11 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.engine.upstream.adopting import present
-from wharfinger.engine.upstream.following import UNFINISHED
+from wharfinger.engine.upstream.following import UNFINISHED, KindProgress
+from wharfinger.engine.upstream.states import counts_before
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
-from wharfinger.manifests.copies import copy_of, is_finished, means_the_same, same_but_revision, state_of
+from wharfinger.manifests.copies import copy_of, group_of, is_finished, means_the_same, same_but_revision, state_of
 from wharfinger.manifests.times import seconds_since
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
@@ -137,12 +138,15 @@ def _lasting(kind: AuditedKind, earlier: set[CopyDifference]) -> AuditedKind:
 
 async def _look(store: Store, api: Upstream, resource: ApiResource) -> AuditedKind:
     """One kind now."""
-    plural = resource.plural
+    plural, group = resource.plural, KindProgress(resource).group
     copies: dict[str, KeyValue] = {}
+    others: dict[str, str] = {}
+    """Copies of other API groups, where several lie together: their groups, by key."""
     async for page in store.list(keys.stored_prefix(plural)):
         copies.update((kv.key, kv) for kv in page.items)
+        others.update((kv.key, of) for kv in page.items if group and (of := group_of(kv.value)) != group)
     promises = await promises_of(store) if plural == PODS else {}
-    number, objects, bound, found = len(copies), 0, 0, []
+    number, objects, bound, found = len(copies) - len(others), 0, 0, []
     selector = UNFINISHED if plural == PODS else ""
     async for listed, _ in api.list(resource, field_selector=selector):
         for obj in listed:
@@ -150,16 +154,20 @@ async def _look(store: Store, api: Upstream, resource: ApiResource) -> AuditedKi
             state = present(plural, obj)
             bound += bool(plural == PODS and state.node)
             kv = copies.pop(state.key, None)
+            if state.key in others and counts_before(others[state.key], group):
+                continue
             promise = promises.get(PodKey(state.namespace, state.name))
             if problem := compared(resource, obj, kv, promise):
                 copied = kv.mod_revision if kv is not None else 0
                 found.append(CopyDifference(plural, state.namespace, state.name, problem, revision_of(obj), copied))
     for key, kv in copies.items():
+        if key in others:
+            continue
         if plural == PODS and is_finished(kv.value):
             continue  # it ended between the two lists
         namespace, _, name = key.removeprefix(keys.stored_prefix(plural)).rpartition("/")
         found.append(CopyDifference(plural, namespace, name, "is copied, but the API has none", 0, kv.mod_revision))
-    return AuditedKind(plural, objects, number, bound, tuple(found))
+    return AuditedKind(KindProgress(resource).name, objects, number, bound, tuple(found))
 
 
 def compared(resource: ApiResource, obj: Object, kv: KeyValue | None, promise: Promise | None = None) -> str:
@@ -176,7 +184,7 @@ def compared(resource: ApiResource, obj: Object, kv: KeyValue | None, promise: P
     if had.revision > revision_of(obj):
         return ""  # the copy is of a later state than the list
     if resource.group and "apiVersion" not in obj:  # items of lists are printed without it
-        obj = {"apiVersion": f"{resource.group}/{resource.version}", **obj}
+        obj = {"apiVersion": resource.api_version, **obj}
     if resource.plural == PODS:
         here, there = _node(documents.parse(kv.value)), _node(obj)
         if promise is None and here != there:

@@ -14,7 +14,9 @@ from typing import Any
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.upstream_records import F
+from wharfinger.engine.upstream.following import KindProgress
 from wharfinger.errors import UpstreamError
+from wharfinger.manifests.copies import group_of
 from wharfinger.manifests.times import seconds_since
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Importer, MayBind, Promise
@@ -46,6 +48,7 @@ class CopiedKindStatus:
     """How far the copies of one kind are."""
 
     plural: str
+    """With the API group where several groups have the kind: `podgroups.scheduling.x-k8s.io`."""
     revision: int
     """The resourceVersion up to which everything is in the copies; 0 = never copied."""
     copies: int
@@ -140,7 +143,7 @@ async def read_status(
         epoch=importer_kv.mod_revision if importer_kv is not None else 0,
         imported=imported,
         imported_seconds=seconds_since(imported.time, now),
-        kinds=tuple(await _kinds(store, imported, [kind.plural for kind in kinds])),
+        kinds=tuple(await _kinds(store, imported, [KindProgress(kind).name for kind in kinds])),
         active=_record(MayBind, (await store.get(keys.ACTIVE)).kv),
         lease=held,
         promises=promises,
@@ -199,13 +202,14 @@ async def _lease(api: Upstream, name: LeaseName, identity: str) -> LeaseHolder:
     return LeaseHolder(name, holder, holder == identity, renewed, transitions)
 
 
-async def _kinds(store: Store, imported: Imported, plurals: Sequence[str]) -> list[CopiedKindStatus]:
+async def _kinds(store: Store, imported: Imported, names: Sequence[str]) -> list[CopiedKindStatus]:
     found = []
-    for plural in dict.fromkeys([*plurals, *imported.revisions]):
+    for name in dict.fromkeys([*names, *imported.revisions]):
+        plural, _, group = name.partition(".")
         copies = 0
         async for page in store.list(keys.stored_prefix(plural)):
-            copies += len(page.items)
-        found.append(CopiedKindStatus(plural, imported.revisions.get(plural, 0), copies))
+            copies += sum(not group or group_of(kv.value) == group for kv in page.items)
+        found.append(CopiedKindStatus(name, imported.revisions.get(name, 0), copies))
     return found
 
 

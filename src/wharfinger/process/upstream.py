@@ -53,8 +53,6 @@ class ConnectedUpstream:
     settings: UpstreamSettings
     uid: str
     """Of the cluster."""
-    kinds: tuple[ApiResource, ...]
-    """What is copied."""
     lease_identity: str
     """Who this installation is to the API's Lease."""
 
@@ -92,8 +90,7 @@ async def connect_upstream(
         try:
             uid = await cluster_uid(api)
             await claim(store, cluster=cluster, namespace=temporal_namespace, upstream=uid)
-            kinds = await copied_kinds(api)
-            return ConnectedUpstream(api, settings, uid, kinds, await lease_identity(store, cluster))
+            return ConnectedUpstream(api, settings, uid, await lease_identity(store, cluster))
         except (UpstreamError, Unavailable) as error:
             if str(error) != said:
                 said = str(error)
@@ -115,22 +112,30 @@ async def cluster_uid(upstream: Upstream) -> str:
 
 
 async def copied_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
-    """The kinds that are copied: those that every server has, and PodGroups where they are served.
+    """The kinds that are copied now: those that every server has, and PodGroups as they are served.
 
     Raises `UpstreamError`.
     """
-    groups = (await upstream.read("/apis")).object or {}
+    return (*COPIED_KINDS, *await served_pod_groups(upstream))
+
+
+async def served_pod_groups(upstream: Upstream) -> tuple[ApiResource, ...]:
+    """The PodGroups of each API group that has them, in the order of `POD_GROUPS`, each in one version.
+
+    The version is the one that the server prefers, else the first that has them. Raises `UpstreamError`.
+    """
+    document = (await upstream.read("/apis")).object or {}
+    groups = {group.get("name"): group for group in document.get("groups") or ()}
     found: list[ApiResource] = []
-    for group in groups.get("groups") or ():
-        if group.get("name") not in POD_GROUPS:
-            continue
-        version = group["preferredVersion"]["version"]
-        for served in [version, *(one["version"] for one in group.get("versions") or () if one["version"] != version)]:
-            listing = (await upstream.read(f"/apis/{group['name']}/{served}")).object or {}
+    for name in (one for one in POD_GROUPS if one in groups):
+        preferred = groups[name].get("preferredVersion") or {}
+        versions = [one["version"] for one in (preferred, *(groups[name].get("versions") or ())) if one.get("version")]
+        for version in dict.fromkeys(versions):
+            listing = (await upstream.read(f"/apis/{name}/{version}")).object or {}
             if any(one.get("name") == "podgroups" for one in listing.get("resources") or ()):
-                found.append(ApiResource(group["name"], served, "podgroups", namespaced=True))
+                found.append(ApiResource(name, version, "podgroups", namespaced=True))
                 break
-    return (*COPIED_KINDS, *found[:1])
+    return tuple(found)
 
 
 async def lease_identity(store: Store, cluster: str) -> str:

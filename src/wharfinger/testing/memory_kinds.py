@@ -45,26 +45,32 @@ WITH_STATUS = frozenset({client.PODS, client.NODES, client.NAMESPACES, client.DI
 """Kinds whose status is written through a path of its own: what is written elsewhere does not change it."""
 
 
-def group_version(resource: ApiResource) -> str:
-    """`apiVersion` of the kind's objects."""
-    return f"{resource.group}/{resource.version}" if resource.group else resource.version
-
-
 def qualified(resource: ApiResource) -> str:
     """How messages name the kind: `pods`, `leases.coordination.k8s.io`."""
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 def document(path: str, served: Iterable[tuple[ApiResource, str]]) -> Json | None:
-    """`/version`, or the kinds of `/api/v1` or `/apis/<group>/<version>`; None where there are none."""
+    """`/version`, `/apis`, or the kinds of `/api/v1` or `/apis/<group>/<version>`; None where there are none."""
     if path == "/version":
         return dict(VERSION)
+    if path == "/apis":
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(resource for resource, _ in served)}
     listed = [
         {"name": resource.plural, "namespaced": resource.namespaced, "kind": kind}
         for resource, kind in served
-        if path == (f"/apis/{group_version(resource)}" if resource.group else f"/api/{resource.version}")
+        if path == (f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}")
     ]
     if not listed:
         return None
     version = path.removeprefix("/apis/").removeprefix("/api/")
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": listed}
+
+
+def _groups(served: Iterable[ApiResource]) -> list[Json]:
+    """Each group with its versions, of which the first is preferred."""
+    versions: dict[str, list[Json]] = {}
+    for resource in dict.fromkeys((one.group, one.version) for one in served if one.group):
+        group, version = resource
+        versions.setdefault(group, []).append({"groupVersion": f"{group}/{version}", "version": version})
+    return [{"name": name, "versions": found, "preferredVersion": found[0]} for name, found in versions.items()]

@@ -89,7 +89,7 @@ class MemoryApiServer:
         metadata.update(uid=self.objects.new_uid(), creationTimestamp=self.timestamp())
         if resource.namespaced:
             metadata["namespace"] = namespace
-        obj = {"kind": self.kinds[resource], "apiVersion": kinds.group_version(resource), **obj}
+        obj = {"kind": self.kinds[resource], "apiVersion": resource.api_version, **obj}
         if resource == PODS:
             self._pods.created(obj)
         if resource == NAMESPACES:
@@ -184,7 +184,7 @@ class MemoryApiServer:
         return ApiAnswer(200, found)
 
     def _reviewed(self, resource: ApiResource, body: Object) -> Json:
-        review = {"kind": kinds.REVIEWS[resource], "apiVersion": kinds.group_version(resource), **body}
+        review = {"kind": kinds.REVIEWS[resource], "apiVersion": resource.api_version, **body}
         spec = body.get("spec") or {}
         if kinds.REVIEWS[resource] != "TokenReview":
             return {**review, "status": {"allowed": self.allows(spec)}}

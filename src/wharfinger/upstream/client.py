@@ -34,9 +34,14 @@ class ApiResource(NamedTuple):
     plural: str
     namespaced: bool
 
+    @property
+    def api_version(self) -> str:
+        """Group and version, as objects have them: `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of the collection, of one object, or of a part of it."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return "/".join(part for part in (f"{root}{scope}/{self.plural}", name, subresource) if part)
 

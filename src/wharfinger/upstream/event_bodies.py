@@ -69,7 +69,7 @@ def pod_reference(namespace: str, name: str, uid: str, revision: int = 0) -> Obj
 def reference(resource: ApiResource, obj: Object) -> ObjectReference:
     """A pod or a node as read; of other resources, an object that has its `kind`. Items of lists have none."""
     metadata = obj["metadata"]
-    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    version = resource.api_version
     kind = _KINDS.get(resource) or obj["kind"]
     revision = str(metadata.get("resourceVersion", ""))
     return ObjectReference(version, kind, metadata["name"], metadata.get("namespace", ""), uid_of(obj), revision)

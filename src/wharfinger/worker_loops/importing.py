@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from wharfinger.contracts import upstream_records
@@ -26,6 +26,7 @@ from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.election import Election
 from wharfinger.engine.upstream.following import FollowedKind, KindProgress
 from wharfinger.engine.upstream.restoring import UpstreamWentBack, forget_copies
+from wharfinger.engine.upstream.states import COPIED_TOGETHER
 from wharfinger.errors import (
     HistoryGone,
     LeaseLost,
@@ -45,6 +46,7 @@ from wharfinger.registry.store import Compare, Lease, Put, Store
 from wharfinger.settings import UpstreamSettings
 from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import LeaseHolding, note
+from wharfinger.worker_loops.served_pod_groups import ServedPodGroups
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +84,8 @@ class Importing:
         promised: Callable[[PodKey], Promise | None] = lambda _: None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`election`: None = this installation binds whenever it runs; `holder`: this worker, `<pid>@<host>`; `whole`:
+        """`election`: None = this installation binds whenever it runs; `resources`: the kinds that every server has;
+        PodGroups are followed as they are served (`served_pod_groups`). `holder`: this worker, `<pid>@<host>`; `whole`:
         copies keep all fields of pods and nodes; `promised`: the promise of a pod as this worker has seen it last;
         `pause`: waits for so many seconds.
         """
@@ -91,7 +94,7 @@ class Importing:
         self._upstream = upstream
         self._settings = settings
         self.trouble: dict[str, str] = {}
-        """Why a kind is not followed now, by plural; under `lease` and `active`, why nothing may be bound."""
+        """Why a kind is not followed now, by its name; under `lease` and `active`, why nothing may be bound."""
         self._holding = LeaseHolding(
             process, election, settings.election, holder=holder, trouble=self.trouble, pause=pause
         )
@@ -102,8 +105,8 @@ class Importing:
         self._promised = promised
         self._pause = pause
         self._ticked = process.clock()
-        self.kinds: Mapping[str, KindProgress] = {}
-        """By plural, while this worker is the importer."""
+        self.kinds: dict[str, KindProgress] = {}
+        """By name (`KindProgress.name`), while this worker is the importer."""
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LeaderElectionLost`: the process has to end."""
@@ -162,7 +165,8 @@ class Importing:
         if anew:
             written = await self._begin_anew(epoch, before, written)
         revisions = {} if anew else before.revisions
-        self.kinds = {one.plural: KindProgress(one, revisions.get(one.plural)) for one in self._resources}
+        always = [KindProgress(one, revisions.get(one.plural)) for one in self._resources]
+        self.kinds = {one.name: one for one in always}
         copied = asyncio.Event()
         resumes = all(one.plural in before.revisions for one in self._resources)
         copying = Copying(
@@ -174,16 +178,30 @@ class Importing:
             anew=anew,
             promised=self._promised,
         )
+
+        def followed(progress: KindProgress) -> FollowedKind:
+            floor = before.revisions.get(progress.name, 0)
+            return FollowedKind(
+                progress, self._upstream, copying, self._process.metrics, floor=floor, pause=self._pause
+            )
+
+        groups = ServedPodGroups(
+            self._upstream,
+            self.kinds,
+            revisions,
+            followed=followed,
+            follow=self._follow,
+            trouble=self.trouble,
+            pause=self._pause,
+        )
         try:
             await first_to_end(
                 # first, because what ends the process counts more than what ends at the same moment
                 self._holding.hold(epoch, copied, resumes=resumes),
-                self._tell(epoch, before.generation, written, copied),
+                self._tell(epoch, before.generation, written, copied, lambda: groups.looked),
                 _until_lost(lease),
-                *(
-                    self._follow(self._followed(progress, copying, before.revisions.get(plural, 0)), plural)
-                    for plural, progress in self.kinds.items()
-                ),
+                groups.run(),
+                *(self._follow(followed(progress)) for progress in always),
             )
         except UpstreamWentBack:
             log.error("upstream_was_restored effect=all_is_copied_anew generation=%d", before.generation + 1)
@@ -195,13 +213,11 @@ class Importing:
 
     @property
     def _plurals(self) -> list[str]:
-        return [one.plural for one in self._resources]
+        return [*(one.plural for one in self._resources), *COPIED_TOGETHER]
 
-    def _followed(self, progress: KindProgress, copying: Copying, floor: int) -> FollowedKind:
-        return FollowedKind(progress, self._upstream, copying, self._process.metrics, floor=floor, pause=self._pause)
-
-    async def _follow(self, kind: FollowedKind, plural: str) -> None:
+    async def _follow(self, kind: FollowedKind) -> None:
         """One kind, again and again."""
+        name = kind.progress.name
         pauses = delays(0.2, 10.0, self._process.rng)
         while True:
             began = self._process.clock()
@@ -209,29 +225,32 @@ class Importing:
                 await kind.follow()
             except HistoryGone as error:
                 kind.progress.revision = None
-                log.info("upstream_watch_expired effect=list_again kind=%s error=%r", plural, str(error))
+                log.info("upstream_watch_expired effect=list_again kind=%s error=%r", name, str(error))
             except WatchEnded:
                 pauses = delays(0.2, 10.0, self._process.rng)
             except UpstreamError as error:
-                note(self.trouble, plural, str(error))
+                note(self.trouble, name, str(error))
                 if not kind.shown and self._process.clock() - began >= SILENT_AFTER:
                     kind.progress.revision = None
-                    log.info("upstream_watch_silent effect=list_again kind=%s", plural)
+                    log.info("upstream_watch_silent effect=list_again kind=%s", name)
             if self._process.clock() - began > 30.0:
                 pauses = delays(0.2, 10.0, self._process.rng)
             await self._pause(next(pauses))
 
-    async def _tell(self, epoch: int, generation: int, written: int, copied: asyncio.Event) -> None:
+    async def _tell(
+        self, epoch: int, generation: int, written: int, copied: asyncio.Event, looked: Callable[[], bool]
+    ) -> None:
         """Write each second up to where the copies are complete, while every kind is followed.
 
-        `written`: mod revision of `imported` as it was read. It is compared, because an etcd that was restored from a
-        backup may have this importer's key, and not the copies that it has made since.
+        `looked`: whether it is known which kinds there are. `written`: mod revision of `imported` as it was read. It is
+        compared, because an etcd that was restored from a backup may have this importer's key, and not the copies that
+        it has made since.
         """
         while True:
-            if all(kind.live for kind in self.kinds.values()):
-                for plural in self.kinds:
-                    self.trouble.pop(plural, None)
-                revisions = {plural: kind.revision or 0 for plural, kind in self.kinds.items()}
+            if looked() and all(kind.live for kind in self.kinds.values()):
+                for name in self.kinds:
+                    self.trouble.pop(name, None)
+                revisions = {name: kind.revision or 0 for name, kind in self.kinds.items()}
                 now = rfc3339(self._process.utc_now())
                 record = Imported(revisions, generation, now, self._whole, hindered=self._holding.hindered)
                 written = await self._write(epoch, record, written)

@@ -21,9 +21,9 @@ from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.model.refusal import Refusal
 from wharfinger.process.connecting import identity
-from wharfinger.process.upstream import ConnectedUpstream, lease_name
+from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_pod_groups
 from wharfinger.settings import WorkerSettings
-from wharfinger.upstream.access_checks import LeaseName, NeededAccess, needed_access, review
+from wharfinger.upstream.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.upstream.event_lane import EventLane, EventPolicy
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
@@ -81,7 +81,7 @@ class UpstreamParts:
                 sweep,
                 RefusalSweep(self.writers.teller, cache, shards, records),
                 lane=self.lane,
-                review=partial(review, self._upstream.api, self._needs(profiles)),
+                review=partial(self._review, profiles),
                 behind_after=settings.behind_after,
                 clock=clock,
                 resumed=resumed,
@@ -89,14 +89,14 @@ class UpstreamParts:
 
         return make
 
-    def _needs(self, profiles: frozenset[str]) -> tuple[NeededAccess, ...]:
-        """What this worker has to be allowed to do."""
+    async def _review(self, profiles: frozenset[str]) -> AccessReport:
+        """What this worker has to be allowed to do, and is not. Raises `UpstreamError`."""
         settings = self._upstream.settings
         name = lease_name(settings.election, self._worker.cluster, profiles)
         lease = LeaseName(settings.election.namespace, name) if settings.election.enabled else None
-        groups = [kind for kind in self._upstream.kinds if kind.plural == "podgroups"]
+        groups = await served_pod_groups(self._upstream.api)
         events = EventPolicy(settings.events) is not EventPolicy.NONE
-        return needed_access(lease=lease, pod_groups=groups, events=events)
+        return await review(self._upstream.api, needed_access(lease=lease, pod_groups=groups, events=events))
 
     def _importing(self, profiles: frozenset[str]) -> Importing:
         etcd = self._worker.etcd
@@ -105,7 +105,7 @@ class UpstreamParts:
             self._upstream.api,
             self._upstream.settings,
             election=self._election(profiles),
-            resources=self._upstream.kinds,
+            resources=COPIED_KINDS,
             limits=Limits(etcd.max_txn_ops, etcd.max_txn_bytes),
             holder=identity(),
             whole=self._whole,

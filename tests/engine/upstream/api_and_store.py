@@ -91,7 +91,7 @@ class Between:
         if self.api.find(NODES, node) is None:
             self.api.put(NODES, node_object(node))
         value = copy_of_promised(stored, node=node, attempt=attempt, now="2026-03-01T12:00:00Z")
-        uid, revision = state_of(value)
+        uid, revision, _ = state_of(value)
         promise = Promise(uid, revision, node, attempt, "2026-03-01T12:00:00Z")
         await self.store.txn(
             [],

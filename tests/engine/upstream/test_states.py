@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, StateStep, take
-from wharfinger.manifests.copies import copy_of, copy_of_promised, state_of
+from wharfinger.manifests.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
@@ -55,7 +55,7 @@ def put_by(found: StateStep, key: str) -> bytes:
 def test_a_new_object_is_created_by_the_importer_alone() -> None:
     found = step(state(5), KnownObject(None))
     assert (found.effect, found.compares) == (StateEffect.COPIED, (Compare(KEY, "mod", 0),))
-    assert state_of(put_by(found, KEY)) == ("u1", 5)
+    assert state_of(put_by(found, KEY)) == StateOfCopy("u1", 5)
     assert step(state(5), KnownObject(None), imports=False).effect is StateEffect.NOTHING
 
 

@@ -36,7 +36,7 @@ async def forged(between: Between, node: str = "n1", **changes: object) -> Promi
     """What names the pod in the API as it is, with every field as a promise of ours has it."""
     pod = between.api.find(PODS, "a")
     assert pod is not None
-    uid, revision = state_of(copy_of(pod, "pods"))
+    uid, revision, _ = state_of(copy_of(pod, "pods"))
     promise = Promise(uid, revision, node, ATTEMPT, "2026-03-01T12:00:00Z")
     return replace(promise, **changes)  # type: ignore[arg-type]
 

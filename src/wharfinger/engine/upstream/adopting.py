@@ -63,18 +63,18 @@ def _is_proven(copy: KeyValue | None, kv: KeyValue, promise: Promise) -> bool:
     try:
         bound = documents.parse(copy.value)
         node = bound["spec"].get("nodeName") or ""
-        said = (*state_of(copy.value), node, attempt_of(bound))
+        state = state_of(copy.value)
+        said = (state.uid, state.revision, node, attempt_of(bound))
     except (InvalidObject, KeyError, AttributeError, TypeError):
         return False
     return said == (promise.uid, promise.revision, promise.node, promise.attempt)
 
 
-def present(plural: str, obj: Mapping[str, Any]) -> ObjectState:
-    """The state that an object as the API printed it is."""
+def present(plural: str, obj: Mapping[str, Any], group: str = "") -> ObjectState:
+    """The state that an object as the API printed it is. `group`: as in `ObjectState`."""
     metadata = obj["metadata"]
-    return ObjectState(
-        plural, str(metadata.get("namespace") or ""), str(metadata["name"]), revision_of(obj), uid_of(obj), obj
-    )
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
+    return ObjectState(plural, namespace, name, revision_of(obj), uid_of(obj), obj, group)
 
 
 class Adopter:

@@ -94,9 +94,10 @@ class Copying:
         async for page in self._store.list(keys.stored_prefix(plural)):
             for kv in page.items:
                 try:
-                    found[kv.key] = state_of(kv.value) if not self._anew else StateOfCopy("", 0)
+                    state = state_of(kv.value)
                 except InvalidObject:
-                    found[kv.key] = StateOfCopy("", 0)
+                    state = StateOfCopy("", 0)
+                found[kv.key] = StateOfCopy("", 0, state.group) if self._anew else state
         return found
 
     async def take(self, seen: Iterable[SeenState]) -> Copied:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.copying import Copying, SeenState
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
-from wharfinger.engine.upstream.states import PODS, ObjectState, StateEffect
+from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState, StateEffect
 from wharfinger.manifests.copies import StateOfCopy
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
@@ -46,6 +46,18 @@ class KindProgress:
     """Whether its watch is open, and everything up to its beginning is in etcd."""
     unreadable: dict[str, str] = field(default_factory=dict)
     """Objects that could not be copied, by key."""
+    gone: int = 0
+    """Objects that were seen going."""
+
+    @property
+    def group(self) -> str:
+        """The API group where copies of several groups lie together; else empty."""
+        return self.resource.group if self.resource.plural in COPIED_TOGETHER else ""
+
+    @property
+    def name(self) -> str:
+        """By which the kind is reported: its plural, and its group where several have it."""
+        return f"{self.resource.plural}.{self.group}" if self.group else self.resource.plural
 
 
 class FollowedKind:
@@ -83,7 +95,7 @@ class FollowedKind:
         opening: asyncio.Task[None] | None = None
         self.shown = False
         if progress.revision is None:
-            known = await self._copying.copies(resource.plural)
+            known = self._own(await self._copying.copies(resource.plural))
         else:
             await self._upstream.read(ANY_DOCUMENT)
             opening = asyncio.create_task(self._open_soon())
@@ -119,23 +131,35 @@ class FollowedKind:
             copied = known.pop(seen.state.key, None)
             if copied is None:
                 fresh.append(SeenState(seen.state, new=True))
-            elif copied != (seen.state.uid, seen.state.revision):
+            elif (copied.uid, copied.revision) != (seen.state.uid, seen.state.revision):
                 fresh.append(SeenState(seen.state))
         await self._copy(fresh)
         if not batch.listed:
             return False
         if batch.revision < self._floor:
             raise UpstreamWentBack
-        plural = self.progress.resource.plural
-        await self._copy(SeenState(_gone(plural, key, batch.revision)) for key in known)
-        log.info("upstream_listed kind=%s revision=%d removed=%d", plural, batch.revision, len(known))
+        await self._copy(SeenState(self._gone(key, batch.revision)) for key in known)
+        log.info("upstream_listed kind=%s revision=%d removed=%d", self.progress.name, batch.revision, len(known))
         self._advance(batch.revision)
         return True
+
+    async def forget(self) -> None:
+        """Remove the copies: the API does not serve the kind any more. Raises `StoreError`, `NotTheImporter`."""
+        known = self._own(await self._copying.copies(self.progress.resource.plural))
+        await self._copy(SeenState(self._gone(key, state.revision)) for key, state in known.items())
+        if known:
+            log.warning("upstream_kind_gone kind=%s copies_removed=%d", self.progress.name, len(known))
+
+    def _own(self, known: dict[str, StateOfCopy]) -> dict[str, StateOfCopy]:
+        """Of copies that lie together those of this kind's group."""
+        group = self.progress.group
+        return {key: state for key, state in known.items() if state.group == group} if group else known
 
     async def _copy(self, seen: Iterable[SeenState]) -> None:
         states = list(seen)
         if not states:
             return
+        self.progress.gone += sum(one.state.object is None for one in states)
         copied = await self._copying.take(states)
         for effect, count in copied.effects.items():
             if effect is not StateEffect.NOTHING:
@@ -149,18 +173,21 @@ class FollowedKind:
             self.progress.unreadable[key] = why
 
     def _seen(self, change: ApiChange) -> SeenState:
-        plural = self.progress.resource.plural
-        state = present(plural, change.object)
+        resource, group = self.progress.resource, self.progress.group
+        obj = change.object
+        if group:  # a list may leave it out
+            obj = {"apiVersion": resource.api_version, **obj}
+        state = present(resource.plural, obj, group)
         if change.kind is ChangeKind.DELETED:
-            state = ObjectState(plural, state.namespace, state.name, change.revision, state.uid)
+            state = replace(state, revision=change.revision, object=None)
         return SeenState(state, new=change.kind is ChangeKind.ADDED)
+
+    def _gone(self, key: str, revision: int) -> ObjectState:
+        plural = self.progress.resource.plural
+        namespace, _, name = key.removeprefix(keys.stored_prefix(plural)).rpartition("/")
+        return ObjectState(plural, namespace, name, revision, group=self.progress.group)
 
     def _advance(self, revision: int) -> None:
         if revision:
             self.progress.revision = max(self.progress.revision or 0, revision)
             self._floor = max(self._floor, revision)
-
-
-def _gone(plural: str, key: str, revision: int) -> ObjectState:
-    namespace, _, name = key.removeprefix(keys.stored_prefix(plural)).rpartition("/")
-    return ObjectState(plural, namespace, name, revision)

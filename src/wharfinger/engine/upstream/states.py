@@ -7,6 +7,8 @@
                                                  or a worker asked for it and may go on with its revision
     newer                        another uid     the copy goes first (the importer alone), so that it is another life
     as new, or older             any             nothing; where all is copied anew, one as new counts as newer
+    any, or gone                 of another      nothing, or the one of the group that counts first: copies of PodGroups
+                                 API group       of several groups lie together
     gone at a revision           not newer       the copy goes, and its promise (the importer alone)
     gone at a revision           newer, finished the same: who read the pod saw it after it had left the selection
     newer, bound                 promised        replaces it, and ends the promise
@@ -30,6 +32,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from wharfinger.contracts import upstream_records
+from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.copies import (
     copy_of,
@@ -39,11 +42,14 @@ from wharfinger.manifests.copies import (
     same_but_revision,
     state_of,
 )
+from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
 
 PODS = "pods"
+COPIED_TOGETHER = frozenset({"podgroups"})
+"""Kinds that several API groups have, whose copies have the same keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class ObjectState:
     """Empty of an object that is gone and was not seen going (a list did not name it)."""
     object: Mapping[str, Any] | None = None
     """None = it is gone."""
+    group: str = ""
+    """The API group, of a kind that is `COPIED_TOGETHER`; empty for others."""
 
     @property
     def key(self) -> str:
@@ -135,6 +143,8 @@ def take(
     """
     copy = known.copy
     had = state_of(copy.value) if copy is not None else None
+    if had is not None and state.group and state.group != had.group:
+        return _of_another_group(state, had.group, known, imports=imports)
     if state.object is None:
         if copy is None or had is None or not imports:
             return NOTHING
@@ -155,6 +165,27 @@ def take(
             return NOTHING
         return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, known)), again=True)
     return _replacing(state, copy, known, now, whole, asked=not imports)
+
+
+def _of_another_group(state: ObjectState, copied: str, known: KnownObject, *, imports: bool) -> StateStep:
+    """What a state does to the copy of an object of the same name and another API group.
+
+    Of both, the one whose group `POD_GROUPS` has first is copied. Raises `InvalidObject` for the other one.
+    """
+    if state.object is None or not imports:
+        return NOTHING
+    if counts_before(copied, state.group):
+        raise InvalidObject(f"the one of this name in {copied or POD_GROUPS[0]} is copied instead")
+    return StateStep(StateEffect.REMOVED, _compares(state, known), tuple(_removal(state, known)), again=True)
+
+
+def counts_before(group: str, other: str) -> bool:
+    """Whether the objects of one API group are copied in the place of those of another one that have the same names.
+
+    A copy without a version is of the first group, because only built-in kinds are listed without one.
+    """
+    places = [POD_GROUPS.index(one) if one in POD_GROUPS else 0 for one in (group, other)]
+    return places[0] < places[1]
 
 
 def kept(state: ObjectState, promise: Promise, *, whole: bool = False) -> StateStep | None:

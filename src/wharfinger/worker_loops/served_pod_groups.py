@@ -1,0 +1,137 @@
+"""The importer's part for PodGroups: which API groups have them changes with CustomResourceDefinitions.
+
+::
+
+    which are served? ─► follow each (`importing`) ─► look again: every ten seconds, and soon while one is not followed
+         ▲                                                 │
+         └──── another group or version is served ◄────────┘ copies of a group that is gone are removed
+
+Copies of all groups have the same keys. Of two PodGroups of one name, the one whose group is the first in `POD_GROUPS`
+is copied. When it goes, the groups behind it are listed once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from typing import Any
+
+from wharfinger.engine.upstream.following import FollowedKind, KindProgress
+from wharfinger.errors import UpstreamError
+from wharfinger.manifests.kinds import POD_GROUPS
+from wharfinger.process.side_by_side import first_to_end
+from wharfinger.process.upstream import served_pod_groups
+from wharfinger.upstream.client import ApiResource, Upstream
+from wharfinger.worker_loops.holding_lease import note
+
+LOOK_EVERY = 10.0
+"""Seconds between two looks at what is served: two small requests of one worker."""
+LOOK_SOON = 2.0
+"""Seconds until the next look, while a kind is not followed: it may be gone, and nothing is placed meanwhile."""
+GONE_AFTER = 2
+"""Looks in a row that do not show a group before it counts as gone: a server that starts may not have it yet."""
+WHAT = "podgroups"
+
+
+class ServedPodGroups:
+    """Follows the PodGroups of every API group that has them, for one importer."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        kinds: MutableMapping[str, KindProgress],
+        revisions: Mapping[str, int],
+        *,
+        followed: Callable[[KindProgress], FollowedKind],
+        follow: Callable[[FollowedKind], Coroutine[Any, Any, None]],
+        trouble: dict[str, str],
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """`kinds`: what the importer follows, by name; kinds are added and removed here. `revisions`: up to where each
+        was copied. `follow`: follows one kind until cancelled.
+        """
+        self.looked = False
+        """Whether it is known what is served."""
+        self._upstream = upstream
+        self._kinds = kinds
+        self._revisions = revisions
+        self._followed = followed
+        self._follow = follow
+        self._trouble = trouble
+        self._pause = pause
+        self._unseen = dict.fromkeys(POD_GROUPS, 0)
+        """Looks in a row that did not show the group."""
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises `StoreError`, `NotTheImporter`, `UpstreamWentBack`."""
+        while not await self._look():
+            await self._pause(LOOK_SOON)
+        self.looked = True
+        while True:
+            following = [self._follow(self._followed(progress)) for progress in self._progress()]
+            await first_to_end(self._until_others(), *following)
+
+    def _progress(self) -> list[KindProgress]:
+        return [one for one in self._kinds.values() if one.group]
+
+    async def _until_others(self) -> None:
+        """Return when other kinds are served than are followed, or one has to be listed again."""
+        waited = 0.0
+        while True:
+            await self._pause(LOOK_SOON)
+            waited += LOOK_SOON
+            if waited < LOOK_EVERY and all(one.live for one in self._progress()) and not self._leaving:
+                continue
+            waited = 0.0
+            before = [one.resource for one in self._progress()]
+            await self._look()
+            if self._list_hidden() or before != [one.resource for one in self._progress()]:
+                return
+
+    @property
+    def _leaving(self) -> bool:
+        """Whether a group was not shown by the last look, and may still have copies."""
+        return any(0 < looks < GONE_AFTER for looks in self._unseen.values())
+
+    async def _look(self) -> bool:
+        """Bring the kinds up to date with what is served; whether the API server has answered."""
+        try:
+            served = {one.group: one for one in await served_pod_groups(self._upstream)}
+        except UpstreamError as error:
+            note(self._trouble, WHAT, str(error))
+            return False
+        self._trouble.pop(WHAT, None)
+        for group in POD_GROUPS:
+            resource = served.get(group)
+            self._unseen[group] = 0 if resource is not None else self._unseen[group] + 1
+            if resource is not None:
+                self._serve(resource)
+            elif self._unseen[group] == GONE_AFTER:
+                await self._forget(group)
+        return True
+
+    def _serve(self, resource: ApiResource) -> None:
+        found = KindProgress(resource)
+        known = self._kinds.get(found.name)
+        if known is None:
+            found.revision = self._revisions.get(found.name)
+        elif known.resource != resource:
+            found.revision, found.unreadable = known.revision, known.unreadable
+        else:
+            return
+        self._kinds[found.name] = found
+
+    async def _forget(self, group: str) -> None:
+        """Also where the group was not followed by this importer: an earlier one may have copied it."""
+        gone = KindProgress(ApiResource(group, "", WHAT, namespaced=True))
+        await self._followed(gone).forget()
+        self._kinds.pop(gone.name, None)
+        self._trouble.pop(gone.name, None)
+
+    def _list_hidden(self) -> bool:
+        """Whether a kind has to be listed again: a PodGroup has gone, and a later group may have one of its name."""
+        gone, again = 0, False
+        for progress in sorted(self._progress(), key=lambda one: POD_GROUPS.index(one.group)):
+            if gone:
+                progress.revision, again = None, True
+            gone, progress.gone = gone + progress.gone, 0
+        return again
