@@ -49,7 +49,7 @@ def test_a_heart_beat_changes_nothing_that_scheduling_compares() -> None:
     ("manifest", "reason"),
     [
         (node_manifest(status={}), "status.allocatable is missing"),
-        (node_manifest(status={"allocatable": None, "capacity": {"cpu": 1}}), "status.allocatable is missing"),
+        (node_manifest(status={"allocatable": None, "capacity": {"cpu": "x"}}), "'x' is no quantity"),
         (node_manifest(status={"allocatable": {"cpu": "-1"}}), "negative"),
         (node_manifest(status={"allocatable": {"cpu": "9223372036854775807"}}), "beyond the range"),
         (node_manifest(status={"allocatable": []}), "status.allocatable is no mapping"),

@@ -7,7 +7,7 @@ import pytest
 from tests.whatif.objects import SMALL, ask, node, nodes_of, pod, workload
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.inventory import Inventory
-from wharfinger.whatif.workloads import missing_pods
+from wharfinger.whatif.workloads import MissingPods
 
 BIG = node("n1", cpu="100")
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
@@ -31,13 +31,19 @@ def test_stateful_set_pods_are_numbered_and_existing_ones_are_left_out() -> None
     assert names(workload("StatefulSet", "db", replicas=2, ordinals={"start": 5})) == ["db-5", "db-6"]
 
 
-def test_stateful_set_claims_that_nobody_made_are_reported() -> None:
-    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+def test_stateful_set_claims_are_made_unless_they_are_there() -> None:
+    templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "fast"}}]
+    waits = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, **waits}
+    lost = {"spec": {"volumeName": "gone"}, "status": {"phase": "Lost"}}
+    there = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-1"}, **lost}
 
-    [outcome] = ask(BIG, workload("StatefulSet", "db", volumeClaimTemplates=claims)).pods
+    first, second = ask(
+        BIG, fast, there, workload("StatefulSet", "db", replicas=2, volumeClaimTemplates=templates)
+    ).pods
 
-    assert outcome.node is None
-    assert 'persistentvolumeclaim "data-db-0" not found' in outcome.message
+    assert first.node == "n1"
+    assert 'persistentvolumeclaim "data-db-1" bound to non-existent persistentvolume "gone"' in second.message
 
 
 def test_a_job_counts_as_the_pods_that_run_at_a_time() -> None:
@@ -158,5 +164,7 @@ def test_too_many_pods_of_several_workloads_are_refused() -> None:
     inventory = Inventory()
     given = [inventory.put(workload("ReplicationController", name, replicas=3)) for name in ("a", "b")]
 
+    missing = MissingPods(inventory, given, limit=5)
+
     with pytest.raises(UsageError, match="more than 5 pods"):
-        list(missing_pods(inventory, given, limit=5))
+        [pod for ref in given for pod in missing.of(ref)]

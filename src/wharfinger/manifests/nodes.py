@@ -48,15 +48,17 @@ def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
 
 
 def _allocatable(status: Mapping[str, Any]) -> Mapping[str, int]:
-    if status.get("allocatable") is None:
+    """What the node offers; its capacity where it says nothing else, as the API server has it."""
+    field = "capacity" if status.get("allocatable") is None else "allocatable"
+    if status.get(field) is None:
         raise InvalidObject("status.allocatable is missing")
-    offered = quantities(status, "allocatable", "status.")
+    offered = quantities(status, field, "status.")
     if len(offered) > RESOURCE_LIMIT:
-        raise InvalidObject(f"status.allocatable has more than {RESOURCE_LIMIT} entries")
+        raise InvalidObject(f"status.{field} has more than {RESOURCE_LIMIT} entries")
     try:
         return node_allocatable(offered)
     except ValueError as error:
-        raise InvalidObject(f"status.allocatable: {error}") from None
+        raise InvalidObject(f"status.{field}: {error}") from None
 
 
 def _images(status: Mapping[str, Any]) -> Mapping[str, int]:

@@ -155,7 +155,7 @@ READ: Mapping[str, tuple[str, ...]] = {
     # --- nodes
     "core/v1.NodeSpec": ("taints", "unschedulable"),
     "core/v1.Taint": ("effect", "key", "timeAdded", "value"),
-    "core/v1.NodeStatus": ("allocatable", "conditions", "images"),
+    "core/v1.NodeStatus": ("allocatable", "capacity", "conditions", "images"),
     "core/v1.NodeCondition": ("status", "type"),
     "core/v1.ContainerImage": ("names", "sizeBytes"),
     # --- storage

@@ -54,7 +54,7 @@ def pod_request(resources: PodResources) -> Request:
     containers i of (i + restartable ones before it)); pod-level cpu, memory and huge pages replace
     that; overhead is added. Raises `ValueError` when a total is beyond int64.
     """
-    total = _total(resources, NOTHING)
+    total = total_of(resources)
     missing = DEFAULT_SCORING
     if resources.pod_requests is not None:
         missing = {name: amount for name, amount in DEFAULT_SCORING.items() if name not in total}
@@ -64,6 +64,11 @@ def pod_request(resources: PodResources) -> Request:
         _whole(CPU, scoring.get(CPU, 0)),
         _whole(MEMORY, scoring.get(MEMORY, 0)),
     )
+
+
+def total_of(resources: PodResources) -> dict[str, int]:
+    """The request of a pod by the formula of `pod_request`, in nano-units and before it is rounded up."""
+    return _total(resources, NOTHING)
 
 
 def node_allocatable(amounts: Mapping[str, int]) -> Mapping[str, int]:

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.errors import UsageError
 from wharfinger.manifests.fields import mapping
 from wharfinger.model.pod import PodKey
 from wharfinger.whatif import daemons, workloads
+from wharfinger.whatif.claims import of_templates
 from wharfinger.whatif.inventory import Obj, Ref, ended, node_of
 from wharfinger.whatif.scene import Scene
 from wharfinger.whatif.use import Use, use_of
@@ -42,7 +43,29 @@ class Capacity:
     notes: tuple[str, ...]
 
 
-def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Obj:
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What is counted: copies of one pod."""
+
+    key: PodKey
+    """Under which name it is asked about."""
+    pod: Obj
+    stateful_set: tuple[Ref, Obj] | None = None
+    """What it is a pod of: then each copy has claims of its own."""
+
+    def under(self, name: str) -> list[Obj]:
+        """A copy of that name, behind its claims. Raises `InvalidObject`."""
+        metadata = {**mapping(self.pod, "metadata"), "namespace": self.key.namespace, "name": name}
+        metadata.pop("uid", None)
+        spec = dict(mapping(self.pod, "spec"))
+        claims: dict[str, Obj] = {}
+        if self.stateful_set is not None:
+            claims = of_templates(*self.stateful_set, name)
+            spec["volumes"] = workloads.with_claims(self.pod, claims)
+        return [*claims.values(), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
+
+
+def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Copied:
     """The pod that is meant: the one without a node, or the one workload's. To be asked before loading.
 
     `given`: objects to look among, as they were given; the first that hold just one are right. A Deployment's
@@ -58,22 +81,27 @@ def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Obj:
     raise UsageError(f"one pod without a node, or one workload, is to be given, not {len(candidates)} ({named})")
 
 
-def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> Obj:
+def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> Copied:
+    key = PodKey(ref.namespace, ref.name)
     if ref.kind == daemons.KIND:
         raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate shows which of them fit")
     if ref.kind == "Pod":
-        return {**obj, "metadata": {**mapping(obj, "metadata"), "namespace": ref.namespace}}
+        return Copied(key, obj)
     *others, pod = workloads.example(scene.inventory, ref, obj)
     for other in others:
-        scene.inventory.put(other)
-    metadata = {**mapping(pod, "metadata"), "name": ref.name}
-    return {**pod, "metadata": metadata}
+        if other.get("kind") == "ReplicaSet":
+            scene.inventory.put(other)
+    return Copied(key, pod, (ref, obj) if ref.kind == "StatefulSet" else None)
 
 
-def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None) -> Capacity:
-    """Place copies of the pod on the loaded scene until one is refused, or `most` are placed."""
-    metadata = mapping(pod, "metadata")
-    key = PodKey(str(metadata.get("namespace") or "default"), str(metadata.get("name")))
+def capacity(
+    scene: Scene, copied: Copied, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None
+) -> Capacity:
+    """Place copies of the pod on the loaded scene until one is refused, or `most` are placed.
+
+    Raises `InvalidObject`.
+    """
+    key = copied.key
     scene.withdraw(key)
     simulator = scene.simulator
     nodes: Counter[str] = Counter()
@@ -82,19 +110,20 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
     # A copy under the name of a pod would change that pod.
     names = scene.inventory.free_names("Pod", key.namespace, key.name[:_NAME_LIMIT])
     while placed < most:
-        copy = _copy(pod, PodKey(key.namespace, next(names)))
-        try:
-            simulator.add(copy)
-        except InvalidObject as error:
-            *_, maker = Ref("Pod", *key), *scene.inventory.controllers(Ref("Pod", *key), copy)
-            said = str(error) if maker.kind == "Pod" else workloads.by_template(maker, error)
-            raise InvalidObject(f"{maker}: {said}") from None
-        decision = simulator.decide((key.namespace, copy["metadata"]["name"]), preempt=False)
+        name = next(names)
+        made = scene.make(copied.under(name))
+        if made.not_made:
+            message = f"not made: {made.not_made}"
+            break
+        copy = PodKey(key.namespace, name)
+        if not placed:
+            scene.leans_on(copy)  # for the notes
+        decision = simulator.decide(copy, preempt=False)
         if decision.node is None:
             message, refusals = decision.message, decision.first_refusals
-            simulator.delete("Pod", copy["metadata"]["name"], key.namespace)
+            scene.withdraw(copy)
             break
-        simulator.bind((key.namespace, copy["metadata"]["name"]), decision.node)
+        simulator.bind(copy, decision.node)
         nodes[decision.node] += 1
         placed += 1
         progress(placed)
@@ -108,7 +137,7 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
         refusals=refusals,
         before=scene.before,
         after=use_of(simulator.snapshot()),
-        notes=(*scene.notes, *simulator.extenders.notes),
+        notes=(*scene.all_notes, *simulator.extenders.notes),
     )
 
 
@@ -116,9 +145,3 @@ def _is_meant(ref: Ref, obj: Obj) -> bool:
     if ref.kind == "Pod":
         return not node_of(obj) and not ended(obj)
     return ref.kind in workloads.KINDS or ref.kind == daemons.KIND
-
-
-def _copy(pod: Obj, key: PodKey) -> Obj:
-    metadata = {**mapping(pod, "metadata"), "namespace": key.namespace, "name": key.name}
-    metadata.pop("uid", None)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": mapping(pod, "spec")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from wharfinger.errors import UsageError
 from wharfinger.manifests.fields import mapping, mappings
-from wharfinger.whatif.daemons import is_daemon, joined
+from wharfinger.whatif.daemons import is_daemon, joined, pinned, pinned_to
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -74,7 +74,7 @@ def displaced_pods(inventory: Inventory, node: str) -> Iterator[tuple[Ref, Obj]]
             yield ref, made_again(pod)
 
 
-def made_again(pod: Obj) -> Obj:
+def made_again(pod: Obj) -> dict[str, Any]:
     """The same pod in another life, without a node."""
     metadata = {key: value for key, value in mapping(pod, "metadata").items() if key not in _OF_ONE_LIFE}
     spec = {key: value for key, value in mapping(pod, "spec").items() if key != "nodeName"}
@@ -105,4 +105,6 @@ def _passing(taint: Obj) -> bool:
 def _moved(inventory: Inventory, ref: Ref, pod: Obj, node: str) -> Obj:
     again = made_again(pod)
     name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node))
+    if pinned_to(again):
+        again = pinned(again, name, node)
     return {**again, "metadata": {**again["metadata"], "name": name}, "spec": {**again["spec"], "nodeName": node}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -24,6 +24,7 @@ from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import SimulatedDecision, Simulator
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, node_of
 from wharfinger.whatif.scene import Progress
+from wharfinger.whatif.unknown import Unknown
 
 _POD = "Pod"
 NOT_SAMPLED = "its node was not among those that the profile sampled"
@@ -64,6 +65,8 @@ class ComparedPod:
     """Plugin -> reasons, of every plugin that refuses the pod's node."""
     message: str = ""
     """Why no node would be chosen, or why it cannot be compared."""
+    leans_on: tuple[str, ...] = ()
+    """What the verdict may depend on and the question does not contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,17 @@ class _Replay:
     """The cluster as it evolves."""
 
     def __init__(
-        self, inventory: Inventory, simulator: Simulator, created: Mapping[Ref, int], stand_ins: Iterable[Ref]
+        self,
+        inventory: Inventory,
+        simulator: Simulator,
+        created: Mapping[Ref, int],
+        stand_ins: Iterable[Ref],
+        unknown: Unknown | None,
     ) -> None:
         self._inventory = inventory
         self._simulator = simulator
         self._created = created
+        self._unknown = unknown
         self._stand_ins = frozenset(stand_ins)
         self._nodes = {ref.name for ref, _ in inventory.of_kind("Node")}
         self._notes: Counter[str] = Counter()
@@ -105,12 +114,15 @@ class _Replay:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out."""
-        return tuple(f"{count:,} {what}" for what, count in self._notes.items())
+        unknown = self._unknown.notes if self._unknown is not None else ()
+        return (*(f"{count:,} {what}" for what, count in self._notes.items()), *unknown)
 
     def set_up(self) -> None:
         """Everything but pods; classes first, because each one is looked up for the pods there. Raises `UsageError`."""
         if not self._nodes:
             raise UsageError("there is no node: give some with -f, or take the live state's with --live")
+        for missing in self._unknown.stand_ins() if self._unknown is not None else ():
+            self._simulator.add(missing)
         others = [(ref, obj) for ref, obj in self._inventory if ref.kind in SIMULATED_KINDS and ref.kind != _POD]
         for _, obj in sorted(others, key=lambda entry: entry[0].kind != PRIORITY_CLASS):
             try:
@@ -146,6 +158,8 @@ class _Replay:
             self._count_unreadable(ref, obj)
             return None
         found = self._decided(ref, obj, node)
+        leans_on = self._unknown.of(ref, obj) if self._unknown is not None else ()
+        found = replace(found, leans_on=leans_on) if leans_on else found
         self._simulator.add(obj)
         return found
 
@@ -171,14 +185,15 @@ def compare(
     *,
     created: Mapping[Ref, int] | None = None,
     stand_ins: Iterable[Ref] = (),
+    unknown: Unknown | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> Comparison:
     """Compare every bound pod of the inventory. `simulator`: an empty one, with the configuration to compare with.
 
     `created`: the create revisions of pods that etcd holds. `stand_ins`: pods that cannot be read, of which the
-    inventory has what they hold. Raises `UsageError`.
+    inventory has what they hold. `unknown`: what the inventory lacks. Raises `UsageError`.
     """
-    replay = _Replay(inventory, simulator, created or {}, stand_ins)
+    replay = _Replay(inventory, simulator, created or {}, stand_ins, unknown)
     replay.set_up()
     pods = replay.pods()
     found: list[ComparedPod] = []

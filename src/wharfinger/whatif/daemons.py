@@ -7,7 +7,8 @@ node's name, selector, affinity, and the taints that repel; whether the pod also
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import Any
 
 from wharfinger.errors import InvalidObject
@@ -37,24 +38,45 @@ _EVERYWHERE = tuple(
 _ON_HOST_NETWORK = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
-    """What the controller of the given DaemonSets would make. Raises `InvalidObject`."""
-    asked = [ref for ref in given if ref.kind == KIND]
-    if not asked:
-        return
-    nodes = [node_from_mapping(obj) for _, obj in inventory.of_kind("Node")]
-    served = {
-        (owner, pinned_to(pod))
-        for ref, pod in inventory.of_kind("Pod")
-        if (owner := controller(ref, pod)) is not None and owner.kind == KIND and not ended(pod)
-    }
-    for ref in asked:
-        obj = inventory.get(ref)
-        unserved = [node for node in nodes if (ref, node.name) not in served]
+class MissingDaemons:
+    """Makes what the controller of DaemonSets would make. To be used after all nodes are there."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self.nowhere: list[Ref] = []
+        """DaemonSets that choose none of the nodes."""
+
+    @cached_property
+    def _nodes(self) -> list[Node]:
+        return [node_from_mapping(obj) for _, obj in self._inventory.of_kind("Node")]
+
+    @cached_property
+    def _served(self) -> set[tuple[Ref, str]]:
+        return {
+            (owner, pinned_to(pod))
+            for ref, pod in self._inventory.of_kind("Pod")
+            if (owner := controller(ref, pod)) is not None and owner.kind == KIND and not ended(pod)
+        }
+
+    def of(self, ref: Ref, on: Collection[str] | None = None) -> Iterator[Obj]:
+        """The pods that a DaemonSet lacks, in the order of the nodes. `on`: only these nodes, if not all.
+
+        Raises `InvalidObject`, naming the DaemonSet.
+        """
+        obj = self._inventory.get(ref)
+        if obj is None:
+            return
         try:
-            yield from () if obj is None else _made(inventory, ref, obj, unserved)
+            wanted, pod = _wanted(ref, obj)
+            chosen = [node.name for node in self._nodes if (on is None or node.name in on) and _should_run(pod, node)]
         except InvalidObject as error:
             raise InvalidObject(f"{ref}: {error}") from None
+        if not chosen and on is None:
+            self.nowhere.append(ref)
+        for node in chosen:
+            if (ref, node) not in self._served:
+                name = self._inventory.free_name("Pod", ref.namespace, joined(ref.name, node))
+                yield pinned(wanted, name, node)
 
 
 def pinned_to(pod: Obj) -> str:
@@ -85,17 +107,13 @@ def is_daemon(ref: Ref, pod: Obj) -> bool:
     return owner is not None and owner.kind in (KIND, "Node")
 
 
-def _made(inventory: Inventory, ref: Ref, obj: Obj, nodes: Iterable[Node]) -> Iterator[Obj]:
-    template = template_of(ref, obj)
-    wanted = _tolerant(pod_from(ref, template, ref.name[:200]))
+def _wanted(ref: Ref, obj: Obj) -> tuple[dict[str, Any], Pod]:
+    """A pod of the DaemonSet before it is for a node, as it is written and as it is read."""
+    wanted = _tolerant(pod_from(ref, template_of(ref, obj), ref.name[:200]))
     try:
-        pod = pod_from_mapping(wanted)
+        return wanted, pod_from_mapping(wanted)
     except InvalidObject as error:
         raise InvalidObject(by_template(ref, error)) from None
-    for node in nodes:
-        if _should_run(pod, node):
-            name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node.name))
-            yield _pinned(wanted, name, node.name)
 
 
 def _should_run(pod: Pod, node: Node) -> bool:
@@ -110,9 +128,9 @@ def _tolerant(pod: dict[str, Any]) -> dict[str, Any]:
     return {**pod, "spec": {**spec, "tolerations": [*mappings(spec, "tolerations", "spec."), *extra]}}
 
 
-def _pinned(pod: dict[str, Any], name: str, node: str) -> Obj:
-    """For that node alone: its required node affinity is replaced, as the controller does."""
-    spec = pod["spec"]
+def pinned(pod: Obj, name: str, node: str) -> dict[str, Any]:
+    """A daemon pod for that node alone: its required node affinity is replaced, as the controller does."""
+    spec = mapping(pod, "spec")
     affinity = mapping(spec, "affinity", "spec.")
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -122,7 +140,7 @@ def _pinned(pod: dict[str, Any], name: str, node: str) -> Obj:
     }
     return {
         **pod,
-        "metadata": {**pod["metadata"], "name": name},
+        "metadata": {**mapping(pod, "metadata"), "name": name},
         "spec": {**spec, "affinity": {**affinity, "nodeAffinity": here}},
     }
 

@@ -52,6 +52,10 @@ class Inventory:
         self._objects[ref] = obj if known is None else _applied(known, obj)
         return ref
 
+    def remove(self, ref: Ref) -> None:
+        """Take an object out, if it is there."""
+        self._objects.pop(ref, None)
+
     def get(self, ref: Ref) -> Obj | None:
         """An object; None when there is none."""
         return self._objects.get(ref)
@@ -129,6 +133,10 @@ def positive(value: object, path: str, most: int = 2**31 - 1) -> int:
 
 def _applied(known: Obj, obj: Obj) -> Obj:
     merged = {**obj} if obj.get("status") or not known.get("status") else {**obj, "status": known["status"]}
+    if known.get("kind") == "PersistentVolumeClaim":  # what binds it to a volume
+        kept = {name: value for name, value in mapping(known, "metadata").items() if name in ("uid", "annotations")}
+        merged["spec"] = {**mapping(known, "spec"), **mapping(obj, "spec")}
+        merged["metadata"] = {**kept, **mapping(obj, "metadata")}
     node = mapping(known, "spec").get("nodeName") if known.get("kind") == "Pod" else None
     if node and not mapping(obj, "spec").get("nodeName"):
         merged["spec"] = {**mapping(obj, "spec"), "nodeName": node}

@@ -32,6 +32,8 @@ class Result(StrEnum):
     REFUSED = "refused"
     GATED = "gated"
     """Its scheduling gates hold it back, or its PriorityClass does not exist."""
+    NOT_MADE = "not-made"
+    """Admission refuses it, so there is no pod to place."""
     FAILED = "failed"
     """It could not be decided for: a plugin failed, or no profile serves its scheduler's name."""
 
@@ -52,9 +54,11 @@ class PodOutcome:
     """Where others had to be evicted for it."""
     victims: tuple[PodKey, ...] = ()
     message: str = ""
-    """Why it is not placed, in kube-scheduler's words; empty when it is."""
+    """Why it is not placed, in kube-scheduler's words, or not made, in an API server's; empty when it is."""
     refusals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Plugin that refused first -> reason -> number of nodes; empty when placed."""
+    leans_on: tuple[str, ...] = ()
+    """What the answer may depend on and the question does not contain, such as the labels of a namespace."""
 
     @property
     def placed(self) -> bool:
@@ -88,6 +92,8 @@ class Answer:
     after: Use
     notes: tuple[str, ...] = ()
     """What was left out or supposed, in sentences."""
+    idle: tuple[str, ...] = ()
+    """Of the notes, why given workloads stand for no pods."""
 
     @property
     def complete(self) -> bool:

@@ -73,4 +73,5 @@ def _pod(outcome: PodOutcome) -> dict[str, Any]:
         "victims": [str(victim) for victim in outcome.victims],
         "message": outcome.message,
         "refusals": {plugin: dict(reasons) for plugin, reasons in outcome.refusals.items()},
+        **({"leansOn": list(outcome.leans_on)} if outcome.leans_on else {}),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wharfinger.errors import PluginError, UsageError
@@ -34,13 +35,23 @@ def simulate(
     game = _Game(scene, subjects, progress)
     game.play()
     assert scene.before is not None
+    outcomes = tuple(_with_what_is_unknown(scene, outcome) for outcome in game.outcomes.values())
     return Answer(
-        pods=tuple(game.outcomes.values()),
+        pods=outcomes,
         evictions=tuple(game.evictions),
         before=scene.before,
         after=use_of(scene.simulator.snapshot()),
-        notes=(*scene.notes, *game.notes, *scene.simulator.extenders.notes),
+        notes=(*scene.all_notes, *game.notes, *scene.simulator.extenders.notes),
+        idle=tuple(scene.creator.idle),
     )
+
+
+def _with_what_is_unknown(scene: Scene, outcome: PodOutcome) -> PodOutcome:
+    if outcome.result is Result.NOT_MADE:
+        return outcome
+    drained = (outcome.pod,) if outcome.cause is Cause.DRAINED else ()
+    leans_on = scene.leans_on(outcome.pod, evicted=(*drained, *outcome.victims))
+    return replace(outcome, leans_on=leans_on) if leans_on else outcome
 
 
 class _Game:
@@ -51,8 +62,12 @@ class _Game:
         self._simulator = scene.simulator
         self._progress = progress
         self.outcomes: dict[PodKey, PodOutcome] = {
-            one.key: PodOutcome(one.key, one.cause, Result.REFUSED, one.workload, one.left) for one in subjects
+            one.key: PodOutcome(one.key, one.cause, Result.REFUSED, one.workload, one.left)
+            if not one.not_made
+            else PodOutcome(one.key, one.cause, Result.NOT_MADE, one.workload, message=f"not made: {one.not_made}")
+            for one in subjects
         }
+        self._asked = {one.key: one for one in subjects if not one.not_made}
         self.evictions: list[SupposedEviction] = []
         self.notes: list[str] = []
         self._places = {key: place for place, key in enumerate(self.outcomes)}
@@ -64,18 +79,26 @@ class _Game:
         self._tries = 0
 
     def play(self) -> None:
-        """Decide until nothing changes any more."""
-        limit = 20 * len(self.outcomes) + 1000
-        waiting = list(self.outcomes)
-        while waiting:
-            self._enqueue(waiting)
-            while self._queue:
-                if self._tries >= limit:
-                    self.notes.append(f"stopped after {limit:,} decisions: pods went on waking each other")
-                    return
-                self._try(heapq.heappop(self._queue)[-1])
-            waiting = [key for key in self.outcomes if key in self._again and not self.outcomes[key].placed]
+        """Decide until nothing changes any more: daemon pods, which come with their nodes, then all others."""
+        daemons = [key for key in self._asked if self._asked[key].daemon]
+        others = [key for key in self._asked if not self._asked[key].daemon]
+        if not (self._decide(daemons) and self._decide(others)):
+            return
+        while waiting := [key for key in self.outcomes if key in self._again and not self.outcomes[key].placed]:
             self._again.clear()
+            if not self._decide(waiting):
+                return
+
+    def _decide(self, keys: Iterable[PodKey]) -> bool:
+        """Decide for these pods, and for those that they evict; whether it came to an end."""
+        self._enqueue(keys)
+        limit = 20 * len(self.outcomes) + 1000
+        while self._queue:
+            if self._tries >= limit:
+                self.notes.append(f"stopped after {limit:,} decisions: pods went on waking each other")
+                return False
+            self._try(heapq.heappop(self._queue)[-1])
+        return True
 
     def _enqueue(self, keys: Iterable[PodKey]) -> None:
         for key in keys:

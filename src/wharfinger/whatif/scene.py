@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,18 @@ from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
-from wharfinger.whatif import daemons, workloads
+from wharfinger.whatif import budgets, daemons, workloads
+from wharfinger.whatif.admission.chain import KINDS as ADMISSION_KINDS
+from wharfinger.whatif.admission.chain import Admission, is_new
 from wharfinger.whatif.changes import NodeChanges, added_nodes, cordoned, displaced_pods
-from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
+from wharfinger.whatif.claims import CLAIM
+from wharfinger.whatif.creation import Creation, Creator
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
 from wharfinger.whatif.outcome import Cause
+from wharfinger.whatif.unknown import Unknown
 from wharfinger.whatif.use import Use, use_of
 
-KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND)))
+KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND, *ADMISSION_KINDS)))
 """Kinds of objects that mean something to a question; all others can be left out."""
 _POD = "Pod"
 _NODE = "Node"
@@ -39,6 +43,10 @@ class Subject:
     cause: Cause
     workload: str = ""
     left: str = ""
+    daemon: bool = False
+    """Whether it belongs to its node, and so is placed before other pods."""
+    not_made: str = ""
+    """Why an API server would not make it; empty for a pod that is there."""
 
 
 class Scene:
@@ -68,8 +76,11 @@ class Scene:
         """Of the pods that may be evicted or placed, as they were put there."""
         self._given = list(dict.fromkeys(given))
         self._by_hand = frozenset(self._given)
+        self.unknown = Unknown(inventory, self._by_hand)
         self._stand_ins = {self._key(ref) for ref in stand_ins}
         """Bound pods that cannot be read."""
+        self._added: set[str] = set()
+        """Nodes that come by a change."""
         self.before: Use | None = None
         """The cluster's use before anything changed."""
 
@@ -80,12 +91,16 @@ class Scene:
         for what was given.
         """
         unreadable = 0
+        self._admission = Admission(self.inventory, self._by_hand, live=self.unknown.is_live)
+        self.creator = Creator(self.inventory, self._given, self._admission, self._put)
+        for obj in self.unknown.stand_ins():
+            self.simulator.add(obj)
         # Classes first: after each one the pods there are looked through.
         everything = sorted(self.inventory, key=lambda entry: entry[0].kind != PRIORITY_CLASS)
         for done, (ref, obj) in enumerate(everything, start=1):
             if ref.kind in SIMULATED_KINDS:
                 try:
-                    self._put(ref, obj)
+                    self._load(ref, obj)
                 except InvalidObject as error:
                     if ref in self._by_hand:
                         raise InvalidObject(f"{ref}: {error}") from None
@@ -105,6 +120,7 @@ class Scene:
         changes.check(self.inventory)
         for more in changes.more:
             for node, own in list(added_nodes(self.inventory, more)):
+                self._added.add(mapping(node, "metadata")["name"])
                 for obj in (node, *own):
                     self._put(self.inventory.put(obj), obj)
         for name in dict.fromkeys((*changes.cordoned, *changes.drained)):
@@ -122,7 +138,8 @@ class Scene:
         if unreadable:
             self.notes.append(f"{len(unreadable)} pods of drained nodes cannot be read and are placed nowhere")
         displaced = [entry for entry in displaced if entry[0] not in unreadable]
-        self._note_budgets([(ref, pod) for ref, pod, _ in displaced])
+        leaving = ((ref, self.inventory.get(ref) or pod) for ref, pod, _ in displaced)
+        self.notes += budgets.notes_of_drain(self.inventory, leaving)
         return [self._displaced(ref, pod, name) for ref, pod, name in displaced]
 
     def given_pods(self, *, waiting: bool = False) -> list[Subject]:
@@ -130,24 +147,22 @@ class Scene:
 
         In the order in which they were given. Raises `InvalidObject`, `UsageError`.
         """
-        found = [self._subject(ref, Cause.GIVEN) for ref in self._given if self._to_place(ref)]
-        made = chain(
-            workloads.missing_pods(self.inventory, self._given), daemons.missing_pods(self.inventory, self._given)
-        )
-        for obj in made:  # one by one: each takes a name that is free by then
-            ref = self.inventory.put(obj)
-            try:
-                self._put(ref, obj)
-            except InvalidObject as error:
-                *_, maker = ref, *self.inventory.controllers(ref, obj)
-                said = workloads.by_template(maker, error) if ref.kind == _POD else str(error)
-                raise InvalidObject(f"{maker}: {said}") from None
-            if ref.kind == _POD:
-                found.append(self._subject(ref, Cause.GIVEN))
+        found = [
+            self._subject(made.ref, Cause.GIVEN, obj=made.obj, not_made=made.not_made)
+            for made in self.creator.all(self._added)
+        ]
         if waiting:
             known = {subject.key for subject in found}
             found += [self._subject(ref, Cause.WAITING) for ref in self._waiting() if self._key(ref) not in known]
         return found
+
+    def make(self, objects: Iterable[Obj]) -> Creation:
+        """Make one more pod of a kind that was given, the last of the objects, behind its claims.
+
+        Raises `InvalidObject`.
+        """
+        (made,) = self.creator.made(objects)
+        return made
 
     def withdraw(self, key: PodKey) -> None:
         """Take a pod out again, if it is there without a node."""
@@ -158,17 +173,40 @@ class Scene:
         """Put a pod that had to leave there again, without a node."""
         self.simulator.add(obj)
         self.objects[key] = obj
+        self.creator.make_ephemeral_claims_again(Ref(_POD, *key), obj)
 
     def workload_of(self, key: PodKey) -> str:
         """What makes the pod again when it goes, as `<kind>/<name>`; empty for nothing."""
-        ref = Ref(_POD, key.namespace, key.name)
-        obj = self.objects[key]
-        owners = list(self.inventory.controllers(ref, obj))
-        if not owners:
-            return ""
-        return f"{owners[-1].kind}/{owners[-1].name}"
+        return self._maker(Ref(_POD, *key), self.objects[key])
+
+    def leans_on(self, key: PodKey, *, evicted: Iterable[PodKey] = ()) -> tuple[str, ...]:
+        """What the decision for a pod leans on that the question does not contain, in words.
+
+        `evicted`: the pods that had to leave for it.
+        """
+        found = self.unknown.of(Ref(_POD, *key), self.objects[key])
+        leaving = {self.unknown.budgets(Ref(_POD, *one)) for one in evicted}
+        return (*found, *sorted(leaving - {""}))
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What was left out, supposed, or not made."""
+        return (*self.notes, *self.creator.notes, *self.unknown.notes)
 
     # --- inside -------------------------------------------------------------------------------
+
+    def _load(self, ref: Ref, obj: Obj) -> None:
+        """Put an object, as an API server and its controllers leave it if it was given. New pods come later."""
+        if ref not in self._by_hand:
+            self._put(ref, obj)
+        elif ref.kind == CLAIM and is_new(ref, obj):
+            self.creator.make_claim(obj)
+        elif ref.kind != _POD or not is_new(ref, obj):
+            if ref.kind == CLAIM:
+                obj = self._admission.with_default_class(obj)
+            elif ref.kind == budgets.KIND:
+                obj = budgets.with_status(self.inventory, ref, obj)
+            self._put(self.inventory.put(obj), obj)
 
     def _put(self, ref: Ref, obj: Obj) -> None:
         self.simulator.add(obj)
@@ -213,9 +251,16 @@ class Scene:
         key = self._key(ref)
         return ref.kind == _POD and obj is not None and key in self.objects and not node_of(obj) and not ended(obj)
 
-    def _subject(self, ref: Ref, cause: Cause, left: str = "") -> Subject:
-        key = self._key(ref)
-        return Subject(key, cause, self.workload_of(key), left)
+    def _subject(
+        self, ref: Ref, cause: Cause, left: str = "", *, obj: Obj | None = None, not_made: str = ""
+    ) -> Subject:
+        obj = self.objects[self._key(ref)] if obj is None else obj
+        maker = self._maker(ref, obj)
+        return Subject(self._key(ref), cause, maker, left, daemons.is_daemon(ref, obj), not_made)
+
+    def _maker(self, ref: Ref, obj: Obj) -> str:
+        owners = list(self.inventory.controllers(ref, obj))
+        return f"{owners[-1].kind}/{owners[-1].name}" if owners else ""
 
     def _displaced(self, ref: Ref, pod: Obj, node: str) -> Subject:
         key = self._key(ref)
@@ -232,16 +277,6 @@ class Scene:
         strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for pod in self._pods())
         if strays:
             self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
-
-    def _note_budgets(self, displaced: list[tuple[Ref, Obj]]) -> None:
-        """Draining waits for disruption budgets; the result shows how it ends."""
-        for namespace, budgets in self.simulator.snapshot().surroundings.budgets.items():
-            for budget in budgets:
-                chosen = budget.selector.matches if budget.selector is not None else lambda _labels: False
-                count = sum(ref.namespace == namespace and chosen(labels_of(pod)) for ref, pod in displaced)
-                if count > budget.disruptions_allowed:
-                    allows = f"disruption budget {namespace}/{budget.name} allows {budget.disruptions_allowed}"
-                    self.notes.append(f"{allows} of the {count} evictions by draining at once; the others have to wait")
 
     def _pods(self) -> Iterator[Obj]:
         return (pod for _, pod in self.inventory.of_kind(_POD))

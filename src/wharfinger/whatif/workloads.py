@@ -11,11 +11,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping, mappings, text, text_map
 from wharfinger.manifests.surroundings import pod_collection
+from wharfinger.whatif.claims import CLAIM, of_templates
 from wharfinger.whatif.inventory import HASH_LABEL, Inventory, Obj, Ref, controller, ended, labels_of, positive
 
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob")
@@ -28,26 +30,47 @@ _REVISION = "deployment.kubernetes.io/revision"
 _FIELDS = {"CronJob": "spec.jobTemplate.spec.template"}
 
 
-def missing_pods(inventory: Inventory, given: Iterable[Ref], *, limit: int = LIMIT) -> Iterator[Obj]:
-    """What the controllers of the given workloads would make, in their order; and, first, a Deployment's ReplicaSet.
+class MissingPods:
+    """Makes what the controllers of the given workloads would make."""
 
-    Raises `InvalidObject`, naming the workload, and `UsageError` beyond the limit.
-    """
-    asked = [ref for ref in given if ref.kind in KINDS]
-    census = _Census(inventory, asked) if asked else None
-    made = 0
-    for ref in asked:
-        obj = inventory.get(ref)
-        if obj is None or census is None or _belongs_to_another(inventory, ref, obj):
-            continue
+    def __init__(self, inventory: Inventory, given: Iterable[Ref], *, limit: int = LIMIT) -> None:
+        """Counts the pods that the workloads have. Raises `InvalidObject`."""
+        asked = [ref for ref in given if ref.kind in KINDS]
+        self._inventory = inventory
+        self._census = _Census(inventory, asked) if asked else None
+        self._limit = limit
+        self._made = 0
+        self.idle: dict[Ref, Idle] = {}
+        """Why a workload stands for no pod at all."""
+
+    def of(self, ref: Ref) -> Iterator[Obj]:
+        """The pods that one of the workloads lacks, one by one; before them a Deployment's ReplicaSet, and before each
+        pod of a StatefulSet its claims.
+
+        Raises `InvalidObject`, naming the workload, and `UsageError` beyond the limit.
+        """
+        obj = self._inventory.get(ref)
+        if obj is None or self._census is None or _belongs_to_another(self._inventory, ref, obj):
+            return
         try:
-            for pod in _made(inventory, census, ref, obj):
-                made += 1
-                if made > limit:
-                    raise _too_many(limit)
-                yield pod
+            idle = _idle(ref, obj)
+            if idle is not None:
+                self.idle[ref] = idle
+            for made in _made(self._inventory, self._census, ref, obj):
+                self._made += made.get("kind") == "Pod"
+                if self._made > self._limit:
+                    raise _too_many(self._limit)
+                yield made
         except InvalidObject as error:
             raise InvalidObject(f"{ref}: {error}") from None
+
+
+class Idle(StrEnum):
+    """Why a workload makes no pods."""
+
+    SUSPENDED = "suspended"
+    FINISHED = "finished"
+    NO_REPLICAS = "scaled to 0"
 
 
 def _too_many(limit: int) -> UsageError:
@@ -70,7 +93,7 @@ def by_template(ref: Ref, error: InvalidObject) -> str:
 
 
 def example(inventory: Inventory, ref: Ref, obj: Obj) -> list[Obj]:
-    """One pod of a workload, whatever it has; before it a Deployment's ReplicaSet, if that is new.
+    """One pod of a workload, whatever it has; before it what `MissingPods` makes with it, if that is new.
 
     Raises `InvalidObject`.
     """
@@ -165,18 +188,28 @@ def _wanted(ref: Ref, obj: Obj, census: _Census) -> int:
 
 def _wanted_of_job(ref: Ref, obj: Obj, census: _Census) -> int:
     """Pods that run at a time; of a CronJob, those of one run."""
-    spec = _job_spec(ref, obj)
-    if spec.get("suspend") is True or mapping(obj, "spec").get("suspend") is True:
+    if _idle(ref, obj) is not None:
         return 0
-    status = mapping(obj, "status")
-    for condition in mappings(status, "conditions", "status."):
-        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
-            return 0
+    spec, status = _job_spec(ref, obj), mapping(obj, "status")
     at_a_time = _count(spec, "parallelism", 1)
     if spec.get("completions") is None:
         return at_a_time
     done = max(_count(status, "succeeded", 0), census.succeeded[ref])
     return max(0, min(at_a_time, _count(spec, "completions", 1) - done))
+
+
+def _idle(ref: Ref, obj: Obj) -> Idle | None:
+    """Why the workload wants no pods, whatever it has; None where it wants some."""
+    spec = mapping(obj, "spec")
+    if ref.kind not in ("Job", "CronJob"):
+        return Idle.NO_REPLICAS if spec.get("replicas") == 0 else None
+    of_job = _job_spec(ref, obj)
+    if of_job.get("suspend") is True or spec.get("suspend") is True:
+        return Idle.SUSPENDED
+    for condition in mappings(mapping(obj, "status"), "conditions", "status."):
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            return Idle.FINISHED
+    return Idle.NO_REPLICAS if 0 in (of_job.get("parallelism"), of_job.get("completions")) else None
 
 
 def _job_spec(ref: Ref, obj: Obj) -> Obj:
@@ -201,26 +234,31 @@ def _count(spec: Obj, key: str, default: int) -> int:
 
 
 def _stateful(inventory: Inventory, ref: Ref, obj: Obj, template: Obj, wanted: int) -> Iterator[Obj]:
-    """Its pods have numbers; those whose names are free are missing. Each brings its own volume claims."""
-    spec = mapping(obj, "spec")
-    first = _count(mapping(spec, "ordinals", "spec."), "start", 0)
-    claims = [
-        text(mapping(claim, "metadata"), "name", f"spec.volumeClaimTemplates[{index}].metadata.")
-        for index, claim in enumerate(mappings(spec, "volumeClaimTemplates", "spec."))
-    ]
+    """Its pods have numbers; those whose names are free are missing. Each comes after those of its claims that lack."""
+    first = _count(mapping(mapping(obj, "spec"), "ordinals", "spec."), "start", 0)
     for number in range(first, first + wanted):
         name = f"{ref.name}-{number}"
         if Ref("Pod", ref.namespace, name) in inventory:
             continue
         labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
         pod = pod_from(ref, template, name, labels=labels)
-        own = [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
-        if own:
-            others = [
-                volume for volume in mappings(pod["spec"], "volumes", "spec.") if volume.get("name") not in claims
-            ]
-            pod["spec"]["volumes"] = [*others, *own]
+        claims = of_templates(ref, obj, name)
+        for claim in claims.values():
+            if Ref(CLAIM, ref.namespace, claim["metadata"]["name"]) not in inventory:
+                yield claim
+        if claims:
+            pod["spec"]["volumes"] = with_claims(pod, claims)
         yield pod
+
+
+def with_claims(pod: Obj, claims: Mapping[str, Obj]) -> list[Obj]:
+    """The volumes of a StatefulSet's pod: those of its claims, in the place of others of their names."""
+    own = [
+        {"name": volume, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+        for volume, claim in claims.items()
+    ]
+    volumes = mappings(mapping(pod, "spec"), "volumes", "spec.")
+    return [*(volume for volume in volumes if volume.get("name") not in claims), *own]
 
 
 def _replica_set(inventory: Inventory, ref: Ref, obj: Obj, template: Obj) -> tuple[Obj, bool]:

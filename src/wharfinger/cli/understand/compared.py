@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.understand.simulated import LISTED
+from wharfinger.cli.understand.simulated import LISTED, lacking
 from wharfinger.whatif.comparison import ComparedPod, Comparison, NodeVerdict, differences
 
 _TITLES = {
@@ -54,6 +54,7 @@ def values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
                 "chosenScore": one.chosen_score,
                 "refusals": {plugin: list(reasons) for plugin, reasons in one.refusals.items()},
                 "message": one.message,
+                **({"leansOn": list(one.leans_on)} if one.leans_on else {}),
             }
             for one in comparison.pods
         ],
@@ -66,6 +67,10 @@ def values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
 
 
 def _why(one: ComparedPod) -> str:
+    return "; ".join(filter(None, (_reason(one), lacking(one.leans_on))))
+
+
+def _reason(one: ComparedPod) -> str:
     if one.message:
         return one.message
     if one.refusals:

@@ -119,6 +119,7 @@ def simulate(
         from wharfinger.cli.understand.simulated import tell
 
         hint = "" if pending or drain else _PENDING if live else _GIVEN
+        hint = "; ".join(answer.idle) or hint
         typer.echo(tell(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
     else:
         from wharfinger.whatif.plain import simulation
@@ -150,7 +151,12 @@ def _compare(
     scene = scene_of(found, config, plugins)
     with _asked(scene, extenders=extenders), progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
         answer = compare(
-            found.inventory, scene.simulator, created=found.created, stand_ins=found.stand_ins, progress=advance
+            found.inventory,
+            scene.simulator,
+            created=found.created,
+            stand_ins=found.stand_ins,
+            unknown=scene.unknown,
+            progress=advance,
         )
     answer = replace(answer, notes=(*scene.notes, *answer.notes))
     if output is Output.TABLE:

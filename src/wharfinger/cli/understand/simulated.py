@@ -96,6 +96,13 @@ def _remarks(one: PodOutcome) -> Iterator[str]:
         yield f"nominated to {one.nominated_node}, evicting {', '.join(map(str, one.victims))}"
     if one.message:
         yield one.message
+    if one.leans_on:
+        yield lacking(one.leans_on)
+
+
+def lacking(leans_on: Sequence[str]) -> str:
+    """What a decision leans on and the question does not contain; empty for nothing."""
+    return f"not given, and may matter: {', '.join(leans_on)}" if leans_on else ""
 
 
 def _groups(answer: Answer) -> str:

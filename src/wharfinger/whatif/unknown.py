@@ -1,0 +1,174 @@
+"""What a question cannot know: objects that a cluster has, and that the files given do not contain.
+
+A live state has all of them. Files may be the dump of some kinds only, such as that of nodes and pods. What is decided
+without them is decided for the objects that are there, and says on what it leans.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import mapping, mappings
+from wharfinger.manifests.surroundings import NAME_LABEL
+from wharfinger.whatif.admission import runtime_classes
+from wharfinger.whatif.admission.chain import is_new
+from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended
+
+_AFFINITIES = ("podAffinity", "podAntiAffinity")
+_NAMED = 5
+
+
+class Unknown:
+    """What the objects of a question refer to and do not contain."""
+
+    def __init__(self, inventory: Inventory, by_hand: Collection[Ref]) -> None:
+        """`by_hand`: the objects that were given; where there are others, these are a live state."""
+        self._inventory = inventory
+        self._by_hand = by_hand
+        self._live = frozenset(ref for ref, _ in inventory if ref not in by_hand)
+        self._dumped = any(mapping(pod, "metadata").get("uid") for _, pod in inventory.of_kind("Pod"))
+        self._leaning: dict[str, set[Ref]] = {}
+        """What is unknown -> pods whose decision leans on it."""
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces of given objects that are not there themselves."""
+        known = {ref.name for ref, _ in self._inventory.of_kind("Namespace")}
+        return frozenset(ref.namespace for ref in self._by_hand if ref.namespace and ref.namespace not in known)
+
+    def stand_ins(self) -> Iterator[Obj]:
+        """What is there all the same: such namespaces, and the claims of pods that an API server has had already.
+
+        These claims count as bound to volumes that every node reaches.
+        """
+        for name in sorted(self.namespaces):
+            yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for claim, metadata in self._claims.items():
+            yield from _bound(claim, metadata)
+
+    def of(self, ref: Ref, pod: Obj) -> tuple[str, ...]:
+        """What the decision for a pod leans on, in words; each is remembered for `notes`."""
+        found = [f"claim {claim.name}" for claim in self._claims_of(ref, pod)]
+        if self._leans_on_labels(ref, pod):
+            spaces = "namespace" if len(self.namespaces) == 1 else "namespaces"
+            found.append(f"labels of {spaces} {_some(self.namespaces)}")
+        name = runtime_classes.name_in(mapping(pod, "spec"))
+        if name and self._live and ref not in self._live and Ref("RuntimeClass", "", name) not in self._inventory:
+            found.append(f"RuntimeClass {name}")
+        for what in found:
+            self._leaning.setdefault(what, set()).add(ref)
+        return tuple(found)
+
+    def budgets(self, ref: Ref) -> str:
+        """Whether the eviction of a pod leans on budgets that are not given, in words; empty if it does not."""
+        if self._live or not self._dumped or self._inventory.of_kind("PodDisruptionBudget"):
+            return ""
+        what = "disruption budgets"
+        self._leaning.setdefault(what, set()).add(ref)
+        return what
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a live state."""
+        return bool(self._live)
+
+    @property
+    def notes(self) -> list[str]:
+        """One for each kind of unknown objects, with the number of pods."""
+        kinds: dict[str, tuple[set[str], set[Ref]]] = {}
+        for what, pods in self._leaning.items():
+            kind, _, name = what.partition(" ") if what.startswith("claim ") else (what, "", "")
+            names, together = kinds.setdefault(kind, (set(), set()))
+            names.add(name)
+            together.update(pods)
+        return [_note(kind, names, len(pods)) for kind, (names, pods) in kinds.items()]
+
+    # --- inside -------------------------------------------------------------------------------
+
+    @cached_property
+    def _claims(self) -> dict[Ref, Obj | None]:
+        """Claims that must be there, because pods had them when they were bound; with the metadata of owned ones."""
+        found: dict[Ref, Obj | None] = {}
+        for ref, pod in self._inventory.of_kind("Pod") if not self._live else ():
+            try:
+                if ended(pod) or is_new(ref, pod):
+                    continue
+                found.update((claim, None) for claim in named_by(ref, pod) if claim not in self._inventory)
+                for claim in of_ephemeral_volumes(ref, pod):
+                    about = mapping(claim, "metadata")
+                    owned = Ref(CLAIM, ref.namespace, about["name"])
+                    if owned not in self._inventory:
+                        found[owned] = about
+            except InvalidObject:
+                continue
+        return found
+
+    def _claims_of(self, ref: Ref, pod: Obj) -> list[Ref]:
+        return [] if self._live else [claim for claim in named_by(ref, pod) if claim not in self._inventory]
+
+    def _leans_on_labels(self, ref: Ref, pod: Obj) -> bool:
+        if not self.namespaces:
+            return False
+        return _asks_for_labels(pod) or (ref.namespace in self.namespaces and self._others_ask)
+
+    @cached_property
+    def _others_ask(self) -> bool:
+        """Whether any pod that is there selects namespaces by labels, so that others may be kept away by it."""
+        return any(_asks_for_labels(pod) for ref, pod in self._inventory.of_kind("Pod") if not is_new(ref, pod))
+
+
+def _asks_for_labels(pod: Obj) -> bool:
+    """Whether a term of the pod selects namespaces by other labels than their names. Raises `InvalidObject`."""
+    affinity = mapping(mapping(pod, "spec"), "affinity", "spec.")
+    keys = {
+        key
+        for selector in _namespace_selectors(affinity)
+        for key in (
+            *mapping(selector, "matchLabels"),
+            *(one.get("key") for one in mappings(selector, "matchExpressions")),
+        )
+    }
+    return bool(keys - {NAME_LABEL})
+
+
+def _namespace_selectors(affinity: Obj) -> Iterator[Obj]:
+    for kind in _AFFINITIES:
+        of_kind = mapping(affinity, kind, "spec.affinity.")
+        for term in mappings(of_kind, "requiredDuringSchedulingIgnoredDuringExecution"):
+            yield mapping(term, "namespaceSelector")
+        for weighted in mappings(of_kind, "preferredDuringSchedulingIgnoredDuringExecution"):
+            yield mapping(mapping(weighted, "podAffinityTerm"), "namespaceSelector")
+
+
+def _bound(claim: Ref, metadata: Obj | None) -> Iterator[Obj]:
+    """A claim that is not given, and its volume. `metadata`: of a claim that a pod owns."""
+    volume = f"not-given-{hashlib.sha256(str(claim).encode()).hexdigest()[:16]}"
+    reference = {"namespace": claim.namespace, "name": claim.name}
+    yield {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume},
+        "spec": {"claimRef": reference},
+        "status": {"phase": "Bound"},
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": CLAIM,
+        "metadata": metadata or reference,
+        "spec": {"volumeName": volume},
+        "status": {"phase": "Bound"},
+    }
+
+
+def _some(names: Collection[str]) -> str:
+    shown = sorted(names)[:_NAMED]
+    return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _note(kind: str, names: Collection[str], pods: int) -> str:
+    what = f"claims are not given ({_some(names)})" if kind == "claim" else f"{kind} are not given"
+    return f"{what}; what becomes of {pods} {'pod' if pods == 1 else 'pods'} may depend on them"
