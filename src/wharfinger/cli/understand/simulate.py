@@ -94,8 +94,8 @@ def simulate(
     Exit codes: 0 every pod is placed (also after evictions, when the evicted pods are placed too), 1 some are not (or
     the command failed), 2 used wrongly, also when an object is refused. -o json: revision, summary, pods (pod, cause
     given|waiting|drained|evicted, workload, from, result placed|preempting|refused|gated|not-made|failed, node,
-    nominatedNode, victims, message, refusals, leansOn), reasons, evictions, before and after (nodes, resources: requested, allocatable,
-    percent; cpu in milli-units), notes.
+    nominatedNode, victims, message, refusals, leansOn), reasons, evictions, before and after (nodes, resources:
+    requested, allocatable, percent; cpu in milli-units), notes.
     """
     from wharfinger.cli.understand.supposed import supposed
 
