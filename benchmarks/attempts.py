@@ -130,7 +130,7 @@ async def bare(temporal: str, workflows: int, lone: int) -> Measured:
 async def measure(servers: Servers, folder: Path, nodes: int, pods: int, temporal: str = "") -> dict[str, Any]:
     """Both in turn on one server, so that what else the machine does falls on both."""
     ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(folder, 1, *ports, cohorts="off", temporal_address=temporal)
+    settings = DevSettings(folder, 1, *ports, cohorts="off", temporal_address=temporal, etcd_open=True)
     plain, ours, share = [], [], -(-pods // ROUNDS)
     async with (
         running(settings, servers, say=say) as tree,

@@ -77,7 +77,7 @@ async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
     of_page = 0.0
     try:
         async with (
-            running(DevSettings(folder / "tree", 1, *ports), servers, say=say) as tree,
+            running(DevSettings(folder / "tree", 1, *ports, etcd_open=True), servers, say=say) as tree,
             EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
         ):
             made = OBJECTS[store.format].node

@@ -146,7 +146,7 @@ async def flood(store: EtcdStore, view: DemoView, given: argparse.Namespace) -> 
 async def recorded(servers: Servers, folder: Path, file: Path, given: argparse.Namespace) -> Run:
     """Make the record, and archive it."""
     workers = given.workers if given.flood else 1
-    settings = DevSettings(folder, workers, *(free_port() for _ in range(4)))
+    settings = DevSettings(folder, workers, *(free_port() for _ in range(4)), etcd_open=True)
     view = DemoView(sys.stderr)
     async with (
         running(settings, servers, say=view.say) as tree,

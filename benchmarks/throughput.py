@@ -246,7 +246,9 @@ async def measure(
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
     cohorts = "off" if mode == "single" else "auto"
     ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal, format=format_)
+    settings = DevSettings(
+        folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal, format=format_, etcd_open=True
+    )
     try:
         async with (
             running(settings, servers, say=say) as tree,

@@ -22,6 +22,7 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     │   ├── RevisionFuture          the revision asked for does not exist yet
     │   ├── RevisionWentBack        etcd shows an older state than it did (restored backup)
     │   ├── AccessDenied            wrong user, password, certificate or permission
+    │   │   └── UserWanted          etcd wants a user, and none is named
     │   ├── RequestTooLarge         one value or transaction beyond etcd's limits
     │   └── LeaseLost               a lease expired or was revoked
     └── UpstreamError               the Kubernetes API server whose pods are scheduled
@@ -124,6 +125,10 @@ class RevisionWentBack(StoreError):
 
 class AccessDenied(StoreError):
     """Wrong user, password, certificate or missing permission."""
+
+
+class UserWanted(AccessDenied):
+    """etcd wants a user and a password, and none is named."""
 
 
 class RequestTooLarge(StoreError):

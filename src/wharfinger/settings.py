@@ -205,6 +205,8 @@ class AgentSettings:
     data_dir: Path
     """Instances' files: locks, logs, configurations; kept over restarts."""
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    instance_etcd: EtcdSettings | None = None
+    """As which user instances log in; None = as the agent does."""
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"
     format: ClusterFormat = ClusterFormat.KUBERNETES

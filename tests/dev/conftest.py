@@ -21,8 +21,10 @@ def dev_tree(tmp_path: Path) -> Iterator[NewTree]:
     """
     made: list[DevTree] = []
 
-    def make(workers: int, *, usual_ports: bool = False, own_interpreter: bool = False) -> DevTree:
-        tree = DevTree(tmp_path, workers, usual_ports=usual_ports, own_interpreter=own_interpreter)
+    def make(
+        workers: int, *, usual_ports: bool = False, own_interpreter: bool = False, guarded: bool = False
+    ) -> DevTree:
+        tree = DevTree(tmp_path, workers, usual_ports=usual_ports, own_interpreter=own_interpreter, guarded=guarded)
         made.append(tree)
         return tree
 

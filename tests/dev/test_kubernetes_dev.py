@@ -59,7 +59,7 @@ def status(tree: DevTree) -> dict[str, Any]:
 @api_server
 @pytest.mark.timeout(360)
 def test_quick_start_runs_on_copies_and_outlives_a_restart(dev_tree: NewTree) -> None:
-    tree = dev_tree(1)
+    tree = dev_tree(1, guarded=True)
     start(tree, "--kubernetes-port", str(free_port()))
 
     assert set(tree.ready["kubernetes"]) == {"server", "kubeconfig"}

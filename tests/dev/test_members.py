@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.dev_tree import DevTree, end_all, processes_of, wait_until
-from tests.integration.gateway import NODES, Gateway, node
+from tests.integration.gateway import NODES, node
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "placement-live"
@@ -58,7 +58,7 @@ def test_members_are_online_and_placements_are_decided(tree: DevTree) -> None:
 
 
 def test_what_a_member_has_is_reported_also_after_its_agent_died(tree: DevTree) -> None:
-    etcd = Gateway(tree.ready["members"]["member-1"])
+    etcd = tree.members["member-1"]
     etcd.put(f"{NODES}n1", node("n1", cpu="7"))
 
     def cpu() -> str:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.integration.dev_tree import DevTree, end_all, processes_of, wait_until
-from tests.integration.gateway import Gateway, bound_pods
+from tests.integration.gateway import bound_pods
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.registry import keys, placement_keys
 
@@ -26,7 +26,7 @@ MEMBERS = {"member-1", "member-2", "member-3"}
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     folder = tmp_path_factory.mktemp("tour")
-    tree = DevTree(folder, workers=0)
+    tree = DevTree(folder, workers=0, guarded=True)
     try:
         tree.start("--members", "3")
         yield tree
@@ -36,23 +36,19 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
         end_all(folder)
 
 
-def members(tree: DevTree) -> dict[str, Gateway]:
-    return {name: Gateway(url) for name, url in tree.ready["members"].items()}
-
-
 def holders(tree: DevTree) -> set[str]:
     """Members on which all pods of the shop are bound, and its Secret is."""
     secret = keys.stored("secrets", "web", "database")
     return {
         name
-        for name, etcd in members(tree).items()
+        for name, etcd in tree.members.items()
         if bound_pods(etcd, "web").keys() == PODS and etcd.get(secret) is not None
     }
 
 
 def objects(tree: DevTree, name: str) -> set[str]:
     """Keys of the shop on a member."""
-    return {key for key in members(tree)[name].values("/registry/") if "/web" in key and "wharfinger.dev" not in key}
+    return {key for key in tree.members[name].values("/registry/") if "/web" in key and "wharfinger.dev" not in key}
 
 
 def chosen(tree: DevTree) -> set[str]:
@@ -103,7 +99,7 @@ def test_the_tour(tree: DevTree) -> None:
     wait_until(lambda: len(chosen(tree)) == 1 and other not in chosen(tree), WITHIN, "a successor is chosen")
     wait_until(lambda: holders(tree) > {other}, WITHIN, "the successor has the shop", every=0.3)
     wait_until(
-        lambda: members(tree)[other].get(placement_keys.mark(keys.stored("secrets", "web", "database"))) is None,
+        lambda: tree.members[other].get(placement_keys.mark(keys.stored("secrets", "web", "database"))) is None,
         WITHIN,
         "the marks are gone",
     )
@@ -119,7 +115,7 @@ def test_the_tour(tree: DevTree) -> None:
     tree.cli("apply", "-f", "-", stdin=newer)
 
     def images() -> set[str]:
-        found = [pod for etcd in members(tree).values() for pod in etcd.objects("/registry/pods/web/").values()]
+        found = [pod for etcd in tree.members.values() for pod in etcd.objects("/registry/pods/web/").values()]
         return {one["spec"]["containers"][0]["image"] for one in found}
 
     wait_until(lambda: images() == {"example/web:2"}, 60, "the new contents are there", every=0.5)

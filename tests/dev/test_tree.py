@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 
 from tests.conftest import free_port
 from tests.dev.conftest import NewTree
+from tests.dev.web_page import asked
 from tests.integration.dev_tree import HOSTS, DevTree, processes_of, wait_until
 from tests.patience import patient
-from wharfinger.dev import processes
+from wharfinger.dev import binaries, processes
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -99,7 +101,8 @@ def test_one_at_a_time_on_a_folder_and_the_next_goes_on_there(dev_tree: NewTree,
     assert second.stop() == 0
 
 
-def test_a_cluster_of_rk8s_binds_its_example_and_goes_on(dev_tree: NewTree) -> None:
+def test_a_cluster_of_rk8s_binds_its_example_and_gets_users(dev_tree: NewTree) -> None:
+    """Its folder had none: it was open to other tools."""
     first = dev_tree(1)
     first.start("--format", "rk8s")
     example = Path(__file__).parents[2] / "examples" / "rk8s" / "quickstart"
@@ -107,6 +110,7 @@ def test_a_cluster_of_rk8s_binds_its_example_and_goes_on(dev_tree: NewTree) -> N
     first.cli("apply", "-f", str(example / "pods.yaml"))
     log = (first.folder / "dev.log").read_text()
     assert "examples/rk8s/quickstart     # four nodes, three pods" in log
+    assert "etcd is open (--etcd-open): any web page" in log
 
     def rows() -> dict[str, list[str]]:
         lines = first.cli("get", "pods").stdout.splitlines()[1:]
@@ -116,14 +120,41 @@ def test_a_cluster_of_rk8s_binds_its_example_and_goes_on(dev_tree: NewTree) -> N
     wait_until(lambda: rows()["big-1"][-1] == "Unschedulable", patient(30), "a reason")
     assert first.stop() == 0
 
-    second = dev_tree(1)
+    second = dev_tree(1, guarded=True)
     second.start()
+    refuses_pages(second.ready["etcd"])
     node = second.cli("get", "node", "elm-2", "-o", "yaml").stdout
     path = second.folder / "node.yaml"
     path.write_text(node[: node.index("  taints:")] + node[node.index("status:") :])
     second.cli("apply", "-f", str(path))
     wait_until(lambda: rows()["big-1"][2:4] == ["Bound", "elm-2"], patient(30), "the third one bound")
+    lists_keys_as_printed(second)
     assert second.stop() == 0
+
+
+def refuses_pages(etcd: str) -> None:
+    """A simple request, which a browser sends for a page of any origin, neither reads nor writes."""
+    for path, body in (
+        ("kv/put", {"key": "L3JlZ2lzdHJ5L3BvZHMvdw==", "value": "e30="}),
+        ("kv/range", {"key": "AA==", "range_end": "AA=="}),
+        ("auth/disable", {}),
+    ):
+        status, headers, said = asked(etcd, path, json.dumps(body).encode(), Origin="https://elsewhere.example")
+        assert (status, "user name is empty" in said.decode()) == (400, True)
+        assert "access-control-allow-origin" not in headers
+
+
+def lists_keys_as_printed(tree: DevTree) -> None:
+    """The line for etcd's own client; with a password in no command line."""
+    etcdctl = binaries.at_hand(binaries.ETCDCTL)
+    line = next(
+        line for line in (tree.folder / "dev.log").read_text().splitlines() if "etcdctl" in line and "--user" in line
+    )
+    if etcdctl is not None:
+        words = line[line.index("ETCDCTL_PASSWORD") :].replace(" etcdctl ", f" {etcdctl} ")
+        listed = subprocess.run(["sh", "-c", words], check=False, capture_output=True, text=True, timeout=patient(30))
+        assert "/registry/nodes/elm-2" in listed.stdout, listed.stderr
+    assert "--user root" in line
 
 
 def test_workers_outlive_their_agent_and_nothing_the_supervisor(dev_tree: NewTree) -> None:

@@ -56,18 +56,21 @@ class DevTree:
         cohorts: str = "off",
         lease_ttl: float = LEASE_TTL,
         own_interpreter: bool = False,
+        guarded: bool = False,
     ) -> None:
         """`usual_ports`: prefer those of the documentation, as without options; else any, so that trees can
         start beside each other. A folder that was in use keeps its ports. `cohorts`: of all workers on this tree;
         most tests look at single attempts, however many pods they put. `own_interpreter`: the tree, and all that it
-        starts, are no forks."""
+        starts, are no forks. `guarded`: etcd has users, as without options; else other clients may do as they like."""
         self.folder = folder
         self.ready_file = folder / "ready.json"
         self._arguments = (
             "dev", "--data-dir", str(folder / "data"),
+            *([] if guarded else ["--etcd-open"]),
             "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(lease_ttl),
         )  # fmt: skip
         self.lease_ttl = lease_ttl
+        self._guarded = guarded
         self._usual_ports = usual_ports
         # Instances get no other variable of ours; with this one they do not read the machine's certificates, either.
         passed = {"WHARFINGER_ALLOW_ENV": "SSL_CERT_FILE", "WHARFINGER_PAGE": "false"}
@@ -140,7 +143,16 @@ class DevTree:
 
     @property
     def etcd(self) -> Gateway:
-        return Gateway(self.ready["etcd"])
+        return Gateway(self.ready["etcd"], passwords=self._passwords("etcd"))
+
+    @property
+    def members(self) -> dict[str, Gateway]:
+        """The etcd of each member cluster."""
+        found = self.ready["members"].items()
+        return {name: Gateway(url, passwords=self._passwords(f"members/{name}")) for name, url in found}
+
+    def _passwords(self, etcd: str) -> Path | None:
+        return self.folder / "data" / f"{etcd}.users" if self._guarded else None
 
     def kill(self, what: str, index: int = 0) -> None:
         """SIGKILL one process and wait until its successor is in the ready file."""

@@ -15,6 +15,7 @@ import json
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.patience import patient
@@ -65,10 +66,12 @@ class _Read:
 class Gateway:
     """One connection to one etcd; reconnects when the server was replaced."""
 
-    def __init__(self, url: str, timeout: float = SECONDS) -> None:
-        """`timeout`: seconds without a response."""
+    def __init__(self, url: str, timeout: float = SECONDS, passwords: Path | None = None) -> None:
+        """`timeout`: seconds without a response. `passwords`: the folder with those of its users, where it has any."""
         self.host = urllib.parse.urlsplit(url).netloc
         self._timeout = timeout
+        self._passwords = passwords
+        self._headers: dict[str, str] = {}
         self._connection: http.client.HTTPConnection | None = None
         self._read: dict[str, _Read] = {}
 
@@ -78,7 +81,7 @@ class Gateway:
             connection = self._connection or http.client.HTTPConnection(self.host, timeout=self._timeout)
             self._connection = connection
             try:
-                connection.request("POST", "/v3" + path, payload)
+                connection.request("POST", "/v3" + path, payload, self._headers)
                 answer = connection.getresponse()
                 text = answer.read()
             except (OSError, http.client.HTTPException) as error:
@@ -87,6 +90,11 @@ class Gateway:
                 # What is only late may have been done, and done once more it would unbind a pod.
                 if attempt == 2 or isinstance(error, TimeoutError):
                     raise
+                continue
+            if self._passwords is not None and attempt == 1 and answer.status in (400, 401):
+                said = {"name": "root", "password": (self._passwords / "root").read_text().strip()}
+                login = Gateway(f"http://{self.host}", self._timeout)
+                self._headers = {"Authorization": login.call("/auth/authenticate", said)["token"]}
                 continue
             if answer.status != 200:
                 raise RuntimeError(text.decode(errors="replace")[:300])

@@ -59,7 +59,7 @@ class EtcdProcess:
     def start(self, *, wait: bool = True) -> EtcdProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [
-            PROGRAM, "--name", self.name, "--data-dir", str(self.folder / "data"),
+            PROGRAM, "--name", self.name, f"--data-dir={self.folder / 'data'}",
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
             "--initial-cluster", self.cluster, progress_option(), "300ms",
@@ -91,8 +91,8 @@ class EtcdProcess:
         self.context = ssl.create_default_context(cafile=str(authority))
         self.context.load_cert_chain(operator.cert, operator.key)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
+    def post(self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers or {}, method="POST")
         with urllib.request.urlopen(request, timeout=patient(20), context=self.context) as answer:
             return json.loads(answer.read())
 

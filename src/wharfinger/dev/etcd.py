@@ -1,13 +1,20 @@
-"""etcd as an embedded server: its command line, and whether it is up."""
+"""etcd as an embedded server: its command line, whether it is up, and how a process logs in.
+
+Neighbour: `dev.etcd_users` makes the users.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
+from wharfinger.registry.etcd_passwords import folder_of
+from wharfinger.registry.etcd_roles import Role
+from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024
 """Operations in each list of a transaction; etcd's default of 128 is 42 pods a cohort."""
@@ -24,9 +31,20 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
 """By which clients on this machine name it."""
 
 
+LEAST_BCRYPT_COST = 4
+"""Logarithm of the work for a login: passwords of 256 random bits are not guessed, whatever a guess costs."""
+
+
+class ClientCertificate(NamedTuple):
+    """PEM files."""
+
+    cert: Path
+    key: Path
+
+
 @dataclass(frozen=True, slots=True)
 class EtcdServer:
-    """One member, a cluster of its own, without TLS or authentication."""
+    """One member, a cluster of its own."""
 
     executable: Path
     data: Path
@@ -39,11 +57,44 @@ class EtcdServer:
     """Address that clients may come in on."""
     fsync: bool = True
     """False loses data when the machine stops; for tests."""
+    guarded: bool = False
+    """Whether it is to want users (`dev.etcd_users`)."""
+    tls_port: int = 0
+    """Where clients connect with a certificate that names their user, on loopback; 0 = nowhere."""
 
     @property
     def url(self) -> str:
         """Where clients on this machine find it."""
         return f"http://{asking.found_at(self.host)}:{self.port}"
+
+    @property
+    def passwords(self) -> Path:
+        """The folder with the passwords of its users."""
+        return folder_of(self.data)
+
+    @property
+    def certificate(self) -> ClientCertificate:
+        """That of the only user without a password. The server shows it, too: it belongs to the same person."""
+        return ClientCertificate(self.passwords / "kube-apiserver.crt", self.passwords / "kube-apiserver.key")
+
+    @property
+    def tls_url(self) -> str:
+        """Where clients connect with the certificate."""
+        return f"https://{LOOPBACK_HOSTS[0]}:{self.tls_port}"
+
+    def settings(self, role: Role) -> EtcdSettings:
+        """The connection of a component that has this role."""
+        logs_in: dict[str, Any] = (
+            {"user": role.name, "password_file": self.passwords / role.name} if self.guarded else {}
+        )
+        return EtcdSettings(endpoints=(self.url,), max_txn_ops=MAX_TXN_OPS, **logs_in)
+
+    def login(self, role: Role, prefix: str = "") -> list[str]:
+        """The options by which a process logs in; `prefix` stands before their names."""
+        if not self.guarded:
+            return []
+        file = self.passwords / role.name
+        return [f"--{prefix}etcd-user={role.name}", f"--{prefix}etcd-password-file={file}"]
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -56,7 +107,7 @@ class EtcdServer:
     def command(self) -> list[str]:
         """The command line. The peer's address is no part of the data: it may differ from start to start."""
         peer = f"http://127.0.0.1:{self.peer_port or free_port()}"
-        options = {
+        options: dict[str, object] = {
             "name": "wharfinger",
             "data-dir": str(self.data),
             "listen-client-urls": f"http://{self.host}:{self.port}",
@@ -74,6 +125,12 @@ class EtcdServer:
             "host-whitelist": ",".join(self.hosts),
             "unsafe-no-fsync": str(not self.fsync).lower(),
         }
+        if self.guarded:
+            options["bcrypt-cost"] = LEAST_BCRYPT_COST
+        if self.tls_port:
+            cert, key = self.certificate
+            options["listen-client-urls"] = f"{options['listen-client-urls']},{self.tls_url}"
+            options |= {"cert-file": cert, "key-file": key, "trusted-ca-file": cert, "client-cert-auth": "true"}
         return [str(self.executable), *(f"--{name}={value}" for name, value in options.items())]
 
     def is_up(self) -> bool:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
+from wharfinger.dev.etcd import ClientCertificate
 from wharfinger.dev.kube_apiserver_files import ApiserverFiles, ApiserverUser
 
 HOST = "127.0.0.1"
-"""It listens on loopback only: its etcd has no authentication."""
+"""It listens on loopback only."""
 PREFIX = "/kubernetes"
 """Of its keys in etcd; the usual `/registry` belongs to wharfinger."""
 STOP_WITHIN = 5.0
@@ -37,9 +38,11 @@ class KubeApiserver:
     executable: Path
     files: ApiserverFiles
     etcd: str
-    """URL of its etcd, without TLS or authentication."""
+    """URL of its etcd."""
     port: int
     """Where clients connect, by TLS."""
+    etcd_certificate: ClientCertificate | None = None
+    """What it shows to etcd, and etcd to it; None = etcd speaks plain and wants no user."""
     etcd_prefix: str = PREFIX
     """Of its keys. Servers on one etcd with one prefix serve one cluster."""
     users: tuple[ApiserverUser, ...] = ()
@@ -59,7 +62,7 @@ class KubeApiserver:
 
     def command(self) -> list[str]:
         """The command line. Secrets are in files only."""
-        options = {
+        options: dict[str, object] = {
             "etcd-servers": self.etcd,
             "etcd-prefix": self.etcd_prefix,
             # It would compact all of etcd, wharfinger's history with it; our etcd does so by itself.
@@ -83,6 +86,9 @@ class KubeApiserver:
             # Else a watch by HTTP/1.1 holds up its end for ten seconds.
             "shutdown-watch-termination-grace-period": "1s",
         }
+        if self.etcd_certificate is not None:
+            cert, key = self.etcd_certificate
+            options |= {"etcd-cafile": cert, "etcd-certfile": cert, "etcd-keyfile": key}
         return [str(self.executable), *(f"--{name}={value}" for name, value in options.items()), *self.options]
 
     def is_up(self) -> bool:

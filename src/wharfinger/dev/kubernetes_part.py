@@ -20,6 +20,7 @@ from pathlib import Path
 from wharfinger.client.installations import installation_of
 from wharfinger.dev import binaries, ports
 from wharfinger.dev.departures import Departures
+from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.kube_apiserver import HOST, STOP_WITHIN, KubeApiserver
 from wharfinger.dev.kube_apiserver_files import ApiserverFiles
@@ -75,8 +76,8 @@ class KubernetesPart:
     """The API server of one tree."""
 
     folder: DataFolder
-    etcd: Callable[[], str]
-    """URL of the tree's etcd."""
+    etcd: Callable[[], EtcdServer]
+    """The tree's etcd."""
     server: KubeApiserver
     named: bool
     """Whether the user named its port, which then stays."""
@@ -85,7 +86,7 @@ class KubernetesPart:
     _departing: asyncio.Task[None] | None = None
 
     @classmethod
-    def of(cls, folder: DataFolder, program: Path, etcd: Callable[[], str], port: int | None) -> KubernetesPart:
+    def of(cls, folder: DataFolder, program: Path, etcd: Callable[[], EtcdServer], port: int | None) -> KubernetesPart:
         """The API server of a folder. `port`: the one that must be free; None = that of the last life, else the usual.
 
         Raises `ServerError` when a named port is taken.
@@ -113,7 +114,9 @@ class KubernetesPart:
             port = self.server.port
             if not (self.settled or self.named):
                 port = ports.preferred((port,), HOST)
-            self.server = replace(self.server, etcd=self.etcd(), port=port)
+            etcd = self.etcd()
+            url, certificate = (etcd.tls_url, etcd.certificate) if etcd.tls_port else (etcd.url, None)
+            self.server = replace(self.server, etcd=url, etcd_certificate=certificate, port=port)
             self.server.prepare()
             return self.server.command()
 

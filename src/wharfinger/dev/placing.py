@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from wharfinger.dev import asking, ports
+from wharfinger.dev import asking, etcd_users, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
@@ -30,8 +30,8 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.etcd_roles import ADMIN, APPLIER, HUB, MEMBER, WORKER, Role
 from wharfinger.registry.store import Compare, Put, Store
-from wharfinger.settings import EtcdSettings
 
 STOP_WITHIN = 8.0
 """Seconds that a hub and the agents get to stop."""
@@ -50,13 +50,15 @@ class PlacingPart:
     """The children, as specifications; ports are chosen when a child starts."""
 
     folder: DataFolder
-    connection: Callable[[], list[str]]
-    """The options by which they find the tree's servers."""
+    connection: Callable[[Role], list[str]]
+    """The options by which they find the tree's servers, and log in."""
     executable: Path
     """Of etcd."""
     members: int
     host: str
     """Address to listen on."""
+    guarded: bool
+    """Whether the members' etcds want users."""
     etcds: dict[str, EtcdServer] = field(default_factory=dict)
     """By the member's name."""
     _ports: dict[str, int] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class PlacingPart:
 
     def hub_spec(self) -> ChildSpec:
         """The hub."""
-        return self._process("hub", "--name=dev")
+        return self._process("hub", "--name=dev", connection=lambda: self.connection(HUB))
 
     def member_specs(self) -> list[ChildSpec]:
         """The etcd of each member."""
@@ -89,7 +91,12 @@ class PlacingPart:
 
     def agents_spec(self) -> ChildSpec:
         """The process of all agents; to be started after the members."""
-        return self._process("member", f"--members-dir={self._files}", "--report-every=5")
+        options = (f"--members-dir={self._files}", "--report-every=5")
+        return self._process("member", *options, connection=lambda: self.connection(MEMBER))
+
+    async def prepare_users(self) -> None:
+        """Make the users of the members' etcds, which are up. Raises `ServerError`."""
+        await asyncio.gather(*(etcd_users.prepare(etcd) for etcd in self.etcds.values()))
 
     def write_connections(self) -> None:
         """Say how each member is reached."""
@@ -98,7 +105,10 @@ class PlacingPart:
             old.unlink()
         for name, etcd in self.etcds.items():
             path = self._files / f"{name}.yaml"
-            path.write_text(json.dumps({"etcd": [etcd.url]}) + "\n", encoding="utf-8")
+            found: dict[str, object] = {"etcd": [etcd.url]}
+            if self.guarded:
+                found |= {"user": APPLIER.name, "passwordFile": str(etcd.passwords / APPLIER.name)}
+            path.write_text(json.dumps(found) + "\n", encoding="utf-8")
             path.chmod(0o400)
 
     async def join(self, store: Store) -> None:
@@ -119,7 +129,7 @@ class PlacingPart:
 
     async def _furnish(self, name: str) -> None:
         """Give a new member its nodes."""
-        member = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcds[name].url,)))
+        member = await EtcdStore.connect(self.etcds[name].settings(ADMIN))
         try:
             for number in range(1, NODES + 1):
                 node = f"{name}-node-{number}"
@@ -138,7 +148,8 @@ class PlacingPart:
     def _etcd(self, name: str) -> ChildSpec:
         data = self.folder.root / "members" / name
         wanted = self.folder.ports().get(name)
-        self.etcds[name] = EtcdServer(self.executable, data, wanted or ports.free_port(), host=self.host)
+        port = wanted or ports.free_port()
+        self.etcds[name] = EtcdServer(self.executable, data, port, host=self.host, guarded=self.guarded)
 
         async def is_up() -> bool:
             return await asyncio.to_thread(self.etcds[name].is_up)
@@ -154,14 +165,13 @@ class PlacingPart:
 
     def _worker(self, member: str) -> ChildSpec:
         def connection() -> list[str]:
-            shared = [one for one in self.connection() if not one.startswith(("--etcd=", "--cluster="))]
-            return [f"--etcd={self.etcds[member].url}", f"--cluster={member}", *shared]
+            etcd = self.etcds[member]
+            shared = [one for one in self.connection(WORKER) if not one.startswith(("--etcd", "--cluster="))]
+            return [f"--etcd={etcd.url}", *etcd.login(WORKER), f"--cluster={member}", *shared]
 
         return self._process("worker", "--eviction=immediate", name=f"worker-{member}", connection=connection)
 
-    def _process(
-        self, kind: str, *options: str, name: str = "", connection: Callable[[], list[str]] | None = None
-    ) -> ChildSpec:
+    def _process(self, kind: str, *options: str, connection: Callable[[], list[str]], name: str = "") -> ChildSpec:
         """A process of the tree's, named by its kind where nothing else is said."""
         name = name or kind
 
@@ -176,7 +186,7 @@ class PlacingPart:
             return python_command(
                 kind,
                 *options,
-                *(connection or self.connection)(),
+                *connection(),
                 f"--bind-address={self.host}",
                 f"--health-port={self._ports[name]}",
                 f"--end-with={os.getpid()}",

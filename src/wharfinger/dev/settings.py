@@ -38,7 +38,7 @@ class DevSettings:
     """How long Temporal keeps histories of ended runs."""
     ready_file: Path | None = None
     bind_address: str = "127.0.0.1"
-    """Where the servers, the UI and the health endpoints listen. They speak plain, without authentication."""
+    """Where the servers, the UI and the health endpoints listen. They speak plain; only etcd wants users."""
     cluster: str = DEFAULT_CLUSTER
     format: ClusterFormat = ClusterFormat.KUBERNETES
     """In which format pods and nodes are kept."""
@@ -64,6 +64,8 @@ class DevSettings:
     """Whether the web page is served, on loopback."""
     page_port: int | None = None
     """Of the page; as `etcd_port`."""
+    etcd_open: bool = False
+    """Whether etcd wants no users, for trials with other tools: any web page can then write to it."""
     temporal_address: str = ""
     """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.names import COMMON
-from wharfinger.dev import agent_part, common_fleet, kubernetes_part, page_part, ports, processes
+from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
 from wharfinger.dev.agent_part import AgentPart
-from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
+from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
 from wharfinger.dev.instances import InstanceFollower
@@ -36,7 +36,7 @@ from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettin
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.settings import EtcdSettings
+from wharfinger.registry.etcd_roles import ADMIN, AGENT, PAGE, WORKER, Role
 
 OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
 """Processes that place nothing on members."""
@@ -81,9 +81,9 @@ class DevTree:
     _forwarder: asyncio.Server | None = None
 
     def __post_init__(self) -> None:
-        self.agent = AgentPart(self.settings, self.folder, self.connection)
+        self.agent = AgentPart(self.settings, self.folder, self._connection_of_agent)
         self.page = (
-            PagePart(self.folder, self.connection, lambda: self.temporal.ui, self.settings.page_port)
+            PagePart(self.folder, lambda: self.connection(PAGE), lambda: self.temporal.ui, self.settings.page_port)
             if self.settings.page
             else None
         )
@@ -168,10 +168,15 @@ class DevTree:
 
     async def _start_cluster(self, deadline: float) -> None:
         """etcd, what must be in it, and the API server that keeps its objects there."""
+        if self.etcd.tls_port:
+            etcd_users.prepare_certificate(self.etcd)
         await self.supervisor.start(self._etcd_spec(), within=_left(deadline), tries=TRIES)
         self.settled.add("etcd")
         self.folder.remember_ports({"etcd": self.etcd.port})
-        self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
+        await etcd_users.prepare(self.etcd)
+        if self.settings.etcd_open:
+            self.supervisor.say(etcd_users.WARNING)
+        self.store = await EtcdStore.connect(self.etcd.settings(ADMIN))
         await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
         await kubernetes_part.check_installation(self.store, self.folder, kubernetes=self.settings.kubernetes)
         if self.kubernetes is not None:
@@ -212,6 +217,7 @@ class DevTree:
     async def _start_members(self, placing: PlacingPart, deadline: float) -> None:
         await self._start_beside(placing.member_specs(), deadline)
         if placing.members and self.store is not None:
+            await placing.prepare_users()
             placing.write_connections()
             await placing.join(self.store)
             await self._start_beside([placing.agents_spec(), *placing.worker_specs()], deadline)
@@ -283,6 +289,8 @@ class DevTree:
         def command() -> list[str]:
             if "etcd" not in self.settled and self.settings.etcd_port is None:
                 self.etcd = replace(self.etcd, port=self._free(self.etcd.port))
+            if "etcd" not in self.settled and self.etcd.tls_port:
+                self.etcd = replace(self.etcd, tls_port=ports.preferred((self.etcd.tls_port,)))
             return self.etcd.command()
 
         return ChildSpec("etcd", command, clean_environment(), self.folder.log("etcd"), is_up, 2.0)
@@ -304,14 +312,19 @@ class DevTree:
         """The port wanted unless another process took it since it was chosen, or just before us."""
         return ports.preferred((wanted,), self.settings.bind_address)
 
-    def connection(self) -> list[str]:
-        """The options by which processes find this tree's servers."""
+    def connection(self, role: Role) -> list[str]:
+        """The options by which processes find this tree's servers, and log in to etcd with this role."""
         return [
             f"--etcd={self.etcd.url}",
+            *self.etcd.login(role),
             f"--temporal={self.temporal.near}",
             f"--temporal-namespace={self.temporal.namespace}",
             f"--cluster={self.settings.cluster}",
         ]
+
+    def _connection_of_agent(self) -> list[str]:
+        """Its own, and what its instances log in with."""
+        return [*self.connection(AGENT), *self.etcd.login(WORKER, "instance-")]
 
 
 @asynccontextmanager
@@ -370,6 +383,8 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
     etcd_port = port("etcd", ETCD_PORT, settings.etcd_port)
     temporal_port = port("temporal", TEMPORAL_PORT, settings.temporal_port, (etcd_port,))
     ui_port = port("ui", UI_PORT, settings.ui_port, (etcd_port, temporal_port))
+    guarded = not settings.etcd_open
+    tls_port = ports.free_port() if guarded and settings.kubernetes else 0
     supervisor = Supervisor(say=say)
     temporal = TemporalServer(servers.temporal, temporal_port, database=folder.temporal, ui_port=ui_port, host=host)
     if settings.temporal_address:
@@ -379,15 +394,15 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
         settings,
         folder,
         supervisor,
-        etcd=EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host),
+        etcd=EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host, guarded=guarded, tls_port=tls_port),
         temporal=temporal,
     )
     supervisor.changed = tree.changed
     if settings.kubernetes:
         program = servers.kube_apiserver or kubernetes_part.executable()
-        tree.kubernetes = KubernetesPart.of(folder, program, lambda: tree.etcd.url, settings.kubernetes_port)
+        tree.kubernetes = KubernetesPart.of(folder, program, lambda: tree.etcd, settings.kubernetes_port)
     if settings.hub or settings.members:
-        tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host)
+        tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host, guarded=guarded)
     return tree
 
 

@@ -11,16 +11,19 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
 from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from wharfinger.errors import RevisionWentBack, Unavailable
+from wharfinger.errors import RevisionWentBack, Unavailable, UserWanted
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_lease import EtcdLease
+from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
 from wharfinger.registry.etcd_protocols import opener
+from wharfinger.registry.etcd_roles import ADMIN
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
@@ -56,8 +59,21 @@ class EtcdStore(Store):
     async def connect(cls, settings: EtcdSettings, *, within: float | None = None) -> Self:
         """A store that has answered once, `within` so many seconds (None = the settings' deadline).
 
+        Without a user, one of the person's own etcd on this machine is used (`etcd_passwords`) where it wants one.
         Raises `Unavailable`, `AccessDenied`, `ConfigurationError`.
         """
+        try:
+            return await cls._connected(settings, within)
+        except UserWanted as error:
+            try:
+                endpoint, file = found_here(settings.endpoints)
+            except NotFoundHere as reason:
+                raise UserWanted(f"{error}: --etcd-user and --etcd-password-file name them ({reason})") from error
+            found = replace(settings, endpoints=(endpoint,), user=ADMIN.name, password_file=file)
+            return await cls._connected(found, within)
+
+    @classmethod
+    async def _connected(cls, settings: EtcdSettings, within: float | None) -> Self:
         store = cls(settings)
         try:
             request = store._connection.wire.get_request(keys.INSTALLATION, 0)

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from random import Random
 from typing import Any
 
-from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, WharfingerError
+from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, UserWanted, WharfingerError
 from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.registry import etcd_tls as tls
 from wharfinger.registry.etcd_gateway import (
@@ -239,7 +239,7 @@ class Connection:
 
     def _distrust(self, token: str | None, error: TokenRefused) -> None:
         if not self.settings.user:
-            raise AccessDenied(f"etcd at {self.endpoint} wants a user and a password") from error
+            raise UserWanted(f"etcd at {self.endpoint} wants a user and a password") from error
         if self._gateway.token == token:
             self._gateway.token = None
 

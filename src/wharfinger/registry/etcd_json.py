@@ -42,6 +42,22 @@ PATHS = {
     Method.REVOKE: "/lease/revoke",
     Method.KEEP_ALIVE: "/lease/keepalive",
     Method.AUTHENTICATE: "/auth/authenticate",
+    Method.AUTH_STATUS: "/auth/status",
+    Method.AUTH_ENABLE: "/auth/enable",
+    Method.AUTH_DISABLE: "/auth/disable",
+    Method.USER_LIST: "/auth/user/list",
+    Method.USER_GET: "/auth/user/get",
+    Method.USER_ADD: "/auth/user/add",
+    Method.USER_DELETE: "/auth/user/delete",
+    Method.USER_PASSWORD: "/auth/user/changepw",
+    Method.USER_GRANT: "/auth/user/grant",
+    Method.USER_REVOKE: "/auth/user/revoke",
+    Method.ROLE_LIST: "/auth/role/list",
+    Method.ROLE_GET: "/auth/role/get",
+    Method.ROLE_ADD: "/auth/role/add",
+    Method.ROLE_DELETE: "/auth/role/delete",
+    Method.ROLE_GRANT: "/auth/role/grant",
+    Method.ROLE_REVOKE: "/auth/role/revoke",
 }
 
 

@@ -15,7 +15,7 @@ from wharfinger.registry.store import Condition, Event, KeyValue, Operation, Txn
 
 
 class Method(Enum):
-    """The calls of etcd's API that the store uses."""
+    """The calls of etcd's API that the store uses, and those of `etcd_users`, which speaks JSON only."""
 
     RANGE = "range"
     PUT = "put"
@@ -26,6 +26,22 @@ class Method(Enum):
     REVOKE = "revoke"
     KEEP_ALIVE = "keep alive"
     AUTHENTICATE = "authenticate"
+    AUTH_STATUS = "authentication status"
+    AUTH_ENABLE = "enable authentication"
+    AUTH_DISABLE = "disable authentication"
+    USER_LIST = "list users"
+    USER_GET = "get user"
+    USER_ADD = "add user"
+    USER_DELETE = "delete user"
+    USER_PASSWORD = "change password"  # noqa: S105 - no password
+    USER_GRANT = "grant role to user"
+    USER_REVOKE = "revoke role of user"
+    ROLE_LIST = "list roles"
+    ROLE_GET = "get role"
+    ROLE_ADD = "add role"
+    ROLE_DELETE = "delete role"
+    ROLE_GRANT = "grant permission to role"
+    ROLE_REVOKE = "revoke permission of role"
 
 
 class Notice(NamedTuple):

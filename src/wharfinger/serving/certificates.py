@@ -36,14 +36,18 @@ class Pem(NamedTuple):
     key: bytes
 
 
-def self_signed(component: str, hosts: Iterable[str], now: datetime.datetime) -> Pem:
-    """Make a certificate for these names and addresses, signed by its own key (ECDSA, P-256), valid for a year."""
+def self_signed(component: str, hosts: Iterable[str], now: datetime.datetime, *, also_client: bool = False) -> Pem:
+    """Make a certificate for these names and addresses, signed by its own key (ECDSA, P-256), valid for a year.
+
+    `also_client`: whether a client may show it, too.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     key = ec.generate_private_key(ec.SECP256R1())
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if also_client else [])]
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, component)])
     certificate = (
         x509.CertificateBuilder()
@@ -55,7 +59,7 @@ def self_signed(component: str, hosts: Iterable[str], now: datetime.datetime) ->
         .not_valid_after(now + LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)  # clients may trust it as it is
         .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .sign(key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM

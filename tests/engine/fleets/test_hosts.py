@@ -426,6 +426,19 @@ async def test_secrets_reach_the_instance_as_files_only(host: Host, tmp_path: Pa
     assert "secret-" not in repr(host.command)
 
 
+async def test_instances_log_in_as_a_user_of_their_own(host: Host, tmp_path: Path) -> None:
+    """Never with the agent's credential, which may end and replace them."""
+    own = EtcdSettings(user="agent", password_file=tmp_path / "agent")
+    of_instances = replace(own, user="worker", password_file=tmp_path / "worker")
+    host.settings = replace(host.settings, etcd=own, instance_etcd=of_instances)
+    await host.grant()
+
+    await host.activities.create_instance(CREATE)
+
+    assert (host.option("etcd-user"), host.option("etcd-password-file")) == ("worker", str(tmp_path / "worker"))
+    assert str(tmp_path / "agent") not in repr(host.command)
+
+
 @pytest.mark.parametrize(("name", "version"), [("own", "4"), ("..", "3"), ("own", "../own/3"), ("own", "")])
 async def test_a_secret_that_is_not_there_is_not_tried_again(
     host: Host, tmp_path: Path, name: str, version: str

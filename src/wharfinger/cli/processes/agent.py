@@ -23,7 +23,10 @@ from wharfinger.cli.processes.instance_options import (
     INSTANCES_PANEL,
     AllowEnv,
     Install,
+    InstanceEtcdPasswordFile,
+    InstanceEtcdUser,
     SecretsDir,
+    etcd_of_instances,
     installs,
     secrets_folder,
     variables,
@@ -96,6 +99,8 @@ def agent(
     install: Install = None,
     secrets_dir: SecretsDir = None,
     allow_env: AllowEnv = None,
+    instance_etcd_user: InstanceEtcdUser = "",
+    instance_etcd_password_file: InstanceEtcdPasswordFile = None,
     capacity: Annotated[
         int,
         option("capacity", "How many instances may run here. 0: no bound.", "N", min=0, panel=INSTANCES_PANEL),
@@ -156,8 +161,9 @@ def agent(
     """Run scheduler instances on this host, as fleets want them: one agent a host.
 
     Instances outlive it: SIGTERM or Ctrl-C stops the agent alone, unless --stop-instances is given. The next agent on
-    the same folder adopts them. Instances get the agent's own options (etcd, Temporal, --config, --eviction, ...). A
-    template may replace --config by its schedulerConfiguration, and etcd's password and certificates by secrets.
+    the same folder adopts them. Instances get the agent's own options (etcd, Temporal, --config, --eviction, ...), but
+    log in to etcd as --instance-etcd-user where that is given. A template may replace --config by its
+    schedulerConfiguration, and etcd's password and certificates by secrets.
     """
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch
@@ -169,10 +175,12 @@ def agent(
     from wharfinger.observe.logs import quiet_sdk, write_lines
 
     check_alone(upstream, format_, node_evictions=bool(lost_pods or lost_after or taint_eviction))
+    etcd = replace(connection.etcd, max_txn_ops=max_txn_ops)
     settings = AgentSettings(
         host=host_name(host),
         data_dir=data_dir,
-        etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+        etcd=etcd,
+        instance_etcd=etcd_of_instances(etcd, instance_etcd_user, instance_etcd_password_file),
         temporal=connection.temporal,
         cluster=connection.cluster,
         format=format_,

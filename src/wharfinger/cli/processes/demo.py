@@ -109,7 +109,7 @@ async def _run(
     from wharfinger.demo.story import Story
     from wharfinger.dev.tree import running
     from wharfinger.registry.etcd import EtcdStore
-    from wharfinger.settings import EtcdSettings
+    from wharfinger.registry.etcd_roles import ADMIN
 
     told: Summary | None = None
     try:
@@ -118,7 +118,7 @@ async def _run(
             async with running(settings, servers, say=view.say) as tree:
                 stopping.tree = tree
                 view.say(f"They are up. Every attempt, live, in Temporal's UI: {tree.temporal.ui}")
-                async with EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store:
+                async with EtcdStore(tree.etcd.settings(ADMIN)) as store:
                     told = await Story(tree, store, view, pods, workers).tell()
                 _show(told, view, as_json)
                 if keep:

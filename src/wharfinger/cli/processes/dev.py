@@ -97,7 +97,7 @@ def dev(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Where everything listens, without encryption or authentication. The API server of --kubernetes "
+            help="Where everything listens, without encryption; only etcd wants users. The API server of --kubernetes "
             "always listens on loopback.",
         ),
     ] = "127.0.0.1",
@@ -140,6 +140,16 @@ def dev(
         int | None,
         typer.Option(min=1, max=65535, metavar="PORT", help="Port of the API server.", show_default="6443 if free"),
     ] = None,
+    etcd_open: Annotated[
+        bool,
+        typer.Option(
+            "--etcd-open",
+            envvar=variable("etcd-open"),
+            show_envvar=False,
+            help="Leave etcd without users, for trials with other tools. Any web page that a browser on this machine "
+            "shows can then write to it.",
+        ),
+    ] = False,
     page: Annotated[
         bool,
         typer.Option(
@@ -210,6 +220,7 @@ def dev(
         kubernetes_port=kubernetes_port,
         page=page,
         page_port=page_port,
+        etcd_open=etcd_open,
     )
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
@@ -264,6 +275,18 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
     status.say("Stopped.")
 
 
+def _etcdctl(tree: DevTree) -> str:
+    """How etcd's own client lists what is kept; its password is in no command line, which others could see."""
+    from wharfinger.dev.settings import ETCD_PORT
+
+    at = "" if tree.etcd.url == f"http://127.0.0.1:{ETCD_PORT}" else f"--endpoints {tree.etcd.url} "
+    words = f"{at}get --prefix --keys-only /registry/"
+    if not tree.etcd.guarded:
+        return f"  etcdctl {words}"
+    password = shlex.quote(os.path.relpath(tree.etcd.passwords / "root"))
+    return f"  ETCDCTL_PASSWORD=$(cat {password}) etcdctl --user root {words}"
+
+
 def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
     from wharfinger.dev import binaries
@@ -288,6 +311,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     else:
         lines.append(f"  wharfinger apply -f {example}     # four nodes, three pods")
     lines.append("  wharfinger get pods -w")
+    lines.append(_etcdctl(tree))
     if settings.members:
         placement = shlex.quote(os.path.relpath(binaries.examples() / "placement-live"))
         lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]

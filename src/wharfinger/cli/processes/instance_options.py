@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from wharfinger.cli.options import option
 from wharfinger.errors import UsageError
+from wharfinger.settings import EtcdSettings
 
 INSTANCES_PANEL = "Instances"
 """Panel of these options in a command's help."""
@@ -43,6 +45,32 @@ AllowEnv = Annotated[
         panel=INSTANCES_PANEL,
     ),
 ]
+
+InstanceEtcdUser = Annotated[
+    str,
+    option(
+        "instance-etcd-user",
+        "User of etcd for the instances; needs --instance-etcd-password-file. Without: the agent's own.",
+        "NAME",
+        shown=False,
+        panel=INSTANCES_PANEL,
+    ),
+]
+InstanceEtcdPasswordFile = Annotated[
+    Path | None,
+    option("instance-etcd-password-file", "File with that user's password.", "FILE", panel=INSTANCES_PANEL),
+]
+
+
+def etcd_of_instances(own: EtcdSettings, user: str, password_file: Path | None) -> EtcdSettings | None:
+    """How instances log in to etcd; None = as the agent does. Raises `UsageError`."""
+    if bool(user) != (password_file is not None):
+        raise UsageError("--instance-etcd-user and --instance-etcd-password-file need each other")
+    if password_file is None:
+        return None
+    if not password_file.is_file():
+        raise UsageError(f"--instance-etcd-password-file: there is no file {password_file}")
+    return replace(own, user=user, password_file=password_file)
 
 
 def installs(values: Iterable[str]) -> tuple[tuple[str, Path], ...]:

@@ -147,7 +147,7 @@ def _health_port(slot: int, settings: AgentSettings, taken: frozenset[int]) -> i
 
 
 def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[str]:
-    etcd, temporal = settings.etcd, settings.temporal
+    etcd, temporal = settings.instance_etcd or settings.etcd, settings.temporal
     files = {
         "etcd-password-file": secrets.get("etcd-password", etcd.password_file),
         "etcd-ca": secrets.get("etcd-ca", etcd.ca),

@@ -1,0 +1,129 @@
+"""Passwords of etcd's users on disk: made at random, one file a user, for their owner only.
+
+::
+
+    <data folder of etcd>.users/root, admin, worker, ...       mode 0600, in a folder of mode 0700
+
+A command that names no user takes the one `admin` of an etcd that the same person runs on this machine
+(`wharfinger dev`): the process that listens on the endpoint's port must be the person's own, and so must the folder
+beside its data be, and the file. So no other process gets the password, and no other person's file is read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from wharfinger.registry.etcd_roles import ADMIN
+
+OPTION = b"--data-dir="
+LISTENS = "0A"
+"""Of a socket, in /proc/net/tcp."""
+
+
+class NotFoundHere(Exception):
+    """There is no password for an endpoint; the text says where it was looked for."""
+
+
+def folder_of(data: Path) -> Path:
+    """Where the passwords of the users of an etcd are. `data`: its data folder."""
+    return data.with_name(f"{data.name}.users")
+
+
+def password(folder: Path, name: str) -> str:
+    """The password of a user, made at random where there is none. Raises `OSError`."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / name
+    with suppress(FileNotFoundError):
+        if known := file.read_text(encoding="utf-8").strip():
+            return known
+    made = secrets.token_urlsafe(32)
+    beside = folder / f".{name}.{os.getpid()}"
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:
+        opened.write(made + "\n")
+    beside.replace(file)
+    return made
+
+
+def found_here(endpoints: Iterable[str]) -> tuple[str, Path]:
+    """The first of the endpoints on which the person's own etcd listens here, and the file with `admin`'s password.
+
+    Raises `NotFoundHere`.
+    """
+    problem = "looked for an etcd of yours on this machine's loopback: no endpoint is there"
+    for endpoint in endpoints:
+        parts = urlsplit(endpoint)
+        if not _is_loopback(parts.hostname or "") or not parts.port:
+            continue
+        data = _data_of_listener(parts.port)
+        if data is None:
+            problem = (
+                f"looked for a process of yours that listens on port {parts.port} with a data folder: there is none"
+            )
+            continue
+        file = folder_of(data) / ADMIN.name
+        problem = _problem(file)
+        if not problem:
+            return endpoint, file
+        problem = f"looked in {file.parent}: {problem}"
+    raise NotFoundHere(problem)
+
+
+def _problem(file: Path) -> str:
+    """Why a password is not taken from a file; empty = it is. Nothing is followed: a link may lead anywhere."""
+    try:
+        for path, private in ((file.parent, 0o022), (file, 0o077)):
+            state = path.lstat()
+            if state.st_uid != os.geteuid():
+                return f"{path} belongs to another user"
+            if stat.S_IMODE(state.st_mode) & private:
+                return f"{path} is open to other users (mode {stat.S_IMODE(state.st_mode):04o})"
+        return "" if stat.S_ISREG(state.st_mode) else f"{file} is no regular file"
+    except OSError as error:
+        return f"{file}: {error.strerror}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _data_of_listener(port: int) -> Path | None:
+    """The data folder of this user's process that listens on a port."""
+    listeners = dict(_listeners(port))
+    if set(listeners.values()) != {os.geteuid()}:
+        return None
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            if process.stat().st_uid != os.geteuid():
+                continue
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            data = next((word.removeprefix(OPTION) for word in words if word.startswith(OPTION)), b"")
+            if data and any(os.readlink(one) in listeners for one in (process / "fd").iterdir()):
+                return Path(os.fsdecode(data))
+        except OSError:  # it has ended, or may not be looked at
+            continue
+    return None
+
+
+def _listeners(port: int) -> Iterator[tuple[str, int]]:
+    """Sockets that listen on a port of any address, as a process's folder `fd` shows them, and the user of each."""
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:  # a machine without that protocol, or no Linux
+            continue
+        for fields in map(str.split, lines):
+            if fields[3] == LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                yield f"socket:[{fields[9]}]", int(fields[7])
