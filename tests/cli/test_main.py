@@ -82,32 +82,78 @@ def test_the_console_command_begins_where_ctrl_c_is_quiet() -> None:
     assert entry.INTERRUPTED == main.INTERRUPTED
 
 
-def test_a_reader_that_has_left_is_nothing_wrong() -> None:
+def without_reader(line: list[str], *, stderr: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """Run a command line whose output (with `stderr`, its error output too) goes to a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
-    line = [sys.executable, "-m", "wharfinger", "config", "show", "--defaults"]
     with os.fdopen(writer, "wb") as closed:
-        ended = subprocess.run(line, check=False, stdout=closed, stderr=subprocess.PIPE, timeout=patient(60))
+        errors = closed if stderr else subprocess.PIPE
+        return subprocess.run(line, check=False, stdout=closed, stderr=errors, timeout=patient(60))
+
+
+@pytest.mark.parametrize("line", ["config show --defaults", "--version", "--help", "worker -h", "kube-scheduler -h"])
+def test_a_reader_that_has_left_is_nothing_wrong(line: str) -> None:
+    """typer prints help by rich, which redirects the output before it leaves."""
+    ended = without_reader([sys.executable, "-m", "wharfinger", *line.split()])
 
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-BROKEN_PIPE = """
+def test_wrong_use_is_reported_by_the_exit_code_where_no_output_has_a_reader() -> None:
+    assert without_reader([sys.executable, "-m", "wharfinger", "get", "x"], stderr=True).returncode == main.USAGE
+
+
+OWN_COMMAND = """
+import asyncio, sys
 import wharfinger.cli.config.commands as commands
 from wharfinger.cli.main import main
 
-def register(app):
-    def config():
-        raise BrokenPipeError(32, "Broken pipe")
-    app.command("config")(config)
+commands.register = lambda app: app.command("config")(config)
 
-commands.register = register
-main(["config"])
+def config():
+"""
+AT_THE_END = """
+    sys.stdout.write("held back until the process ends")
+"""
+BESIDE_OTHERS = """
+    async def prints():
+        print("x", flush=True)
+
+    async def both():
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(prints())
+            tasks.create_task(asyncio.sleep(60))
+
+    asyncio.run(both())
+"""
+ANOTHER_PIPE = """
+    raise BrokenPipeError(32, "Broken pipe")
 """
 
 
+def own_command(body: str) -> list[str]:
+    """The command line of a process whose command `config` is this one."""
+    return [sys.executable, "-c", f'{OWN_COMMAND}{body}\nmain(["config"])']
+
+
+@pytest.mark.parametrize("body", [AT_THE_END, BESIDE_OTHERS], ids=["at the end", "in a task beside others"])
+def test_a_reader_that_has_left_is_nothing_wrong_wherever_it_is_noticed(body: str) -> None:
+    ended = without_reader(own_command(body))
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_an_error() -> None:
+    with open("/dev/full", "wb") as full:
+        line = own_command(AT_THE_END)
+        ended = subprocess.run(line, check=False, stdout=full, stderr=subprocess.PIPE, timeout=patient(60))
+
+    assert (ended.returncode, ended.stderr) == (main.FAILED, b"error: [Errno 28] No space left on device\n")
+
+
 def test_another_broken_pipe_is_an_error() -> None:
-    line = [sys.executable, "-c", BROKEN_PIPE]
+    line = own_command(ANOTHER_PIPE)
     ended = subprocess.run(line, check=False, capture_output=True, text=True, timeout=patient(60))
 
     assert (ended.returncode, ended.stderr) == (main.FAILED, "error: [Errno 32] Broken pipe\n")

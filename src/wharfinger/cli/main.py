@@ -16,14 +16,15 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, TextIO
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
+from wharfinger.cli.pipes import discard, duplicates, reader_left
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
 FAILED = 1
@@ -136,19 +137,28 @@ def _parser(command: str | None) -> Callable[..., object]:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's) and answer its exit code."""
     line = sys.argv[1:] if arguments is None else list(arguments)
+    with duplicates() as pipes:
+        return _run(line, pipes)
+
+
+def _run(line: list[str], pipes: Mapping[TextIO, int]) -> int:
     try:
         known = line[0] if line and line[0] in COMMANDS else None
         return _code(_parser(known)(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
-        # typer leaves with 1 and without a word, whatever broken pipe it was
-        return _pipe_closed(leaving.__context__) if isinstance(leaving.__context__, OSError) else _code(leaving.code)
+        # typer and rich leave with 1 and without a word, whatever broken pipe it was
+        error = leaving.__context__
+        return _pipe_closed(error, pipes) if isinstance(error, OSError) else _code(leaving.code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError as error:
-        return _pipe_closed(error)
     except _CommandLineError as error:
         return _used_wrongly(error)
     except Exception as error:  # the user sees one line, whatever it is
+        first = error
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, BrokenPipeError):  # of a task that prints beside others
+            return _pipe_closed(first, pipes)
         if os.environ.get(DEBUG):
             raise
         _tell(error)
@@ -168,8 +178,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         try:
             stream.flush()
-        except OSError:
+        except BrokenPipeError:  # the reader has left
+            pass
+        except OSError as error:
             code = code or FAILED
+            if stream is sys.stdout:
+                _tell(error)
     # Without tearing the interpreter down: it costs a third of a short command, and the Temporal SDK's Rust threads
     # can abort it meanwhile (exit code 134, temporalio/sdk-python#300).
     os._exit(code)
@@ -182,7 +196,7 @@ def _used_wrongly(error: Exception) -> int:
         context = getattr(error, "ctx", None)
         where = context.command_path if context is not None else "wharfinger"
         text = text.replace("Value error, ", "")  # pydantic's, by which newer releases of typer check values
-        typer.echo(f"error: {text} (see {where} --help)", err=True)
+        _say(f"error: {text} (see {where} --help)")
     return USAGE
 
 
@@ -205,14 +219,20 @@ def _tell(error: Exception) -> None:
         text = f"{type(error).__name__}: {text} (set {DEBUG}=1 to see where)"
     from wharfinger.cli.output import plain
 
-    typer.echo(f"error: {plain(text)}", err=True)
+    _say(f"error: {plain(text)}")
 
 
 def _tell_problems(error: InvalidConfiguration) -> None:
     from wharfinger.cli.output import plain
 
     for problem in error.problems:
-        typer.echo(f"error: {plain(problem)}", err=True)
+        _say(f"error: {plain(problem)}")
+
+
+def _say(line: str) -> None:
+    from wharfinger.cli.output import say
+
+    say(line, err=True)
 
 
 def _code(code: object) -> int:
@@ -221,11 +241,9 @@ def _code(code: object) -> int:
     return code if isinstance(code, int) else FAILED
 
 
-def _pipe_closed(error: OSError) -> int:
+def _pipe_closed(error: Exception, pipes: Mapping[TextIO, int]) -> int:
     """The exit code: 0 where the reader of our output has left (`| head`), which is nothing wrong."""
-    from wharfinger.cli.output import discard, reader_left
-
-    left = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and reader_left(stream)]
+    left = [stream for stream, pipe in pipes.items() if reader_left(pipe)]
     for stream in left:
         discard(stream)
     if not left:  # the pipe to another process, or a connection

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
+from wharfinger.cli.pipes import discard
 from wharfinger.model.texts import plain
 
-__all__ = ["Columns", "Output", "OutputOption", "discard", "plain", "reader_left", "say", "show", "to_text"]
+__all__ = ["Columns", "Output", "OutputOption", "plain", "say", "show", "to_text"]
 """`plain` too: commands print by it what others wrote."""
 
 
@@ -67,22 +67,6 @@ def say(text: str, *, err: bool = False) -> None:
         typer.echo(text, err=err)
     except BrokenPipeError:
         discard(sys.stderr if err else sys.stdout)
-
-
-def reader_left(stream: TextIO) -> bool:
-    """Whether the reader of a pipe that a stream writes to has closed it."""
-    import select
-
-    poll = select.poll()
-    poll.register(stream.fileno(), 0)  # errors are reported in any case
-    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
-
-
-def discard(stream: TextIO) -> None:
-    """Send what is printed to a stream from now on, and what it still holds, nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 def to_text(value: Any, output: Output) -> str:
