@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from wharfinger.cli.entry import main
+try:
+    from wharfinger.cli.entry import main
+except ModuleNotFoundError:
+    sys.exit(
+        f"error: wharfinger is not installed for {sys.executable}: run `make setup` in the checkout, then "
+        "`.venv/bin/python worker.py`"
+    )
 
 if __name__ == "__main__":
     main(["worker", *sys.argv[1:]])

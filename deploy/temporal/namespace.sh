@@ -7,7 +7,13 @@ set -eu
 
 RETENTION=${RETENTION:-720h} # how long the history of an ended run is kept; explanations reach that far back
 
-temporal operator cluster health
+# A port that is open does not serve yet. `docker compose up --wait` fails when a job fails once, whatever restarts it.
+tries=0
+until temporal operator cluster health; do
+    tries=$((tries + 1))
+    test "$tries" -lt 60 || exit 1
+    sleep 1
+done
 if temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1; then
     temporal operator namespace update --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
 else

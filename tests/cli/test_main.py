@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+import wharfinger
 from tests.cli.conftest import Shell
 from tests.patience import patient
 from wharfinger.cli import entry, main
@@ -76,10 +77,37 @@ def test_ctrl_c_while_the_command_is_imported_ends_quietly(module: str) -> None:
 
 
 def test_the_console_command_begins_where_ctrl_c_is_quiet() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     assert project["project"]["scripts"] == {"wharfinger": f"{entry.main.__module__}:main"}
     assert entry.INTERRUPTED == main.INTERRUPTED
+
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_PACKAGES = [sys.executable, "-S"]
+"""As an interpreter outside the environment: it finds the standard library only."""
+
+
+def test_worker_outside_the_environment_is_one_line_on_what_to_do() -> None:
+    ended = subprocess.run([*WITHOUT_PACKAGES, "worker.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == main.FAILED
+    assert ended.stderr == (
+        f"error: wharfinger is not installed for {sys.executable}: run `make setup` in the checkout, then "
+        "`.venv/bin/python worker.py`\n"
+    )
+
+
+def test_a_command_without_its_dependencies_is_one_line_on_what_to_do() -> None:
+    line = [*WITHOUT_PACKAGES, "-m", "wharfinger", "get", "pods"]
+    environment = os.environ | {"PYTHONPATH": str(Path(wharfinger.__file__).parents[1])}
+    ended = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == main.FAILED
+    assert ended.stderr == (
+        f"error: module typer is not installed for {sys.executable}: run `make setup` in a checkout, or install "
+        "wharfinger with pip\n"
+    )
 
 
 def without_reader(line: list[str], *, stderr: bool = False) -> subprocess.CompletedProcess[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from tests.conftest import TemporalServer as RunningTemporal
+from tests.patience import patient
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import EtcdServer
+from wharfinger.dev.supervisor import clean_environment
 from wharfinger.dev.temporal import TemporalServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +99,41 @@ def test_awaited_services_have_a_health_check_or_complete(name: str) -> None:
             else:
                 assert wait["condition"] == "service_completed_successfully"
                 assert services[awaited]["restart"].startswith("on-failure")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_services_that_end_are_jobs_that_another_awaits(name: str) -> None:
+    """`docker compose up --wait` fails when a service ends, with 0 too, unless another awaits that it completes."""
+    services = read(name)["services"]
+    jobs = {name for name, service in services.items() if service["restart"].startswith("on-failure")}
+    awaited = {
+        job
+        for service in services.values()
+        for job, wait in service.get("depends_on", {}).items()
+        if wait["condition"] == "service_completed_successfully"
+    }
+
+    assert jobs == awaited != set()
+
+
+def test_jobs_and_health_checks_of_temporal_run(services: dict[str, Any], temporal_server: RunningTemporal) -> None:
+    """As processes, with the pinned CLI: this is what can be run without a Docker engine."""
+    temporal = str(binaries.in_tools(binaries.TEMPORAL) or binaries.on_path(binaries.TEMPORAL))
+    retention = [part.replace("temporal:7233", temporal_server.address) for part in services["retention"]["command"]]
+    kind, entry, *health = services["temporal"]["healthcheck"]["test"]
+    assert (kind, entry) == ("CMD", "temporal")
+
+    for command in (health, retention, retention):  # the job runs at every start
+        environment = clean_environment(TEMPORAL_ADDRESS=temporal_server.address)
+        ended = subprocess.run(
+            [temporal, *command], env=environment, capture_output=True, timeout=patient(60), check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+
+    described = [temporal, "operator", "namespace", "describe", "--namespace", "default", "--output", "json"]
+    described += ["--address", temporal_server.address]
+    found = json.loads(subprocess.run(described, capture_output=True, timeout=patient(60), check=True).stdout)
+    assert found["config"]["workflowExecutionRetentionTtl"] == "2592000s"
 
 
 def test_images_are_pinned_to_the_versions_that_the_tools_are_built_from(services: dict[str, Any]) -> None:
@@ -190,8 +229,8 @@ def test_the_worker_waits_for_healthy_servers_and_has_time_to_drain(services: di
     assert {name: wait["condition"] for name, wait in worker["depends_on"].items()} == {
         "etcd": "service_healthy",
         "temporal": "service_healthy",
+        "retention": "service_completed_successfully",
     }
-    assert all("healthcheck" in services[name] for name in worker["depends_on"])
     assert worker["stop_grace_period"] == "25s"
 
 
