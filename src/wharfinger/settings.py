@@ -168,7 +168,7 @@ class UpstreamSettings:
     allow_insecure: bool = False
     """Whether the file may switch off the verification of the server's certificate."""
     qps: float = 50.0
-    """Requests a second, but for watches and the Lease; negative = without limit."""
+    """Requests a second, but for watches and the Lease, and as many events besides; negative = without limit."""
     burst: int = 100
     """Requests that may go at once."""
     election: ElectionSettings = field(default_factory=ElectionSettings)

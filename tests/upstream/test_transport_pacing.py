@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from tests.clock import Clock
 from tests.upstream.scripted_server import bind, ok, scripted_server
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.upstream.client import LEASES
+from wharfinger.upstream.event_bodies import EventReporter, pod_reference
+from wharfinger.upstream.event_lane import EventLane
 from wharfinger.upstream.pacing import TokenBucket
 from wharfinger.upstream.transport import HttpUpstream
 
@@ -29,6 +33,29 @@ async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> N
 
     assert not waiting.value.maybe_applied
     assert [one.method for one in server.heard] == ["POST"] * 2 + ["GET"] * 5
+
+
+async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
+    """Time stands still: the burst is all that may be sent, and events wait for ever to be tried again."""
+    async with scripted_server(tmp_path, ok) as server:
+        upstream = HttpUpstream(server.access(), qps=0.01, burst=50, clock=Clock())
+        never = asyncio.Event()
+        lane = EventLane(upstream, clock=Clock(), rng=random.Random(0), sleep=lambda _seconds: never.wait())
+        lane.start()
+        for number in range(10_000):
+            pod = pod_reference("ns", f"p-{number}", "u")
+            lane.say(EventReporter("s", "w").scheduled(pod, "n", run="r", now=datetime(2026, 3, 1, tzinfo=UTC)))
+        while len(server.heard) < 50:
+            await asyncio.sleep(0)
+
+        binds = await asyncio.gather(*(bind(upstream) for _ in range(50)))
+
+        waiting = lane.waiting
+        await lane.stop(0.0)
+        await upstream.close()
+
+    assert [answer.done for answer in binds] == [True] * 50
+    assert (waiting > 900, len(server.heard)) == (True, 100)
 
 
 async def test_requests_wait_for_their_turn(tmp_path: Path) -> None:

@@ -65,7 +65,6 @@ class Exchange:
     def __init__(
         self,
         connection: ApiConnection,
-        bucket: TokenBucket,
         *,
         clock: Callable[[], float],
         now: Callable[[], float],
@@ -73,19 +72,18 @@ class Exchange:
         answer_limit: int = ANSWER_LIMIT,
     ) -> None:
         self._connection = connection
-        self._bucket = bucket
         self._clock = clock
         self._now = now
         self._observe = observe
         self._limit = answer_limit
 
-    async def send(self, request: ApiRequest, deadline: float, *, paced: bool) -> ApiAnswer:
-        """The server's answer. Raises `UpstreamUnavailable`, `UpstreamDenied`."""
+    async def send(self, request: ApiRequest, deadline: float, *, pace: TokenBucket | None) -> ApiAnswer:
+        """The server's answer. `pace`: where a token is taken first. Raises `UpstreamUnavailable`, `UpstreamDenied`."""
         began = self._clock()
         try:
             async with asyncio.timeout(deadline):
-                if paced:
-                    await self._pace(deadline)
+                if pace is not None:
+                    await _wait_for_turn(pace, deadline)
                 answer = await self._whole(request)
         except TimeoutError:
             reason = f"no answer within {deadline:g} s"
@@ -154,17 +152,6 @@ class Exchange:
             f"again: {self._words(body)}; check the user of the kubeconfig"
         )
 
-    async def _pace(self, deadline: float) -> None:
-        wait = self._bucket.take(deadline)
-        if wait is None:
-            raise Broken("more requests wait for our own limit (qps, burst) than its deadline allows")
-        if wait:
-            try:
-                await asyncio.sleep(wait)
-            except asyncio.CancelledError:
-                self._bucket.give_back()
-                raise
-
     def _decide(self, request: ApiRequest, given: WholeAnswer) -> ApiAnswer:
         code, body = given.status, given.body
         if 200 <= code < 300:
@@ -194,3 +181,15 @@ class Exchange:
     def _note(self, request: ApiRequest, code: int, began: float) -> None:
         if self._observe is not None:
             self._observe(request.method, code, self._clock() - began)
+
+
+async def _wait_for_turn(bucket: TokenBucket, deadline: float) -> None:
+    wait = bucket.take(deadline)
+    if wait is None:
+        raise Broken("more requests wait for our own limit (qps, burst) than its deadline allows")
+    if wait:
+        try:
+            await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            bucket.give_back()
+            raise

@@ -1,8 +1,8 @@
 """How many requests a second are sent to an API server: the token bucket behind `qps` and `burst`.
 
 The limits are those of client-go. A request takes a token when it arrives, and then waits until the bucket would have
-contained that token. So requests are sent in the order in which they came. `exchange.py` uses it for all requests
-except watches and those of leases.
+contained that token. So requests are sent in the order in which they came. `transport.py` has one bucket for events and
+one for all other requests, as kube-scheduler has a client for each. Watches and leases take no token.
 """
 
 from __future__ import annotations

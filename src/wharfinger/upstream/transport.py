@@ -3,7 +3,7 @@
 ::
 
     HttpUpstream ─► exchange    one request: its pace, deadline, second try after a 401, and what its answer means
-        │              ├─► pacing       how many requests a second
+        │              ├─► pacing       how many requests a second, and how many events
         │              ├─► connection   TLS, credentials; failures as text
         │              │     └─► kept_connections   for answers that are read whole (whole_answers), without aiohttp
         │              └─► answers      what the bytes mean
@@ -30,7 +30,16 @@ import orjson
 from wharfinger.upstream import listing, watching
 from wharfinger.upstream.access import Access, ApiIdentity
 from wharfinger.upstream.addresses import DRY_RUN, object_path
-from wharfinger.upstream.client import LEASES, REQUEST_DEADLINE, ApiAnswer, ApiResource, Batch, Object, PatchType
+from wharfinger.upstream.client import (
+    EVENTS,
+    LEASES,
+    REQUEST_DEADLINE,
+    ApiAnswer,
+    ApiResource,
+    Batch,
+    Object,
+    PatchType,
+)
 from wharfinger.upstream.connection import CONNECT_TIMEOUT, ApiConnection
 from wharfinger.upstream.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
 from wharfinger.upstream.pacing import TokenBucket
@@ -56,7 +65,7 @@ class HttpUpstream:
 
         Args:
             access: the server, and who we are there.
-            qps: requests a second, but for watches and leases; negative = as many as there are.
+            qps: requests a second, but for watches and leases; as many events besides; negative = no limit.
             burst: requests that may be sent at once before `qps` counts.
             clock: monotonic, in seconds.
             now: seconds since the epoch, for a `Retry-After` that is a date.
@@ -70,10 +79,8 @@ class HttpUpstream:
             clock=clock, now=now, silence=silence, context=context, observe=observe, answer_limit=answer_limit,
         )  # fmt: skip
         self._connection = ApiConnection(access, context)
-        bucket = TokenBucket(qps, burst, clock)
-        self._exchange = Exchange(
-            self._connection, bucket, clock=clock, now=now, observe=observe, answer_limit=answer_limit
-        )
+        self._pace, self._event_pace = (TokenBucket(qps, burst, clock) for _ in range(2))
+        self._exchange = Exchange(self._connection, clock=clock, now=now, observe=observe, answer_limit=answer_limit)
         self._clock = clock
         self._silence = silence
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
@@ -110,7 +117,7 @@ class HttpUpstream:
 
     async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
         """Any JSON document of the server."""
-        return await self._exchange.send(ApiRequest("GET", path), deadline, paced=True)
+        return await self._exchange.send(ApiRequest("GET", path), deadline, pace=self._pace)
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
@@ -120,7 +127,7 @@ class HttpUpstream:
 
         async def fetch(query: str) -> Mapping[str, Any]:
             request = ApiRequest("GET", f"{path}?{query}")
-            answer = await self._exchange.send(request, listing.PAGE_DEADLINE, paced=True)
+            answer = await self._exchange.send(request, listing.PAGE_DEADLINE, pace=self._pace)
             if not answer.done:
                 raise self._exchange.unread(request, answer)
             return answer.object or {}
@@ -214,4 +221,10 @@ class HttpUpstream:
         data = orjson.dumps(body, default=dict) if body is not None else None
         target = f"{path}?{DRY_RUN}" if dry_run else path
         request = ApiRequest(method, target, data, type_, applies=data is not None and not dry_run)
-        return await self._exchange.send(request, deadline, paced=resource != LEASES)
+        return await self._exchange.send(request, deadline, pace=self._pace_of(resource))
+
+    def _pace_of(self, resource: ApiResource) -> TokenBucket | None:
+        """Events have a limit of their own, so that a burst of them delays no bind."""
+        if resource == LEASES:
+            return None
+        return self._event_pace if resource == EVENTS else self._pace

@@ -171,7 +171,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             float,
             option(
                 "kube-api-qps",
-                "Requests a second of one worker to the API; each bind and each event is one. Negative: no limit.",
+                "Requests a second of one worker to the API, and as many events besides. Negative: no limit.",
                 "NUMBER",
                 panel=PANEL,
             ),
