@@ -74,7 +74,9 @@ def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Copied:
     """
     candidates: list[tuple[Ref, Obj]] = []
     for group in given:
-        candidates = [(ref, obj) for ref, obj in group if _is_meant(ref, obj)]
+        found = [(ref, obj) for ref, obj in group if _is_meant(ref, obj)]
+        # DaemonSets belong to the nodes, unless there is nothing else.
+        candidates = [(ref, obj) for ref, obj in found if ref.kind != daemons.KIND] or found
         if len(candidates) == 1:
             return _pod_of(scene, *candidates[0])
     named = ", ".join(str(ref) for ref, _ in candidates[:5]) or "none"
@@ -103,6 +105,7 @@ def capacity(
     """
     key = copied.key
     scene.withdraw(key)
+    _place_daemons(scene)
     simulator = scene.simulator
     nodes: Counter[str] = Counter()
     message, refusals = "", {}
@@ -139,6 +142,16 @@ def capacity(
         after=use_of(simulator.snapshot()),
         notes=(*scene.all_notes, *simulator.extenders.notes),
     )
+
+
+def _place_daemons(scene: Scene) -> None:
+    """The daemon pods that the nodes lack take their room first, where there is any."""
+    for daemon in scene.daemon_pods():
+        node = scene.simulator.decide(daemon, preempt=False).node
+        if node is None:
+            scene.withdraw(daemon)
+        else:
+            scene.simulator.bind(daemon, node)
 
 
 def _is_meant(ref: Ref, obj: Obj) -> bool:

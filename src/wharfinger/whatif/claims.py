@@ -48,6 +48,12 @@ def named_by(ref: Ref, pod: Obj) -> Iterator[Ref]:
             yield Ref(CLAIM, ref.namespace, name)
 
 
+def owned_by(ref: Ref, pod: Obj) -> Iterator[Ref]:
+    """The claims of a pod's ephemeral volumes. Raises `InvalidObject`."""
+    for claim in of_ephemeral_volumes(ref, pod):
+        yield Ref(CLAIM, ref.namespace, claim["metadata"]["name"])
+
+
 def _claim(
     namespace: str, name: str, template: Obj, where: str, owner: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:

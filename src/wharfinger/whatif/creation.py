@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
+from wharfinger.model.storage_index import Storage
 from wharfinger.whatif import claims, daemons, workloads
 from wharfinger.whatif.admission.chain import Admission, is_new
 from wharfinger.whatif.admission.verdict import NotMade
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
+from wharfinger.whatif.volumes import bound_at_once
 
 _POD = "Pod"
 _NAMED = 3
@@ -34,16 +36,26 @@ class Creation:
 class Creator:
     """Makes pods and their claims, and puts them where the question is played."""
 
-    def __init__(self, inventory: Inventory, given: Sequence[Ref], admission: Admission, put: Put) -> None:
-        """`put`: adds an object that was made. Raises `InvalidObject`."""
+    def __init__(
+        self,
+        inventory: Inventory,
+        given: Sequence[Ref],
+        admission: Admission,
+        put: Put,
+        storage: Callable[[], Storage],
+    ) -> None:
+        """`put`: adds an object that was made; `storage`: what there is of volumes by now. Raises `InvalidObject`."""
         self._inventory = inventory
         self._given = given
         self._admission = admission
         self._put = put
+        self._storage = storage
         self._workloads = workloads.MissingPods(inventory, given)
         self._daemons = daemons.MissingDaemons(inventory)
         self._refused: dict[str, list[str]] = {}
-        """What happened to claims and the like -> their names."""
+        """Why claims were not made -> their names."""
+        self.supplied: set[Ref] = set()
+        """Claims whose volumes were made at once, somewhere."""
 
     def all(self, added_nodes: Collection[str]) -> Iterator[Creation]:
         """Everything that the given objects lead to. Raises `InvalidObject`, `UsageError`.
@@ -61,9 +73,16 @@ class Creator:
                 yield from self._controlled(ref, self._daemons.of(ref))
             elif ref.kind in workloads.KINDS:
                 yield from self._controlled(ref, self._workloads.of(ref))
+        given = frozenset(self._given)
         for ref, _ in self._inventory.of_kind(daemons.KIND) if added_nodes else ():
-            if ref not in self._given:
+            if ref not in given:
                 yield from self._controlled(ref, self._daemons.of(ref, added_nodes))
+
+    def daemons(self) -> Iterator[Creation]:
+        """The pods that the given DaemonSets lack. Raises `InvalidObject`."""
+        for ref in self._given:
+            if ref.kind == daemons.KIND:
+                yield from self._controlled(ref, self._daemons.of(ref))
 
     def make(self, ref: Ref, obj: Obj) -> Creation:
         """Make one pod, and the claims of its ephemeral volumes. Raises `InvalidObject`."""
@@ -81,8 +100,7 @@ class Creator:
     def make_ephemeral_claims_again(self, ref: Ref, pod: Obj) -> None:
         """Do so for another life of the pod: the claims of the old one went with it, and quotas count as many."""
         for claim in claims.of_ephemeral_volumes(ref, pod):
-            again = self._admission.with_default_class(claim)
-            self._put(self._inventory.put(again), again)
+            self._supply(self._inventory.put(self._admission.with_default_class(claim)))
 
     def make_claim(self, obj: Obj) -> str:
         """Make a claim; why it is not made, else empty. Raises `InvalidObject`."""
@@ -92,14 +110,29 @@ class Creator:
             self._inventory.remove(ref)
             self._refused.setdefault(admitted.reason, []).append(str(ref))
             return admitted.reason
-        self._put(self._inventory.put(admitted), admitted)
+        self._supply(self._inventory.put(admitted))
         return ""
+
+    def _supply(self, ref: Ref) -> None:
+        """Put a claim of the inventory, with its volume if it is bound at once."""
+        claim = self._inventory.get(ref)
+        assert claim is not None
+        self._put(ref, claim)
+        found = bound_at_once(ref, claim, self._inventory, self._storage())
+        if found is None:
+            return
+        if found.is_made:
+            self.supplied.add(ref)
+        for obj in (found.volume, found.claim):
+            self._put(self._inventory.put(obj), obj)
 
     @property
     def notes(self) -> list[str]:
         """What was not made beside pods, and which workloads stand for no pods."""
         refused = [f"{_some(names)} {_is(names)} not made: {reason}" for reason, names in self._refused.items()]
-        return [*refused, *self.idle]
+        made = "made at once, and taken to be reachable from every node that their class allows"
+        supplied = [f"volumes of {_some(sorted(map(str, self.supplied)))} are {made}"] if self.supplied else []
+        return [*refused, *supplied, *self.idle]
 
     @property
     def idle(self) -> list[str]:

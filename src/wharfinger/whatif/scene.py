@@ -92,11 +92,16 @@ class Scene:
         """
         unreadable = 0
         self._admission = Admission(self.inventory, self._by_hand, live=self.unknown.is_live)
-        self.creator = Creator(self.inventory, self._given, self._admission, self._put)
+        self.creator = Creator(
+            self.inventory,
+            self._given,
+            self._admission,
+            self._put,
+            lambda: self.simulator.snapshot().surroundings.storage,
+        )
         for obj in self.unknown.stand_ins():
             self.simulator.add(obj)
-        # Classes first: after each one the pods there are looked through.
-        everything = sorted(self.inventory, key=lambda entry: entry[0].kind != PRIORITY_CLASS)
+        everything = sorted(self.inventory, key=lambda entry: _turn(entry[0]))
         for done, (ref, obj) in enumerate(everything, start=1):
             if ref.kind in SIMULATED_KINDS:
                 try:
@@ -164,6 +169,10 @@ class Scene:
         (made,) = self.creator.made(objects)
         return made
 
+    def daemon_pods(self) -> list[PodKey]:
+        """The pods that the given DaemonSets lack, made and to be placed. Raises `InvalidObject`."""
+        return [self._key(made.ref) for made in self.creator.daemons() if not made.not_made]
+
     def withdraw(self, key: PodKey) -> None:
         """Take a pod out again, if it is there without a node."""
         if key in self.objects and not node_of(self.objects[key]):
@@ -184,7 +193,7 @@ class Scene:
 
         `evicted`: the pods that had to leave for it.
         """
-        found = self.unknown.of(Ref(_POD, *key), self.objects[key])
+        found = self.unknown.of(Ref(_POD, *key), self.objects[key], self.creator.supplied)
         leaving = {self.unknown.budgets(Ref(_POD, *one)) for one in evicted}
         return (*found, *sorted(leaving - {""}))
 
@@ -280,3 +289,11 @@ class Scene:
 
     def _pods(self) -> Iterator[Obj]:
         return (pod for _, pod in self.inventory.of_kind(_POD))
+
+
+def _turn(ref: Ref) -> int:
+    """When an object is put: classes first, because after each one the pods there are looked through.
+
+    Claims come last, because new ones are bound to the volumes that are there.
+    """
+    return {PRIORITY_CLASS: 0, CLAIM: 2}.get(ref.kind, 1)

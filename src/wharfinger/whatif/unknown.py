@@ -15,7 +15,7 @@ from wharfinger.manifests.fields import mapping, mappings
 from wharfinger.manifests.surroundings import NAME_LABEL
 from wharfinger.whatif.admission import runtime_classes
 from wharfinger.whatif.admission.chain import is_new
-from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes
+from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended
 
 _AFFINITIES = ("podAffinity", "podAntiAffinity")
@@ -50,9 +50,13 @@ class Unknown:
         for claim, metadata in self._claims.items():
             yield from _bound(claim, metadata)
 
-    def of(self, ref: Ref, pod: Obj) -> tuple[str, ...]:
-        """What the decision for a pod leans on, in words; each is remembered for `notes`."""
+    def of(self, ref: Ref, pod: Obj, supplied: Collection[Ref] = ()) -> tuple[str, ...]:
+        """What the decision for a pod leans on, in words; each is remembered for `notes`.
+
+        `supplied`: claims whose volumes were made for the question, and may be elsewhere.
+        """
         found = [f"claim {claim.name}" for claim in self._claims_of(ref, pod)]
+        found += self._classes_of(ref, pod)
         if self._leans_on_labels(ref, pod):
             spaces = "namespace" if len(self.namespaces) == 1 else "namespaces"
             found.append(f"labels of {spaces} {_some(self.namespaces)}")
@@ -61,11 +65,12 @@ class Unknown:
             found.append(f"RuntimeClass {name}")
         for what in found:
             self._leaning.setdefault(what, set()).add(ref)
-        return tuple(found)
+        of_pod = (*named_by(ref, pod), *owned_by(ref, pod)) if supplied else ()
+        return (*found, *(f"the place of the volume of {claim.name}" for claim in of_pod if claim in supplied))
 
     def budgets(self, ref: Ref) -> str:
         """Whether the eviction of a pod leans on budgets that are not given, in words; empty if it does not."""
-        if self._live or not self._dumped or self._inventory.of_kind("PodDisruptionBudget"):
+        if self._live or not self._dumped or self._has_budgets:
             return ""
         what = "disruption budgets"
         self._leaning.setdefault(what, set()).add(ref)
@@ -106,6 +111,28 @@ class Unknown:
             except InvalidObject:
                 continue
         return found
+
+    @cached_property
+    def _has_budgets(self) -> bool:
+        return bool(self._inventory.of_kind("PodDisruptionBudget"))
+
+    @cached_property
+    def _has_storage_classes(self) -> bool:
+        return bool(self._inventory.of_kind("StorageClass"))
+
+    def _classes_of(self, ref: Ref, pod: Obj) -> list[str]:
+        """StorageClasses of the pod's claims that are not there while the claims have no volume."""
+        found: dict[str, None] = {}
+        for claim in (*named_by(ref, pod), *owned_by(ref, pod)) if not self._live else ():
+            spec = mapping(self._inventory.get(claim) or {"spec": {"volumeName": "unknown"}}, "spec")
+            name = spec.get("storageClassName")
+            if spec.get("volumeName") or name == "":
+                continue
+            if name is None and not self._has_storage_classes:
+                found["default StorageClass"] = None
+            elif name is not None and Ref("StorageClass", "", str(name)) not in self._inventory:
+                found[f"StorageClass {name}"] = None
+        return list(found)
 
     def _claims_of(self, ref: Ref, pod: Obj) -> list[Ref]:
         return [] if self._live else [claim for claim in named_by(ref, pod) if claim not in self._inventory]
@@ -170,5 +197,10 @@ def _some(names: Collection[str]) -> str:
 
 
 def _note(kind: str, names: Collection[str], pods: int) -> str:
-    what = f"claims are not given ({_some(names)})" if kind == "claim" else f"{kind} are not given"
-    return f"{what}; what becomes of {pods} {'pod' if pods == 1 else 'pods'} may depend on them"
+    what = f"claims are not given ({_some(names)})" if kind == "claim" else f"{kind} {_are(kind)} not given"
+    them = "it" if _are(kind) == "is" else "them"
+    return f"{what}; what becomes of {pods} {'pod' if pods == 1 else 'pods'} may depend on {them}"
+
+
+def _are(kind: str) -> str:
+    return "is" if "Class" in kind else "are"

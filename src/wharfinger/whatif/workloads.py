@@ -27,7 +27,18 @@ LIMIT = 200_000
 _NAME_LIMIT = 230
 """Characters of a workload's name that go into its pods' names; a name has 253."""
 _REVISION = "deployment.kubernetes.io/revision"
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
 _FIELDS = {"CronJob": "spec.jobTemplate.spec.template"}
+
+
+class Idle(StrEnum):
+    """Why a workload makes no pods."""
+
+    SUSPENDED = "suspended"
+    FINISHED = "finished"
+    PAUSED = "paused"
+    MANAGED = "managed by another controller"
+    NO_REPLICAS = "scaled to 0"
 
 
 class MissingPods:
@@ -53,9 +64,11 @@ class MissingPods:
         if obj is None or self._census is None or _belongs_to_another(self._inventory, ref, obj):
             return
         try:
-            idle = _idle(ref, obj)
+            template_of(ref, obj)
+            idle = _idle(ref, obj) or self._held(ref, obj)
             if idle is not None:
                 self.idle[ref] = idle
+                return
             for made in _made(self._inventory, self._census, ref, obj):
                 self._made += made.get("kind") == "Pod"
                 if self._made > self._limit:
@@ -64,13 +77,12 @@ class MissingPods:
         except InvalidObject as error:
             raise InvalidObject(f"{ref}: {error}") from None
 
-
-class Idle(StrEnum):
-    """Why a workload makes no pods."""
-
-    SUSPENDED = "suspended"
-    FINISHED = "finished"
-    NO_REPLICAS = "scaled to 0"
+    def _held(self, ref: Ref, obj: Obj) -> Idle | None:
+        """A paused Deployment gets no ReplicaSet; one that has a ReplicaSet is scaled all the same."""
+        if ref.kind != "Deployment" or mapping(obj, "spec").get("paused") is not True:
+            return None
+        has = any(controller(of, found) == ref for of, found in self._inventory.of_kind("ReplicaSet"))
+        return None if has else Idle.PAUSED
 
 
 def _too_many(limit: int) -> UsageError:
@@ -206,6 +218,8 @@ def _idle(ref: Ref, obj: Obj) -> Idle | None:
     of_job = _job_spec(ref, obj)
     if of_job.get("suspend") is True or spec.get("suspend") is True:
         return Idle.SUSPENDED
+    if of_job.get("managedBy") not in (None, _JOB_CONTROLLER):
+        return Idle.MANAGED
     for condition in mappings(mapping(obj, "status"), "conditions", "status."):
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return Idle.FINISHED

@@ -15,7 +15,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.surroundings import priority_class
 from wharfinger.model.priority import PRIORITY_CLASS, PriorityClasses
-from wharfinger.whatif.admission import limit_ranges, quotas, runtime_classes, storage_classes
+from wharfinger.whatif.admission import limit_ranges, priorities, quotas, runtime_classes, storage_classes
 from wharfinger.whatif.admission.limit_ranges import LimitRange
 from wharfinger.whatif.admission.quotas import Quota
 from wharfinger.whatif.admission.verdict import NotMade
@@ -32,7 +32,8 @@ T = TypeVar("T")
 def is_new(ref: Ref, obj: Obj) -> bool:
     """Whether a given object is still to be made: no API server has had it, it is not bound, and has not ended."""
     metadata = mapping(obj, "metadata")
-    there = bool(node_of(obj)) or ended(obj) if ref.kind == "Pod" else bool(mapping(obj, "spec").get("volumeName"))
+    phase = mapping(obj, "status").get("phase")
+    there = bool(node_of(obj)) or ended(obj) if ref.kind == "Pod" else phase in ("Bound", "Lost")
     return not there and not any(metadata.get(field) for field in _OF_THE_API)
 
 
@@ -59,8 +60,7 @@ class Admission:
             for entries in by_namespace.values():
                 entries.sort(key=lambda entry: entry.name)
         classes = dict(self._read(inventory, PRIORITY_CLASS, priority_class))
-        default = PriorityClasses({ref.name: found for ref, found in classes.items()}).default
-        self._default_priority = default.name if default is not None else ""
+        self._priorities = PriorityClasses({ref.name: found for ref, found in classes.items()})
         self._default_storage = storage_classes.default_class(obj for _, obj in inventory.of_kind("StorageClass"))
         self._count_existing(inventory)
 
@@ -88,8 +88,10 @@ class Admission:
     def _pod(self, ref: Ref, obj: Obj) -> Obj | NotMade:
         ranges = self._ranges.get(ref.namespace, ())
         spec = limit_ranges.with_defaults(mapping(obj, "spec"), ranges)
-        if self._default_priority and not spec.get("priorityClassName") and spec.get("priority") is None:
-            spec = {**spec, "priorityClassName": self._default_priority}
+        contradiction = priorities.contradiction(spec, self._priorities)
+        if contradiction is not None:
+            return contradiction
+        spec = priorities.with_default(spec, self._priorities)
         classified = self._with_runtime_class(spec)
         if isinstance(classified, NotMade):
             return classified
@@ -109,7 +111,7 @@ class Admission:
         if found is not None:
             return runtime_classes.with_class(spec, found)
         # etcd need not hold the RuntimeClasses of a cluster.
-        return spec if self._live else NotMade(f"RuntimeClass {name} not found")
+        return spec if self._live else NotMade(f"RuntimeClass {name} not found among the given objects")
 
     def _claim(self, ref: Ref, obj: Obj) -> Obj | NotMade:
         obj = storage_classes.with_default(obj, self._default_storage)
