@@ -260,6 +260,14 @@ class TestBounds:
     def test_shares_within(self, share: object, meant: Share) -> None:
         assert read(fleet(rolling(maxSurge=share))).spec.max_surge == meant
 
+    @pytest.mark.parametrize("none", [{"maxSurge": 0}, {"maxSurge": "0%", "maxUnavailable": 0}])
+    def test_a_budget_of_nothing_is_refused_where_it_is_written_only(self, none: dict[str, Any]) -> None:
+        written = fleet(rolling(**none))
+        assert read(written).spec.max_unavailable.amount == 0
+        with pytest.raises(InvalidConfiguration, match="maxUnavailable: may not be 0 where maxSurge is 0"):
+            read_fleet(written, catalog(), name="gold", offered=True)
+        read_fleet(fleet({"strategy": {"type": "Recreate"}}), catalog(), name="gold", offered=True)
+
     @pytest.mark.parametrize("field", ["partition", "canary"])
     def test_ordinals_are_whole_numbers(self, field: str) -> None:
         for wrong in (-1, 101, "1", "10%", 0.5):

@@ -231,6 +231,10 @@ def test_what_kubefleet_admits_is_valid(obj: dict[str, Any]) -> None:
             {**member(), "apiVersion": "placement.kubernetes-fleet.io/v1"},
             "apiVersion: must be cluster.kubernetes",
         ),
+        (
+            placement(strategy={"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 0}}),
+            "spec.strategy.rollingUpdate.maxUnavailable: may not be 0 where maxSurge is 0",
+        ),
         (of("Eviction", placementName="web"), "spec.clusterName: is missing"),
         (of("DisruptionBudget"), "spec: needs exactly one of maxUnavailable and minAvailable"),
         (of("DisruptionBudget", maxUnavailable=1, minAvailable=1), "spec: needs exactly one of"),
@@ -325,6 +329,36 @@ def test_fields_without_effect_are_told() -> None:
     notes = check_placement_object(placement(strategy=strategy, statusReportingScope="NamespaceAccessible"))
     assert [note.split()[0] for note in notes] == ["spec.strategy.reportBackStrategy", "spec.statusReportingScope"]
     assert check_placement_object(placement()) == ()
+
+
+def paths(obj: dict[str, Any], **how: bool) -> list[str]:
+    """Of the fields that are told to have no effect."""
+    return [note.split(" has no effect: ")[0] for note in check_placement_object(obj, **how)]
+
+
+def test_fields_of_a_member_without_effect_are_told() -> None:
+    spec = {"identity": {"name": "x"}, "heartbeatPeriodSeconds": 60, "deleteOptions": {"validationMode": "Skip"}}
+    status = {"properties": {"cost": {"value": "1"}}, "resourceUsage": {}, "agentStatus": [], "observedGeneration": 1}
+    written = {**member(**spec), "status": status}
+    written["metadata"]["finalizers"] = ["kubernetes-fleet.io/work-cleanup", "example.com/mine"]
+    of_spec = ["spec.identity", "spec.heartbeatPeriodSeconds", "spec.deleteOptions", "metadata.finalizers[0]"]
+    assert paths(written) == [*of_spec, *(f"status.{name}" for name in status)]
+    assert paths(written, reads_status=True) == [*of_spec, "status.observedGeneration"]
+
+
+def test_fields_of_a_placement_without_effect_are_told() -> None:
+    strategy = {"applyStrategy": {"type": "ReportDiff", "whenToApply": "Always", "comparisonOption": "FullComparison"}}
+    written = placement(strategy=strategy) | {"status": {"observedResourceIndex": "1"}}
+    selectors = [
+        {"group": "", "version": "v1", "kind": kind, "name": "a", "selectionScope": "NamespaceOnly"}
+        for kind in ("Namespace", "PersistentVolume")
+    ]
+    written["spec"]["resourceSelectors"] = selectors
+    assert paths(written) == [
+        "spec.resourceSelectors[1].selectionScope",
+        "spec.strategy.applyStrategy.whenToApply",
+        "status",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,14 @@ def test_surge_rounds_up_unavailable_down_and_both_nought_surge_one(
     assert Budget.of(spec) == Budget(floor, ceiling)
 
 
+def test_a_stored_budget_of_nothing_surges_one_and_a_condition_says_so() -> None:
+    decided = roll(rolling(3, max_surge=Share(0), max_unavailable=Share(0)))
+    assert brief(decided) == ["up 2 r2"]
+    assert decided.writes.status is not None
+    (told,) = [one.message for one in decided.writes.status.conditions if one.type == "Progressing"]
+    assert told == "maxSurge and maxUnavailable are both 0: one instance surges all the same"
+
+
 def test_highest_slot_gets_a_newcomer_first_and_surge_limits_newcomers() -> None:
     decided = roll(rolling(3))
     assert brief(decided) == ["up 2 r2"]

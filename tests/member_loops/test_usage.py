@@ -40,6 +40,19 @@ def test_nodes_usage_and_namespaces_are_told_as_kubefleet_does() -> None:
     }
 
 
+def test_total_amounts_are_the_capacity_of_nodes() -> None:
+    usage = known()
+    node = node_manifest("n1", cpu="4", memory="1Gi")
+    node["status"]["capacity"] = {"cpu": "4500m", "memory": "2Gi", "example.com/card": "1", "pods": "110"}
+    usage.changed(keys.NODES, Event(kv(keys.node("n1"), node)))
+    told = usage.status()["resourceUsage"]
+    assert told["capacity"] == {"cpu": "8500m", "example.com/card": "1", "memory": str(3 * 1024**3)}
+    assert told["allocatable"] == {"cpu": "8", "memory": str(2 * 1024**3)}
+    node["status"]["capacity"] = {"cpu": "many"}
+    usage.changed(keys.NODES, Event(kv(keys.node("n1"), node)))
+    assert usage.status()["resourceUsage"]["capacity"]["cpu"] == "8"
+
+
 def available(usage: MemberUsage) -> str:
     found: str = usage.status()["resourceUsage"]["available"]["cpu"]
     return found

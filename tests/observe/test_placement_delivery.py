@@ -85,6 +85,17 @@ async def test_members_wait_for_the_budget_one_after_the_other(scene: DeliveredS
     assert not delivery.settled
 
 
+async def test_a_stored_budget_of_nothing_has_a_condition_of_its_own() -> None:
+    scene = await DeliveredScene.begin(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}})
+    await scene.ready()
+    await scene.namespace(new="yes")
+    await scene.snapshot(2)
+    delivery = await scene.told()
+    assert [one.state for one in delivery.members] == [DeliveryState.HELD] * 3
+    told = {one.type: one.message for one in delivery.conditions}
+    assert told["ClusterResourcePlacementRolloutBudgetIsZero"].startswith("maxUnavailable and maxSurge are both 0")
+
+
 async def test_a_member_that_waits_shows_what_fails_there(scene: DeliveredScene) -> None:
     await scene.ready()
     await scene.snapshot(2)

@@ -40,7 +40,6 @@ _NEED_CONTROLLERS = frozenset(
         ("apps", "Deployment"),
         ("apps", "StatefulSet"),
         ("apps", "DaemonSet"),
-        ("batch", "Job"),
         ("", "Service"),
         ("policy", "PodDisruptionBudget"),
     }

@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.client.committing import commit, readable, same
-from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, read_fleet
+from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
@@ -130,7 +130,7 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
         return {**before, "spec": spec}
 
     status = await read_status(store, tenant)
-    draft = _Draft(tenant, edited, by, catalog, status, await _seen_template(store, tenant, status))
+    draft = _Draft(tenant, edited, by, catalog, status, await _seen_template(store, tenant, status), edits=True)
     return await _commit(store, draft)
 
 
@@ -190,6 +190,8 @@ class _Draft:
     seen_template: object = None
     """What the actor looked at last; only for a request to a rollout."""
     result: str = "unchanged"
+    edits: bool = False
+    """Whether it changes a part of what is stored, and must leave the rest of it as it is."""
     insists: bool = False
     """Whether it is written even if nothing differs."""
 
@@ -207,7 +209,8 @@ class _Draft:
         if before is not None and not self.insists:
             _drop_request(before, obj, standing)
         sign(obj, self.by)
-        read_fleet(obj, self.catalog, name=self.tenant)
+        stands = before is not None and self.edits and may_change_nothing(before)
+        read_fleet(obj, self.catalog, name=self.tenant, offered=not stands)
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 

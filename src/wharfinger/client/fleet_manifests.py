@@ -60,7 +60,7 @@ def problems_beside_the_name(obj: Mapping[str, Any] | None, catalog: Catalog) ->
     about = f"fleet {str(obj['metadata'].get('name'))[:80]}"
     manifest = {**obj, "metadata": {**obj["metadata"], "name": COMMON}}
     try:
-        read_fleet(applied(manifest, {}, COMMON), catalog, name=COMMON)
+        read_fleet(applied(manifest, {}, COMMON), catalog, name=COMMON, offered=True)
     except InvalidConfiguration as error:
         yield from (f"{about}: {problem}" for problem in error.problems)
     except InvalidObject as error:

@@ -88,7 +88,7 @@ def supposed(
     if is_deleting(before):
         raise UsageError(f"fleet {tenant} is being deleted: nothing can be applied to it")
     obj = applied(manifest, before, tenant)
-    found = read_fleet(obj, catalog, name=tenant)
+    found = read_fleet(obj, catalog, name=tenant, offered=True)
     at = observed.read_at + 1
     now = observed.desired
     changed = obj != before

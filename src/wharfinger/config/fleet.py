@@ -65,16 +65,21 @@ class FleetObject:
     change_cause: str
 
 
-def read_fleet(written: Mapping[str, Any], catalog: Catalog, *, name: str) -> FleetObject:
+def read_fleet(written: Mapping[str, Any], catalog: Catalog, *, name: str, offered: bool = False) -> FleetObject:
     """Read the object of the fleet that is called `name` (a tenant, or `common`).
 
-    Raises InvalidConfiguration, which names all that is wrong.
+    `offered`: whether it is to be written: a rolling update that may change nothing is refused then, and followed where
+    it is stored (`fleet.draft.Budget`). Raises InvalidConfiguration, which names all that is wrong.
     """
     fields, problems = understood(written, FleetFields)
     malformed = [path for path, _ in problems]
     problems += [
         problem
-        for problem in (*_identity(written, fields, name), *_together(fields.spec))
+        for problem in (
+            *_identity(written, fields, name),
+            *_together(fields.spec),
+            *(_standstill(fields.spec) if offered else ()),
+        )
         if not any(within(problem[0], part) for part in malformed)
     ]
     prefix = "spec.template."
@@ -129,6 +134,20 @@ def _together(spec: SpecFields) -> Iterator[Problem]:
         yield "spec.rollout.generation", "is missing"
     if spec.rollout is not None and spec.rollout.action is None:
         yield "spec.rollout.action", "is missing"
+
+
+def may_change_nothing(written: object) -> bool:
+    """Whether a rolling update of this object may neither surge nor leave a slot without an instance."""
+    return isinstance(written, Mapping) and any(_standstill(understood(written, FleetFields)[0].spec))
+
+
+def _standstill(spec: SpecFields) -> Iterator[Problem]:
+    rolling = spec.strategy.rolling
+    if spec.strategy.type != "Recreate" and rolling.max_surge.amount == rolling.max_unavailable.amount == 0:
+        yield (
+            "spec.strategy.rollingUpdate.maxUnavailable",
+            "may not be 0 where maxSurge is 0: no instance could ever be replaced",
+        )
 
 
 def _spec(fields: SpecFields) -> FleetSpec:

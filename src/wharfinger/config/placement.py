@@ -19,6 +19,7 @@ from wharfinger.config.placement_fields import (
     ResourceSelectorFields,
     RolloutStrategyFields,
 )
+from wharfinger.config.placement_notes import without_effect
 from wharfinger.config.placement_override_fields import (
     ClusterOverrideFields,
     ClusterOverrideSpecFields,
@@ -59,10 +60,11 @@ _REQUIRED = f"{_AFFINITY}requiredDuringSchedulingIgnoredDuringExecution.clusterS
 _PREFERRED = f"{_AFFINITY}preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def check_placement_object(written: Mapping[str, Any]) -> tuple[str, ...]:
+def check_placement_object(written: Mapping[str, Any], *, reads_status: bool = False) -> tuple[str, ...]:
     """Check an object of placement; what is told of fields that have no effect, a line each.
 
-    Raises InvalidConfiguration, which names all that is wrong.
+    `reads_status`: whether the status that a member has in the file is decided by, as `simulate` does. Raises
+    InvalidConfiguration, which names all that is wrong.
     """
     kind = written.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -73,7 +75,16 @@ def check_placement_object(written: Mapping[str, Any]) -> tuple[str, ...]:
     problems += [problem for problem in (*_identity(written, group), *together(fields)) if stands(problem, malformed)]
     if problems:
         raise refuse(problems)
-    return tuple(_notes(fields)) if isinstance(fields, PlacementFields) else ()
+    return _lines(without_effect(written, fields, reads_status))
+
+
+def notes_on(written: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `check_placement_object` tells of a valid manifest, where another object than the manifest is checked."""
+    return _lines(without_effect(written, understood(written, _KINDS[written["kind"]][0])[0], False))
+
+
+def _lines(found: Iterable[Problem]) -> tuple[str, ...]:
+    return tuple(f"{path} has no effect: {why}" for path, why in found)
 
 
 def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -227,6 +238,10 @@ def _toleration(toleration: TolerationFields, where: str) -> Iterator[Problem]:
 def _strategy(strategy: RolloutStrategyFields) -> Iterator[Problem]:
     if strategy.type == "External" and strategy.rolling_update is not None:
         yield "spec.strategy.rollingUpdate", BecauseOf("spec.strategy.type", "must be absent when the type is External")
+    rolling = strategy.rolling_update
+    if rolling is not None and rolling.max_unavailable.amount == rolling.max_surge.amount == 0:
+        told = "may not be 0 where maxSurge is 0: no member could ever be updated"
+        yield "spec.strategy.rollingUpdate.maxUnavailable", told
     applied = strategy.apply_strategy
     if applied is not None and applied.server_side_apply_config is not None and applied.type != "ServerSideApply":
         told = BecauseOf("spec.strategy.applyStrategy.type", "is only for the type ServerSideApply")
@@ -265,14 +280,6 @@ def _doubles(values: Iterable[Any], path: str, told: str, shown: Callable[[Any],
     for value, count in Counter(values).items():
         if count > 1:
             yield path, f"{shown(value)} {told}"
-
-
-def _notes(fields: PlacementFields) -> Iterator[str]:
-    back = fields.spec.strategy.report_back_strategy
-    if back is not None and back.type != "Disabled":
-        yield "spec.strategy.reportBackStrategy has no effect: nothing is reported back"
-    if fields.spec.status_reporting_scope != "ClusterScopeOnly":
-        yield "spec.statusReportingScope has no effect: a status is computed when it is asked for"
 
 
 _KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[Problem]]]] = {

@@ -43,7 +43,10 @@ class Budget:
 
     @classmethod
     def of(cls, spec: FleetSpec) -> Budget:
-        """Surge is rounded up, unavailable down; when both come to 0, one surges."""
+        """Surge is rounded up, unavailable down; when both come to 0, one surges.
+
+        Percentages may come to 0. Both as 0 are refused at every door, and may be stored by an earlier release.
+        """
         surge = spec.max_surge.of(spec.replicas, up=True)
         unavailable = spec.max_unavailable.of(spec.replicas, up=False)
         if surge == 0 and unavailable == 0:

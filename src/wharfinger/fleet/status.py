@@ -92,7 +92,7 @@ def _conditions(
             "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
             f"{ready} of {view.spec.replicas} slots are ready, {draft.budget.floor} are needed",
         ),
-        Condition("Progressing", state == "running", f"Rollout{state.capitalize()}", target.memory.halted),
+        Condition("Progressing", state == "running", f"Rollout{state.capitalize()}", _standing(view, target)),
     ]
     if desired is not None and desired.spec is None:
         conditions.append(Condition("SpecInvalid", True, "Invalid", "; ".join(desired.problems)))
@@ -115,6 +115,13 @@ def _conditions(
         slot, why = min(draft.no_host.items())
         conditions.append(Condition("NoHost", True, "NoHost", f"slot {slot}: {why}"))
     return tuple(conditions)
+
+
+def _standing(view: Look, target: Target) -> str:
+    """Why a rollout stands, or does not go as its budget says."""
+    nothing = view.spec.max_surge.amount == view.spec.max_unavailable.amount == 0
+    told = "maxSurge and maxUnavailable are both 0: one instance surges all the same" if nothing else ""
+    return "; ".join(filter(None, (target.memory.halted, told)))
 
 
 def _phase(

@@ -47,6 +47,14 @@ def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
     )
 
 
+def capacity(obj: Mapping[str, Any]) -> Mapping[str, int]:
+    """What a node has in all, in the units of its allocatable; empty where it does not say. Raises `InvalidObject`."""
+    try:
+        return node_allocatable(quantities(mapping(obj, "status"), "capacity", "status."))
+    except ValueError as error:
+        raise InvalidObject(f"status.capacity: {error}") from None
+
+
 def _allocatable(status: Mapping[str, Any]) -> Mapping[str, int]:
     """What the node offers; its capacity where it says nothing else, as the API server has it."""
     field = "capacity" if status.get("allocatable") is None else "allocatable"

@@ -10,6 +10,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import LIST_LIMIT
 from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.manifests.members import NAMESPACES_COLLECTED
+from wharfinger.manifests.nodes import capacity
 from wharfinger.model.members import NODE_COUNT
 from wharfinger.model.node import CPU, PODS
 from wharfinger.model.pod import Pod
@@ -24,8 +25,8 @@ class MemberUsage:
 
     def __init__(self, format_: ObjectFormat) -> None:
         self._format = format_
-        self._nodes: dict[str, Mapping[str, int]] = {}
-        """Name -> allocatable."""
+        self._nodes: dict[str, tuple[Mapping[str, int], Mapping[str, int]]] = {}
+        """Name -> allocatable, and what it has in all as far as that is another amount."""
         self._pods: dict[str, tuple[str, Mapping[str, int]]] = {}
         """Key of a bound pod -> its node, and what it requests."""
         self._used: Counter[str] = Counter()
@@ -57,13 +58,17 @@ class MemberUsage:
     def status(self) -> dict[str, Any]:
         """`properties`, `resourceUsage`, `namespaces` and their condition, of a MemberCluster's status."""
         total: Counter[str] = Counter()
-        for allocatable in self._nodes.values():
-            total.update({name: amount for name, amount in allocatable.items() if name != PODS})
+        in_all: Counter[str] = Counter()
+        for allocatable, of_node in self._nodes.values():
+            total.update(allocatable)
+            in_all.update({**allocatable, **of_node})
+        for counted in (total, in_all):
+            counted.pop(PODS, None)
         available = {name: max(0, amount - self._used[name]) for name, amount in total.items()}
         told: dict[str, Any] = {
             "properties": {NODE_COUNT: {"value": str(len(self._nodes))}},
             "resourceUsage": {
-                "capacity": _amounts(total),
+                "capacity": _amounts(in_all),
                 "allocatable": _amounts(total),
                 "available": _amounts(available),
             },
@@ -95,10 +100,7 @@ class MemberUsage:
         if prefix == keys.NODES:
             self._nodes.pop(name, None)
             if kv is not None:
-                try:
-                    self._nodes[name] = self._format.decode_node(kv.value, name=name).allocatable
-                except InvalidObject:  # counts as a node without room
-                    self._nodes[name] = {}
+                self._nodes[name] = self._amounts_of(kv.value, name)
             return
         _, requests = self._pods.pop(key, ("", {}))
         self._used.subtract(requests)
@@ -106,6 +108,18 @@ class MemberUsage:
         if pod is not None and pod.bound and not pod.finished:
             self._pods[key] = pod.node_name, pod.requests
             self._used.update(pod.requests)
+
+    def _amounts_of(self, value: bytes, name: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Allocatable and capacity of a node; one that cannot be read has no room."""
+        try:
+            allocatable = self._format.decode_node(value, name=name).allocatable
+        except InvalidObject:
+            return {}, {}
+        try:
+            found = capacity(self._format.node_mapping(value, name=name))
+        except InvalidObject:
+            return allocatable, {}
+        return allocatable, {one: amount for one, amount in found.items() if allocatable.get(one) != amount}
 
     def _pod(self, name: str, kv: KeyValue | None) -> Pod | None:
         namespace, _, own = name.partition("/")

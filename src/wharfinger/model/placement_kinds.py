@@ -21,3 +21,5 @@ UPDATE_STRATEGIES = (CLUSTER_UPDATE_STRATEGY, UPDATE_STRATEGY)
 CLUSTER_UPDATE_RUN = "ClusterStagedUpdateRun"
 UPDATE_RUN = "StagedUpdateRun"
 UPDATE_RUNS = (CLUSTER_UPDATE_RUN, UPDATE_RUN)
+KUBEFLEET_FINALIZERS = "kubernetes-fleet.io/"
+"""What names of KubeFleet's finalizers begin with."""

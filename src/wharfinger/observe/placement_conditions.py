@@ -260,6 +260,10 @@ def conditions_of(
     yield scheduled.condition(scope)
     if not chosen:
         return
+    budget = rollout.spec.budget
+    if budget.max_unavailable.amount == budget.max_surge.amount == 0 and not rollout.spec.external:
+        told = "maxUnavailable and maxSurge are both 0: only members that fail are updated"
+        yield DeliveryCondition(f"{scope}RolloutBudgetIsZero", TRUE, "NothingMayChange", told)
     snapshots = {work.snapshot if work is not None else 0 for work, _ in chosen}
     if rollout.spec.external and (len(snapshots) > 1 or snapshots == {0}):
         found = "member clusters have different snapshots" if len(snapshots) > 1 else "no member cluster has a snapshot"

@@ -204,3 +204,20 @@ def test_the_author_is_one_line() -> None:
     by = author("line\nbreak")
     assert "@" in by.who
     assert by.why == "line\\nbreak"
+
+
+async def test_a_budget_of_nothing_is_refused_and_a_stored_one_is_left_alone() -> None:
+    nothing = {"strategy": {"rollingUpdate": {"maxSurge": 0}}}
+    store = await store_with(fleet())
+    with pytest.raises(InvalidConfiguration, match="may not be 0 where maxSurge is 0"):
+        await apply(store, "gold", fleet({"replicas": 2, **nothing}), ANN, catalog=KNOWN)
+    with pytest.raises(InvalidConfiguration, match="may not be 0 where maxSurge is 0"):
+        await change(store, "gold", lambda spec, _: bool(spec.update(nothing)), ANN, catalog=KNOWN)
+    of_an_earlier_release = await store_with(fleet({"replicas": 2, **nothing}))
+
+    def scale(spec: dict[str, Any], _: StatusAndObject) -> None:
+        spec["replicas"] = 3
+
+    assert (await change(of_an_earlier_release, "gold", scale, ANN, catalog=KNOWN)).written
+    with pytest.raises(InvalidConfiguration, match="may not be 0 where maxSurge is 0"):
+        await apply(of_an_earlier_release, "gold", fleet({"replicas": 4, **nothing}), ANN, catalog=KNOWN)

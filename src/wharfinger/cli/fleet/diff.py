@@ -88,7 +88,7 @@ def file_difference(picture: Picture, wanted: Mapping[str, Any], source: str, ca
     from wharfinger.config.fleet import read_fleet
 
     wanted = applied(wanted, picture.written, picture.tenant)
-    read_fleet(wanted, catalog, name=picture.tenant)
+    read_fleet(wanted, catalog, name=picture.tenant, offered=True)
     both = _configured(picture.template) and _configured(_template(wanted))
     before = completed_object(picture.written, catalog, picture.tenant, configuration=both) if picture.written else {}
     after = completed_object(wanted, catalog, picture.tenant, configuration=both)

@@ -176,11 +176,12 @@ class _Draft:
         self.notes = ()
         if self.about.kind not in (*DECIDING, *OVERRIDES, *UPDATE_STRATEGIES, *UPDATE_RUNS):
             return
-        from wharfinger.config.placement import check_placement_change, check_placement_object
+        from wharfinger.config.placement import check_placement_change, check_placement_object, notes_on
 
-        self.notes = check_placement_object(obj)
+        check_placement_object(obj)
         if before is not None:
             check_placement_change(before, obj)
+        self.notes = notes_on(self.manifest)
 
 
 def unreadable(manifest: Manifest) -> tuple[str, ...]:

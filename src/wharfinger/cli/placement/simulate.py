@@ -103,7 +103,7 @@ def _sorted(
             notes.append(f"{about} is left out: nothing is decided by it here")
             continue
         try:
-            notes += [f"{about}: {note}" for note in check_placement_object(obj)]
+            notes += [f"{about}: {note}" for note in check_placement_object(obj, reads_status=True)]
             if kind == MEMBER_CLUSTER:
                 member_from_mapping(obj, 0)
         except InvalidConfiguration as error:

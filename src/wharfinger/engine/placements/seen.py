@@ -26,6 +26,7 @@ from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
 from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.placement import Placement, PlacementPolicy
+from wharfinger.model.placement_kinds import KUBEFLEET_FINALIZERS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.frozen_texts import policy_text
 from wharfinger.registry.store import KeyValue
@@ -34,8 +35,6 @@ HISTORY_LIMIT = 10
 """Policies that are kept where a placement does not say how many."""
 OBJECT_LIMIT = 512 * 1024
 """Bytes of a placement: its policy goes through Temporal."""
-KUBEFLEETS = "kubernetes-fleet.io/"
-"""What names of KubeFleet's finalizers begin with."""
 TENTH = 10
 """Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
 HEARD = Ages(0.0, None)
@@ -53,7 +52,7 @@ def object_of(kv: KeyValue) -> Mapping[str, Any]:
 def held(obj: Mapping[str, Any]) -> bool:
     """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
     found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
-    return any(not one.startswith(KUBEFLEETS) for one in found)
+    return any(not one.startswith(KUBEFLEET_FINALIZERS) for one in found)
 
 
 @dataclass(slots=True)

@@ -31,7 +31,8 @@ def node(obj: object, name: str = "") -> dict[str, Any]:
         "metadata": head,
         "spec": {"taints": [_taint(entry, path) for path, entry in mappings(spec, "taints", "spec.")]},
         "status": {
-            "allocatable": _allocatable(status, head["labels"]),
+            "allocatable": _amounts(status, "allocatable", head["labels"]),
+            **_capacity(status, head["labels"]),
             "conditions": [_condition(entry, path) for path, entry in mappings(status, "conditions", "status.")],
         },
     }
@@ -56,11 +57,20 @@ def _condition(entry: Mapping[str, Any], where: str) -> dict[str, str]:
     }
 
 
-def _allocatable(status: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, str]:
-    for field in ("capacity", "allocatable"):
-        if status.get(field) is None:
-            raise InvalidObject(f"status.{field} is missing")
-    offered, path = text_map(status, "allocatable", "status."), "status.allocatable."
+def _capacity(status: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """It must be there; no decision reads it, so one that is malformed makes no node unreadable."""
+    if status.get("capacity") is None:
+        raise InvalidObject("status.capacity is missing")
+    try:
+        return {"capacity": _amounts(status, "capacity", labels)}
+    except InvalidObject:
+        return {}
+
+
+def _amounts(status: Mapping[str, Any], field: str, labels: Mapping[str, str]) -> dict[str, str]:
+    if status.get(field) is None:
+        raise InvalidObject(f"status.{field} is missing")
+    offered, path = text_map(status, field, "status."), f"status.{field}."
     found = {"cpu": "0", "memory": "0", "pods": str(ANY_NUMBER)}
     if "cpu" in offered:
         found["cpu"] = cpu(offered["cpu"], f"{path}cpu")
