@@ -10,7 +10,9 @@ from tests import forked
 from wharfinger import agent, hub, member, worker
 from wharfinger.cli.main import command_line
 from wharfinger.dev import processes, tree
+from wharfinger.process.build import build_id
 
 __all__ = ["agent", "forked", "hub", "member", "processes", "tree", "worker"]
 
 command_line()
+build_id()

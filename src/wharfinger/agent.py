@@ -39,7 +39,8 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
-from wharfinger.process.connecting import identity, release
+from wharfinger.process.build import build_id, release
+from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.opening import Opened, opened
@@ -228,7 +229,7 @@ class Agent:
             workflows=workflows,
             activities=activities,
             identity=identity(),
-            build_id=release(),
+            build_id=build_id(),
             max_cached_workflows=1000,
             drain_timeout=timeout,
             failures=FLEETS,

@@ -42,7 +42,8 @@ from wharfinger.hub_loops.leavers import Leavers
 from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.hub_loops.update_runs import UpdateRunJudge
 from wharfinger.observe.placement_conditions import SAID_STATES, results_by_state
-from wharfinger.process.connecting import identity, release
+from wharfinger.process.build import build_id, release
+from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.opening import opened
@@ -119,7 +120,7 @@ class Hub:
                 *StagingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
             ],
             identity=identity(),
-            build_id=release(),
+            build_id=build_id(),
             max_cached_workflows=500,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,

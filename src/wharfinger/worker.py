@@ -30,7 +30,8 @@ from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profiles_in_force import InForce
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
-from wharfinger.process.connecting import identity, release
+from wharfinger.process.build import build_id
+from wharfinger.process.connecting import identity
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.stopping import unless_stopped
@@ -107,21 +108,23 @@ class Worker:
             calls=calls,
         )
         node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
-        completing, build_id = Completing(process.clock), release()
+        completing, build = Completing(process.clock), build_id()
         polling = worker_factory(
             client,
             task_queue=task_queue(cluster, settings.tenant),
             workflows=[ScheduleAttempt, ScheduleCohort, NodeEviction],
             activities=[*self._activities.all, *node_evictions.all],
             identity=identity(),
-            build_id=build_id,
+            build_id=build,
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,
             interceptors=[RunEnds(completing)],
         )
         timings = backoff(configured.configuration)
-        attempts = TemporalAttempts(client, cluster=cluster, tenant=settings.tenant, build_id=build_id, timings=timings)
+        attempts = TemporalAttempts(
+            client, cluster=cluster, tenant=settings.tenant, build_id=build_id(), timings=timings
+        )
         self.loops = Loops(
             settings,
             process,
@@ -212,7 +215,7 @@ def software_of(configured: Configured) -> SoftwareRecord:
     """What decides by this configuration: our build, and the distributions that its plugins come from."""
     named = {plugin.name for profile in configured.profiles.values() for plugin in profile.plugins}
     entries = [entry for name in sorted(named) if (entry := configured.catalog.get(name)) is not None and entry.origin]
-    return SoftwareRecord(build=release(), packages={entry.origin: entry.version for entry in entries})
+    return SoftwareRecord(build=build_id(), packages={entry.origin: entry.version for entry in entries})
 
 
 def own_grant(settings: WorkerSettings, store: Store) -> OwnGrant | None:

@@ -20,6 +20,7 @@ from wharfinger.client.starts import temporal_configuration
 from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.names import check_cluster
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.kube_pages import KubePages
@@ -90,6 +91,7 @@ class _WorkerProcess:
         self._metrics = Metrics()
         self._rng = random.Random()  # noqa: S311 - spreads retries, no secret
         self._sdk = sdk_metrics()
+        build_id()  # of the files that run, before another installation may replace them
         self._waits_for = {"etcd": WAITING, "temporal": WAITING}
         """The checks until there is a worker."""
         self._grant: OwnGrant | None = None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.process.build import build_id
+
 pytest.importorskip("setuptools", minversion="77", reason="`make setup` installs it")
 
 pytestmark = pytest.mark.long  # seconds of pip; imports of a package that is not listed fail in `make check` too
@@ -93,6 +95,12 @@ def test_the_console_script_starts_from_the_wheel(installed: Path) -> None:
 
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith("wharfinger ")
+
+
+def test_the_wheel_and_a_strict_editable_install_of_the_same_files_have_one_build_id(installed: Path) -> None:
+    answer = run(installed, sys.executable, "-c", "from wharfinger.process.build import build_id; print(build_id())")
+
+    assert answer.stdout.strip() == build_id(), answer.stderr
 
 
 def test_workflows_and_activities_are_imported_under_the_package(installed: Path) -> None:

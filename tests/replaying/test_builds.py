@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.engine.conftest import World
 from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.framework.catalog import CatalogEntry
-from wharfinger.process.connecting import release
+from wharfinger.process.build import build_id
 from wharfinger.process.installation import keep_software
 from wharfinger.profiles import Configured, load_configuration
 from wharfinger.registry import keys
@@ -53,6 +53,6 @@ def test_only_packages_that_take_part_are_named() -> None:
     plain = software_of(usual)
     other = software_of(Configured(usual.configuration, usual.profiles, Known()))  # type: ignore[arg-type]
 
-    assert plain == SoftwareRecord(build=release())
+    assert plain == SoftwareRecord(build=build_id())
     assert taking_part
-    assert other == SoftwareRecord(build=release(), packages={"racks": "0.3"})
+    assert other == SoftwareRecord(build=build_id(), packages={"racks": "0.3"})

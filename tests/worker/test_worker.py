@@ -16,7 +16,7 @@ from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.pod import PodKey
-from wharfinger.process.connecting import release
+from wharfinger.process.build import build_id
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
@@ -137,7 +137,7 @@ async def test_start_names_the_build_as_temporal_records_it(site: Site) -> None:
     await asyncio.wait_for(chain.result(), patient(15))
     started = (await chain.fetch_history()).events[0].workflow_execution_started_event_attributes
 
-    assert noted == ["unversioned", f"unversioned:{release()}"]
+    assert noted == ["unversioned", f"unversioned:{build_id()}"]
     assert decode_typed_search_attributes(started.search_attributes).get(BUILDS_KEY) == noted
     assert (await chain.describe()).typed_search_attributes.get(BUILDS_KEY) == noted
 

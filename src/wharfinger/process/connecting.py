@@ -9,7 +9,6 @@ import random
 import socket
 from asyncio import sleep
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
@@ -30,14 +29,6 @@ from wharfinger.settings import EtcdSettings
 def identity() -> str:
     """This process among all: `<pid>@<host>`, as Temporal names workers."""
     return f"{os.getpid()}@{socket.gethostname()}"
-
-
-def release() -> str:
-    """Our version, by which Temporal distinguishes releases of workers."""
-    try:
-        return version("wharfinger")
-    except PackageNotFoundError:
-        return "checkout"
 
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from temporalio.client import Client
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.serving.content import OK, Content
@@ -60,6 +61,7 @@ async def opened(
     configuration = temporal_configuration(temporal) if temporal is not None else None
     metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics() if configuration is not None else None
+    build_id()  # of the files that run, before another installation may replace them
     connected = {"etcd": WAITING} | ({"temporal": WAITING} if configuration is not None else {})
     url = sdk.url if sdk is not None else ""
     health = Server(serving, Content(metrics.registry, checks=lambda: connected, sdk_metrics_url=url))

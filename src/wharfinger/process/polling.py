@@ -59,6 +59,7 @@ def worker_factory(
     """
 
     def make() -> Worker:
+        log.info("temporal_worker_starts task_queue=%s build_id=%s", task_queue, build_id)
         return Worker(
             client,
             task_queue=task_queue,

@@ -173,7 +173,7 @@ def _run(
     )
     from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
     from wharfinger.observe.logs import quiet_sdk, write_lines
-    from wharfinger.process.connecting import release
+    from wharfinger.process.build import release
     from wharfinger.process.kube_pages import KubePages
     from wharfinger.profiles import load_configuration, written_in
     from wharfinger.serving.tls import TlsContexts

@@ -17,7 +17,7 @@ _REPORTED = re.compile(r"v\d+\.\d+\.\d+([-+].*)?", re.ASCII)
 
 def printed(wanted: str) -> str:
     """What `--version=...` prints; empty where it prints nothing. Raises `UsageError`."""
-    from wharfinger.process.connecting import release
+    from wharfinger.process.build import release
 
     if wanted == RAW:
         major, minor, _ = RELEASE.removeprefix("v").split(".")

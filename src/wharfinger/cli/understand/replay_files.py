@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.errors import UsageError
-from wharfinger.process.connecting import release
+from wharfinger.process.build import build_id
 from wharfinger.replaying import html_report, html_rerun
 from wharfinger.replaying.kept_reports import folder_for, keep, report_name
 
@@ -75,7 +75,7 @@ def keep_report(
     """Keep the report in the folder; answers its file. Raises `UsageError`."""
     told = {
         "made": made.isoformat(),
-        "build": release(),
+        "build": build_id(),
         "cluster": plain["cluster"],
         "archive": asked.archive.name if asked.archive is not None else "",
         "command": asked.command(),

@@ -35,7 +35,7 @@ from wharfinger.page.web import inputs as read
 from wharfinger.page.web.actions import RUN_VERBS, VERBS
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, body_of
-from wharfinger.process.connecting import release
+from wharfinger.process.build import release
 from wharfinger.serving.authentication import Barred
 
 MOST_FORM = 64 * 1024
