@@ -23,6 +23,8 @@ FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
 PREFIX = "# wharfinger kubernetes manifests "
 SECOND = ("--temporal", "temporal.example:7233")
 
+STATIC = ("--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND)
+
 Json = dict[str, Any]
 
 
@@ -85,6 +87,11 @@ def test_there_are_committed_files() -> None:
         (("--user", "alice", *SECOND), "--only rbac"),
         (("--only", "static-pods", *SECOND), "run in kube-scheduler's place"),
         (("--scheduler-name", "No_Name", *SECOND), "is no name"),
+        (("--control-plane", "a=10.0.0.1", *SECOND), "go with --only static-pods"),
+        ((*STATIC, "--node", "a"), "go with --control-plane"),
+        ((*STATIC, "--control-plane", "a=10.0.0.1", "--control-plane", "b=10.0.0.2"), "odd number"),
+        ((*STATIC, "--control-plane", "a=host"), "is not NAME=ADDRESS"),
+        ((*STATIC, "--control-plane", "a=10.0.0.1"), "--node: one of a"),
     ],
 )
 def test_what_could_not_start_again_is_refused(outside: Shell, arguments: tuple[str, ...], said: str) -> None:
@@ -127,6 +134,22 @@ def test_static_pods_need_no_scheduler(outside: Shell) -> None:
 
     assert {one["kind"] for one in objects} == {"Pod"}
     assert not any("schedulerName" in pod or "serviceAccountName" in pod for _, pod in pods(objects))
+
+
+def test_static_pods_of_several_nodes_are_members_of_one_etcd(outside: Shell) -> None:
+    planes = [f"--control-plane={name}=10.0.0.{number}" for number, name in enumerate("abc", 1)]
+    by_node = {name: dict(pods(printed(outside, *STATIC, *planes, "--node", name))) for name in "abc"}
+    etcds = {name: made["wharfinger-etcd"]["containers"][0]["command"] for name, made in by_node.items()}
+
+    of_all = "--initial-cluster=" + ",".join(
+        f"wharfinger-etcd-{name}=https://10.0.0.{number}:12380" for number, name in enumerate("abc", 1)
+    )
+    assert all(of_all in command and "--peer-client-cert-auth=true" in command for command in etcds.values())
+    assert "--listen-peer-urls=https://10.0.0.2:12380" in etcds["b"]
+    assert not any("0.0.0.0" in word or "client-urls=https" in word for command in etcds.values() for word in command)
+    assert by_node["a"]["wharfinger-scheduler"] == by_node["b"]["wharfinger-scheduler"]
+    (joined, _) = printed(outside, *STATIC, *planes, "--node", "c", "--joining")
+    assert "--initial-cluster-state=existing" in joined["spec"]["containers"][0]["command"]
 
 
 def test_standby_of_kube_scheduler_shares_its_lease(outside: Shell) -> None:

@@ -167,10 +167,13 @@ class Installation:
         self.site = site
         self.folder = folder
         self.cluster = cluster or f"cluster{next(_numbers)}"
-        self.etcd = EtcdProcess(folder / f"{self.cluster}-etcd").start()
+        self.etcd = self._started_etcd()
         self.workers: list[WorkerProcess] = []
         self._started = 0
         self._replaced: list[WorkerProcess] = []
+
+    def _started_etcd(self) -> EtcdProcess:
+        return EtcdProcess(self.folder / f"{self.cluster}-etcd").start()
 
     @property
     def gateway(self) -> Gateway:

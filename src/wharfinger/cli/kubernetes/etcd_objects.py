@@ -24,6 +24,12 @@ SETTINGS = {
     "cors": "https://no-origin.invalid:443",
 }
 """Those that every etcd of wharfinger has."""
+OF_SEVERAL = {
+    "feature-gates": "InitialCorruptCheck=true,CompactHashCheck=true",
+    "corrupt-check-time": "12h",
+}
+"""Those that an etcd of several members has besides: a member whose data differ from the others' raises an alarm, and
+one that starts with other data than the others does not serve them."""
 
 
 def endpoints(choices: InstallChoices) -> str:
@@ -123,6 +129,7 @@ def _pod(choices: InstallChoices) -> Manifest:
         "initial-advertise-peer-urls": f"{own}:{PEER_PORT}",
         "initial-cluster": ",".join(f"{peer}:{PEER_PORT}" for peer in peers),
         "initial-cluster-token": NAME,
+        **OF_SEVERAL,
     }
     etcd = container(
         "etcd",

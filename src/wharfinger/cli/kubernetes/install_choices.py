@@ -43,6 +43,12 @@ class InstallChoices:
     temporal_namespace: str = "default"
     user: str = ""
     """A user of the Kubernetes API that has the permissions; empty = a service account."""
+    control_plane: tuple[str, ...] = ()
+    """`name=address` of each control-plane node that has static pods; empty = one node, whatever its name."""
+    node: str = ""
+    """Of these, the node whose static pods are wanted."""
+    joining: bool = False
+    """Whether that node joins an etcd that runs."""
 
     def __post_init__(self) -> None:
         for option, value, checked in (

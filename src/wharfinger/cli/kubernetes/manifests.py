@@ -75,6 +75,18 @@ def manifests(
             "user", "Grant the permissions to this user of the Kubernetes API, not to a service account.", "NAME", False
         ),
     ] = "",
+    control_plane: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--control-plane",
+            metavar="NAME=ADDRESS",
+            help="Static pods on several nodes, with one etcd: a control-plane node and its IP address. Once for each.",
+        ),
+    ] = None,
+    node: Annotated[str, _text("node", "Of these, the node whose static pods are printed.", "NAME", False)] = "",
+    joining: Annotated[
+        bool, typer.Option("--joining", help="The node joins an etcd that runs, after `etcdctl member add`.")
+    ] = False,
     only: Annotated[
         OnlyChoice | None,
         typer.Option(
@@ -98,6 +110,8 @@ def manifests(
         raise UsageError("name a Temporal by --temporal HOST:PORT, or print one by --with-temporal")
     if user and only is not OnlyChoice.RBAC:
         raise UsageError("--user goes with --only rbac: pods of the cluster have a service account")
+    if (control_plane or node or joining) and only is not OnlyChoice.STATIC_PODS:
+        raise UsageError("--control-plane, --node and --joining go with --only static-pods")
     choices = InstallChoices(
         namespace=namespace,
         cluster=cluster,
@@ -110,6 +124,9 @@ def manifests(
         temporal=temporal,
         temporal_namespace=temporal_namespace or (temporal_objects.NAMESPACE if with_temporal else "default"),
         user=user,
+        control_plane=tuple(control_plane or ()),
+        node=node,
+        joining=joining,
     )
     typer.echo(text_of(choices, only), nl=False)
 
@@ -156,8 +173,7 @@ def _before(choices: InstallChoices, only: OnlyChoice | None) -> Iterator[str]:
 
     yield f"wharfinger kubernetes manifests {shlex.join(_arguments(choices, only))}".rstrip()
     if only is OnlyChoice.STATIC_PODS:
-        yield "As root on a control-plane node (each has a --cluster of its own); the second again when it is renewed:"
-        yield from (f"  {line}" for line in static_pods.PREPARE)
+        yield from static_pods.preparation(choices)
         yield "Permissions, once for all nodes:"
         yield f"  wharfinger kubernetes manifests {' '.join(RBAC_OF_STATIC_PODS)} | kubectl apply -f -"
         yield "Then put each of the two documents into a file of its own below /etc/kubernetes/manifests."
@@ -186,8 +202,13 @@ def _arguments(choices: InstallChoices, only: OnlyChoice | None) -> Iterator[str
         usual["temporal_namespace"] = temporal_objects.NAMESPACE
     for name, default in usual.items():
         value = getattr(choices, name)
-        if value != default and not (name == "bootstrap_scheduler" and not in_cluster):
-            yield f"--{name.replace('_', '-')}={value}"
+        if value == default or (name == "bootstrap_scheduler" and not in_cluster):
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield option
+        else:
+            yield from (f"{option}={one}" for one in (value if isinstance(value, tuple) else (value,)))
 
 
 def temporal_scripts() -> Path:
