@@ -44,6 +44,8 @@ def pods(objects: list[Json]) -> Iterator[tuple[str, Json]]:
     for one in objects:
         if one["kind"] in ("Deployment", "StatefulSet"):
             yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+        elif one["kind"] == "CronJob":
+            yield one["metadata"]["name"], one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         elif one["kind"] == "Pod":
             yield one["metadata"]["name"], one["spec"]
 
@@ -106,7 +108,8 @@ def test_each_of_its_pods_is_placed_by_the_scheduler_that_stays(outside: Shell) 
 
     found = dict(pods(objects))
 
-    assert set(found) == {"wharfinger-etcd", "wharfinger-postgres", "wharfinger-temporal", "wharfinger"}
+    placed = {"wharfinger-etcd", "wharfinger-etcd-backups", "wharfinger-postgres", "wharfinger-temporal", "wharfinger"}
+    assert set(found) == placed
     assert {name: pod["schedulerName"] for name, pod in found.items()} == dict.fromkeys(found, "stays")
 
 
@@ -243,6 +246,16 @@ def test_temporal_is_that_of_the_compose_file() -> None:
 
 def settings_of(container: Mapping[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in container["env"]}
+
+
+def test_backups_are_saved_by_a_command_that_can_be_parsed(outside: Shell, tmp_path: Path) -> None:
+    objects = printed(outside, *SECOND)
+    (backup,) = dict(pods(objects))["wharfinger-etcd-backups"]["containers"]
+
+    (command, folder, *options) = backup["args"]
+    assert folder == backup["volumeMounts"][0]["mountPath"]
+    away = [option if not option.startswith("--etcd=") else "--etcd=http://127.0.0.1:1" for option in options]
+    assert "no snapshot from etcd" in outside(command, str(tmp_path), *away).err
 
 
 def test_cluster_name_must_fit_into_names_of_workflows() -> None:

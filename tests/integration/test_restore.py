@@ -24,6 +24,7 @@ from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, node, pod, refusals
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
+from wharfinger.cli.main import run
 from wharfinger.dev import binaries
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
@@ -65,8 +66,9 @@ class Servers:
         _run(binaries.ETCDCTL, "--endpoints", self.url, *arguments)
 
     def save(self, name: str) -> Path:
-        file = self.folder / name
-        self.ctl("snapshot", "save", str(file))
+        folder = self.folder / name
+        assert run(["backup", str(folder), "--etcd", self.url]) == 0
+        (file,) = folder.iterdir()
         return file
 
     def restore(self, file: Path, *options: str) -> None:

@@ -64,6 +64,7 @@ COMMANDS = {
     "capacity": "understand.capacity",
     "replay": "understand.replay",
     "archive": "understand.archive",
+    "backup": "processes.backup",
     "placement": "placement.commands",
     "update-run": "update_run.commands",
     "cluster": "cluster.commands",

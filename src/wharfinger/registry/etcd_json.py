@@ -58,6 +58,7 @@ PATHS = {
     Method.ROLE_DELETE: "/auth/role/delete",
     Method.ROLE_GRANT: "/auth/role/grant",
     Method.ROLE_REVOKE: "/auth/role/revoke",
+    Method.SNAPSHOT: "/maintenance/snapshot",
 }
 
 

@@ -42,6 +42,8 @@ class Method(Enum):
     ROLE_DELETE = "delete role"
     ROLE_GRANT = "grant permission to role"
     ROLE_REVOKE = "revoke permission of role"
+    SNAPSHOT = "snapshot"
+    """By the JSON gateway alone."""
 
 
 class Notice(NamedTuple):

@@ -32,6 +32,11 @@ OF_SEVERAL = {
 one that starts with other data than the others does not serve them."""
 
 
+BACKUPS = f"{NAME}-backups"
+BACKUP_SCHEDULE, BACKUPS_KEPT = "17 */6 * * *", 8
+"""Every six hours, those of two days."""
+
+
 def endpoints(choices: InstallChoices) -> str:
     """For `--etcd`: every member."""
     members = (f"http://{NAME}-{number}.{NAME}.{choices.namespace}.svc" for number in range(choices.etcd_replicas))
@@ -58,7 +63,7 @@ def command(options: Manifest) -> list[str]:
 
 
 def etcd_objects(choices: InstallChoices) -> list[Manifest]:
-    """Service, StatefulSet, PodDisruptionBudget and NetworkPolicy."""
+    """Service, StatefulSet, PodDisruptionBudget, NetworkPolicy, and a CronJob that saves backups with its volume."""
     selector = {"matchLabels": labels(COMPONENT)}
     return [
         {
@@ -114,7 +119,50 @@ def etcd_objects(choices: InstallChoices) -> list[Manifest]:
                 ],
             },
         },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": choices.metadata(BACKUPS, BACKUPS),
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": choices.etcd_storage}},
+            },
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": choices.metadata(BACKUPS, BACKUPS),
+            "spec": {
+                "schedule": BACKUP_SCHEDULE,
+                "concurrencyPolicy": "Forbid",
+                "jobTemplate": {
+                    "spec": {
+                        "activeDeadlineSeconds": 3600,
+                        "template": {"metadata": {"labels": labels(BACKUPS)}, "spec": _backup(choices)},
+                    }
+                },
+            },
+        },
     ]
+
+
+def _backup(choices: InstallChoices) -> Manifest:
+    folder = "/backups"
+    backup = container(
+        "backup",
+        choices.image,
+        args=["backup", folder, f"--keep={BACKUPS_KEPT}", f"--etcd={endpoints(choices)}"],
+        resources={"requests": {"cpu": "50m", "memory": "128Mi"}},
+        volumeMounts=[{"name": "backups", "mountPath": folder}],
+    )
+    return choices.pod_spec(
+        {
+            "automountServiceAccountToken": False,
+            "restartPolicy": "OnFailure",
+            "containers": [backup],
+            "volumes": [{"name": "backups", "persistentVolumeClaim": {"claimName": BACKUPS}}],
+        }
+    )
 
 
 def _pod(choices: InstallChoices) -> Manifest:

@@ -1,0 +1,101 @@
+"""`wharfinger backup`: saves etcd's snapshots, once or again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, ConnectionOptions, connected
+from wharfinger.config.durations import parse
+from wharfinger.errors import ServerError, UsageError, WharfingerError
+
+if TYPE_CHECKING:
+    from wharfinger.registry.etcd_backup import Backup
+
+log = logging.getLogger(__name__)
+
+LEAST, MOST = 60.0, 30 * 86_400.0
+"""Seconds between two backups."""
+AGAIN = 60.0
+"""Seconds until a backup that failed is tried again."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("backup", rich_help_panel=RUN)(backup)
+
+
+@connected
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where backups are saved.", show_default=False)],
+    *,
+    every: Annotated[
+        str,
+        typer.Option(
+            help="Go on, and save one so often (`6h`), until a signal ends it.", metavar="DURATION", show_default=False
+        ),
+    ] = "",
+    keep: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Remove all but the newest ones.")] = 28,
+    connection: ConnectionOptions,
+) -> None:
+    """Save what is in etcd as a file, from which `etcdutl snapshot restore` makes an etcd again.
+
+    Where etcd has users, only root may do so. A file that has its name is whole: its SHA-256 was checked.
+    """
+    if not every:
+        from wharfinger.cli import connect
+
+        saved = connect.run(_save(connection, folder, keep))
+        typer.echo(f"{saved.path} ({saved.size / 2**20:.1f} MiB)")
+        return
+    seconds = _seconds(every)
+    from wharfinger.observe.logs import write_lines
+
+    write_lines("info")
+    asyncio.run(_keep_saving(connection, folder, keep, seconds))
+
+
+def _seconds(every: str) -> float:
+    try:
+        seconds = parse(every) / 1e9
+    except ValueError as error:
+        raise UsageError(f"--every {every}: {error}") from None
+    if not LEAST <= seconds <= MOST:
+        raise UsageError(f"--every {every}: must be from 1m to 720h")
+    return seconds
+
+
+async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> Backup:
+    from wharfinger.registry import etcd_backup
+
+    saved = await etcd_backup.save(connection.etcd, folder, datetime.now(UTC))
+    try:
+        etcd_backup.prune(folder, keep)
+    except OSError as error:
+        raise ServerError(f"{saved.path} is saved, but older backups cannot be removed: {error}") from error
+    return saved
+
+
+async def _keep_saving(connection: ConnectionOptions, folder: Path, keep: int, every: float) -> None:
+    from wharfinger.process.stopping import stop_on_signals
+
+    stop = stop_on_signals()
+    while not stop.is_set():
+        pause = every
+        try:
+            saved = await _save(connection, folder, keep)
+        except WharfingerError as error:
+            pause = min(AGAIN, every)
+            log.error("backup_failed effect=tried_again seconds=%.0f error=%r", pause, str(error))
+        else:
+            log.info("backup_saved file=%s bytes=%d", saved.path, saved.size)
+        try:
+            async with asyncio.timeout(pause):
+                await stop.wait()
+        except TimeoutError:
+            continue
