@@ -127,7 +127,7 @@ def test_a_manifest_that_names_owners_needs_co_ownership() -> None:
         assert done(wanted, live, owner, **SHARED).action in ("create", "put")
 
 
-def test_conflicts_with_others_may_end_and_what_the_strategy_forbids_does_not() -> None:
+def test_conflicts_may_end_and_what_the_strategy_forbids_does_not() -> None:
     dying = namespace(deletionTimestamp="2026-01-01T00:00:00Z")
     apart = done(BLUE, namespace({"team": "red"}), ours(namespace()), type="ServerSideApply")
     for found in (done(BLUE, BLUE, Owner("cluster/other", LIFE, BLUE)), done(BLUE, dying, ours(BLUE)), apart):

@@ -222,6 +222,8 @@ class MemberRecord(Record):
     pid: int = 0
     host: str = ""
     version: str = ""
+    format: str = ""
+    """Of the member's pods and nodes; empty from agents of earlier releases."""
     time: str = ""
     """RFC 3339, UTC, of its start."""
 

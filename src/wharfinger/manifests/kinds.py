@@ -123,10 +123,13 @@ UPDATE_RUNS = (
     ),
     Kind(placement_kinds.UPDATE_RUN, PLACEMENT_GROUP, "stagedupdateruns", aliases=("sur",)),
 )
-DELIVERING = (
-    *OVERRIDES,
+ENVELOPES = (
     Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, "clusterresourceenvelopes", namespaced=False),
     Kind("ResourceEnvelope", PLACEMENT_GROUP, "resourceenvelopes"),
+)
+DELIVERING = (
+    *OVERRIDES,
+    *ENVELOPES,
     *UPDATE_STRATEGIES,
     *UPDATE_RUNS,
 )

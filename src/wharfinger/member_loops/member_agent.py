@@ -136,6 +136,7 @@ class MemberReporter:
             pid=os.getpid(),
             host=socket.gethostname(),
             version=release(),
+            format=self._format.name.value,
             time=self._hub.utc_now().isoformat(timespec="milliseconds"),
         )
         named = LeasedName("member", self.name, placement_keys.member(self.name), "members-dir", stands_by=True)

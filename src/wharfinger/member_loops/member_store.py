@@ -17,8 +17,8 @@ import orjson
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents, kinds, merge
+from wharfinger.manifests.placed import check_taken
 from wharfinger.model.contents import ObjectId
-from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
 
@@ -167,8 +167,7 @@ class EtcdMember:
 
     def key(self, about: ObjectId) -> str:
         """See `MemberStore.key`."""
-        if self._store.format is not ClusterFormat.KUBERNETES:
-            raise InvalidObject(f"objects cannot be placed on members of the format {self._store.format.value}")
+        check_taken(self._store.format, about.group, about.kind)
         metadata = {"name": about.name, "namespace": about.namespace}
         found = kinds.reference({"apiVersion": about.api_version, "kind": about.kind, "metadata": metadata}, "")
         if about.namespace and not found.kind.namespaced:

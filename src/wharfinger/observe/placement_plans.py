@@ -8,6 +8,7 @@ from typing import Any, Literal
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
+from wharfinger.engine.placements.placed_kinds import names_kinds, refused_kinds
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.given_files import objects_of
@@ -52,6 +53,8 @@ class Supposition:
                     left_out += 1
                     continue
                 check_placement_object(obj)
+                if refused := refused_kinds(obj) if names_kinds(obj) else ():
+                    raise InvalidConfiguration(refused)
             except InvalidConfiguration as error:
                 raise UsageError("; ".join(f"{name}: {problem}" for problem in error.problems)) from None
             except InvalidObject as error:

@@ -10,6 +10,7 @@ import pytest
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import delete
 from wharfinger.cli.objects.writing import REFUSED, Applied, write
+from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.manifests.kinds import PLACEMENTS, by_word, reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -176,3 +177,70 @@ async def test_an_object_is_overridden_by_one_override_only() -> None:
     assert refused.problems == ("spec.resourceSelectors[1]: apps/v1/Deployment/b is overridden by one already",)
     assert (await apply(store, override("one", "b"))).result == "configured"
     assert (await apply(store, override("other", "a"))).result == "created"
+
+
+WIDGET = {"group": "example.com", "version": "v1", "kind": "Widget"}
+UNKNOWN = "no format of member takes a Widget: kind 'Widget' is not known here; objects cannot be placed on"
+
+
+def selecting(*selectors: dict[str, str]) -> dict[str, Any]:
+    found = placement()
+    return {**found, "spec": {"resourceSelectors": [*SELECTORS, *selectors], "policy": {}}}
+
+
+async def test_kinds_that_no_format_of_member_takes_are_refused_with_the_other_mistakes() -> None:
+    given = selecting(WIDGET, {"group": "", "version": "v1", "kind": "Node"})
+    given["spec"]["policy"] = {"placementType": "PickN"}
+    applied = await apply(MemoryStore(), given)
+    assert applied.result == REFUSED
+    assert [one.partition(": ")[0] for one in applied.problems] == [
+        "spec.policy.numberOfClusters",
+        "spec.resourceSelectors[1].kind",
+        "spec.resourceSelectors[2].kind",
+    ]
+    assert applied.problems[1].partition(": ")[2].startswith(UNKNOWN)
+    assert applied.problems[2].endswith("no member takes a Node: objects of this kind are never delivered")
+
+
+async def test_an_envelope_and_an_override_of_such_a_kind_are_refused() -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "team"}}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}
+    envelope = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ResourceEnvelope",
+        "metadata": {"name": "bundle"},
+        "data": {"config": config, "widget.yaml": widget, "text": "no object"},
+    }
+    applied = await apply(MemoryStore(), envelope)
+    assert (applied.result, len(applied.problems)) == (REFUSED, 1)
+    assert applied.problems[0].startswith(f"data[widget.yaml].kind: {UNKNOWN}")
+    changed = override("tweak", "web")
+    changed["spec"]["resourceSelectors"][0] |= WIDGET
+    applied = await apply(MemoryStore(), changed)
+    assert applied.problems[0].startswith(f"spec.resourceSelectors[0].kind: {UNKNOWN}")
+
+
+@pytest.mark.parametrize(
+    ("formats", "warns"), [([], False), (["rk8s"], True), (["rk8s", "kubernetes"], False), ([""], False)]
+)
+async def test_kinds_that_no_joined_member_takes_are_noted(formats: list[str], warns: bool) -> None:
+    store = MemoryStore()
+    for number, name in enumerate(formats):
+        record = MemberRecord(identity=1, format=name)
+        await store.put(placement_keys.member(f"m{number}"), record.to_bytes())
+    applied = await apply(store, placement())
+    why = "objects cannot be placed on members of the format rk8s"
+    noted = f"spec.resourceSelectors[0].kind: no joined member takes a Namespace: {why}"
+    assert (applied.result, applied.notes) == ("created", (noted,) if warns else ())
+
+
+async def test_fields_of_a_manifest_without_effect_are_noted() -> None:
+    store = MemoryStore()
+    given = member(heartbeatPeriodSeconds=15) | {"status": {"properties": {"cost": {"value": "1"}}}}
+    for result in ("created", "unchanged"):
+        applied = await apply(store, given)
+        assert applied.result == result
+        assert [note.split(" has no effect: ")[0] for note in applied.notes] == [
+            "spec.heartbeatPeriodSeconds",
+            "status.properties",
+        ]

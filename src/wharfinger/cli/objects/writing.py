@@ -21,13 +21,13 @@ from wharfinger.errors import (
 from wharfinger.manifests import decode, documents, merge
 from wharfinger.manifests.kinds import (
     DECIDING,
+    DELIVERING,
+    ENVELOPES,
     FLEET,
     NODE,
     OVERRIDES,
     POD,
     PRIORITY_CLASS,
-    UPDATE_RUNS,
-    UPDATE_STRATEGIES,
     Reference,
 )
 from wharfinger.manifests.rk8s.applying import written_over
@@ -83,11 +83,19 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: R
     key = key_of(manifest.about)
     try:
         await commit(store, key, draft.over, str(manifest.about), read=read)
-        return Applied(str(manifest.about), draft.result, notes=draft.notes)
+        notes = (*draft.notes, *await _notes_on_kinds(store, manifest.obj))
+        return Applied(str(manifest.about), draft.result, notes=notes)
     except InvalidConfiguration as error:
         return Applied(str(manifest.about), REFUSED, error.problems)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(manifest.about), REFUSED, (str(error),))
+
+
+async def _notes_on_kinds(store: Store, obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """Kinds that an object of placement names and no joined member takes."""
+    from wharfinger.engine.placements.placed_kinds import names_kinds, untaken_kinds
+
+    return await untaken_kinds(store, obj) if names_kinds(obj) else ()
 
 
 async def _overridden_elsewhere(store: Store, about: Reference, obj: Mapping[str, Any]) -> tuple[str, ...]:
@@ -174,11 +182,22 @@ class _Draft:
 
     def _check_placement(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
         self.notes = ()
-        if self.about.kind not in (*DECIDING, *OVERRIDES, *UPDATE_STRATEGIES, *UPDATE_RUNS):
+        if self.about.kind not in (*DECIDING, *DELIVERING):
             return
         from wharfinger.config.placement import check_placement_change, check_placement_object, notes_on
+        from wharfinger.engine.placements.placed_kinds import names_kinds, refused_kinds
 
-        check_placement_object(obj)
+        problems = refused_kinds(obj) if names_kinds(obj) else ()
+        if self.about.kind in ENVELOPES:
+            if problems:
+                raise InvalidConfiguration(problems)
+            return
+        try:
+            check_placement_object(obj)
+        except InvalidConfiguration as error:
+            problems = (*error.problems, *problems)
+        if problems:
+            raise InvalidConfiguration(problems)
         if before is not None:
             check_placement_change(before, obj)
         self.notes = notes_on(self.manifest)

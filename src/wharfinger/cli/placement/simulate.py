@@ -88,6 +88,7 @@ def _sorted(
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], list[str]]:
     """Members, placements, what is wrong with an object, and what has no effect."""
     from wharfinger.config.placement import check_placement_object
+    from wharfinger.engine.placements.placed_kinds import refused_kinds
     from wharfinger.manifests.members import member_from_mapping
 
     members: list[Mapping[str, Any]] = []
@@ -106,6 +107,8 @@ def _sorted(
             notes += [f"{about}: {note}" for note in check_placement_object(obj, reads_status=True)]
             if kind == MEMBER_CLUSTER:
                 member_from_mapping(obj, 0)
+            else:
+                notes += [f"{about}: {one}" for one in refused_kinds(obj)]
         except InvalidConfiguration as error:
             problems += [f"{about}: {problem}" for problem in error.problems]
         except InvalidObject as error:
