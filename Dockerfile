@@ -17,7 +17,9 @@ RUN python -m venv /opt/wharfinger && /opt/wharfinger/bin/pip install --no-cache
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/wharfinger /opt/wharfinger
-RUN useradd --system --uid 10001 --no-create-home wharfinger
+# Volumes of compose that are mounted there begin with this owner.
+RUN useradd --system --uid 10001 --no-create-home wharfinger \
+    && install -d -m 700 -o 10001 /etcd-users /etcd-worker
 USER 10001
 ENV PATH=/opt/wharfinger/bin:$PATH PYTHONUNBUFFERED=1 WHARFINGER_BIND_ADDRESS=0.0.0.0
 EXPOSE 10259

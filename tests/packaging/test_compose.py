@@ -81,7 +81,8 @@ def test_what_services_refer_to_is_declared(name: str) -> None:
     mounts = {mount.split(":")[0] for service in services.values() for mount in service.get("volumes", ())}
     folders = {mount for mount in mounts if mount.startswith(".")}
     awaited = {name for service in services.values() for name in service.get("depends_on", ())}
-    secrets = {name for service in services.values() for name in service.get("secrets", ())}
+    used = [secret for service in services.values() for secret in service.get("secrets", ())]
+    secrets = {secret["source"] if isinstance(secret, dict) else secret for secret in used}
 
     assert mounts - folders == set(project["volumes"])
     assert all((ROOT / folder).is_dir() for folder in folders)
@@ -170,8 +171,10 @@ def test_production_has_no_password_in_it() -> None:
         if re.search("PASSWORD|PWD|SECRET|API_KEY", name)
     ]
 
-    assert {name for name, _ in names} == {"POSTGRES_PASSWORD_FILE", "SQL_PASSWORD_FILE"}
-    assert {value for _, value in names} == {f"/run/secrets/{name}" for name in said["secrets"]}
+    assert {name for name, _ in names} == {
+        "POSTGRES_PASSWORD_FILE", "SQL_PASSWORD_FILE", "WHARFINGER_ETCD_PASSWORD_FILE"
+    }  # fmt: skip
+    assert {value for _, value in names} <= {f"/run/secrets/{name}" for name in said["secrets"]}
     assert all(set(secret) == {"file"} for secret in said["secrets"].values())
 
 
@@ -180,7 +183,9 @@ def test_production_workers_serve_the_namespace_that_is_made(production: dict[st
 
     assert production["worker"]["environment"]["WHARFINGER_TEMPORAL_NAMESPACE"] == made
     assert production["worker"]["deploy"]["replicas"] > 1
-    assert set(production["worker"]["depends_on"]) == {"etcd", "temporal", "temporal-namespace"}
+    assert set(production["worker"]["depends_on"]) == {
+        "etcd", "etcd-users", "temporal", "temporal-namespace"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -228,6 +233,7 @@ def test_the_worker_waits_for_healthy_servers_and_has_time_to_drain(services: di
 
     assert {name: wait["condition"] for name, wait in worker["depends_on"].items()} == {
         "etcd": "service_healthy",
+        "etcd-users": "service_completed_successfully",
         "temporal": "service_healthy",
         "retention": "service_completed_successfully",
     }

@@ -38,6 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
     files.append(File.generated(config, "reference/configuration.md", content=configuration_reference()))
     files.append(File.generated(config, "reference/kube-scheduler.md", content=kube_scheduler_reference()))
+    files.append(File.generated(config, "reference/etcd-roles.md", content=etcd_roles_reference()))
     return files
 
 
@@ -109,6 +110,28 @@ def _command(command: Any, context: Any) -> Iterator[str]:
         for option, text in records:
             yield f"| `{_cell(option)}` | {variables.get(option, '')} | {_cell(_plain(text))} |"
         yield ""
+
+
+def etcd_roles_reference() -> str:
+    """Every role of etcd's users, with the keys that it may read and write."""
+    from wharfinger.registry.etcd_roles import ROLES
+
+    lines = [
+        "# Roles of etcd's users",
+        "",
+        "Made from the table by which `wharfinger etcd enable-users` makes them. Keys",
+    ]
+    lines += [
+        "that end with a slash stand for all keys below them.",
+        "",
+        "| role | who | reads | writes |",
+        "| --- | --- | --- | --- |",
+    ]
+    for role in ROLES:
+        reads, writes = (", ".join(f"`{key}`" for key in keys) or "nothing" for keys in (role.reads, role.writes))
+        writes += f", without `{role.without}`" if role.without else ""
+        lines.append(f"| `{role.name}` | {role.what} | {reads} | {writes} |")
+    return "\n".join(lines)
 
 
 def configuration_reference() -> str:

@@ -51,6 +51,7 @@ COMMANDS = {
     "dev": "processes.dev",
     "demo": "processes.demo",
     "kubernetes": "kubernetes.commands",
+    "etcd": "etcd.commands",
     "fleet": "fleet.commands",
     "host": "fleet.hosts",
     "config": "config.commands",

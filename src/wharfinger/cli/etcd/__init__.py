@@ -1,0 +1,1 @@
+"""`wharfinger etcd`: users of etcd, and their roles."""
