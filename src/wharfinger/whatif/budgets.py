@@ -6,7 +6,7 @@ nothing of its readiness counts as healthy, because hand-written pods have no st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from wharfinger.errors import InvalidObject
@@ -63,6 +63,15 @@ def notes_of_drain(inventory: Inventory, displaced: Iterable[tuple[Ref, Obj]]) -
                 yield f"{then} ({why})" if why else then
         except InvalidObject:
             continue
+
+
+def after_eviction(inventory: Inventory, given: Collection[Ref], pod_ref: Ref, pod: Obj) -> Iterator[tuple[Ref, Obj]]:
+    """The given budgets that allow one eviction less now that this pod had to leave."""
+    for ref, budget in inventory.of_kind(KIND):
+        status = mapping(budget, "status")
+        allowed = status.get("disruptionsAllowed")
+        if ref in given and isinstance(allowed, int) and allowed > 0 and protected(ref, budget, [(pod_ref, pod)]):
+            yield ref, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1}}
 
 
 def protected(ref: Ref, budget: Obj, pods: Iterable[tuple[Ref, Obj]]) -> list[tuple[Ref, Obj]]:

@@ -57,12 +57,15 @@ class Creator:
         self.supplied: set[Ref] = set()
         """Claims whose volumes were made at once, somewhere."""
 
-    def all(self, added_nodes: Collection[str]) -> Iterator[Creation]:
+    def all(self, added_nodes: Collection[str], displaced: Collection[Ref]) -> Iterator[Creation]:
         """Everything that the given objects lead to. Raises `InvalidObject`, `UsageError`.
 
-        `added_nodes`: nodes that are new; they get the pods of the other DaemonSets too.
+        `added_nodes`: nodes that are new; they get the pods of the other DaemonSets too. `displaced`: pods that had to
+        leave a node, and so were made before.
         """
         for ref in self._given:
+            if ref in displaced:
+                continue
             obj = self._inventory.get(ref)
             if obj is not None and ref.kind == _POD:
                 if is_new(ref, obj):

@@ -81,6 +81,8 @@ class Scene:
         """Bound pods that cannot be read."""
         self._added: set[str] = set()
         """Nodes that come by a change."""
+        self._displaced: set[Ref] = set()
+        """Pods that leave by a change."""
         self.before: Use | None = None
         """The cluster's use before anything changed."""
 
@@ -145,7 +147,8 @@ class Scene:
         displaced = [entry for entry in displaced if entry[0] not in unreadable]
         leaving = ((ref, self.inventory.get(ref) or pod) for ref, pod, _ in displaced)
         self.notes += budgets.notes_of_drain(self.inventory, leaving)
-        return [self._displaced(ref, pod, name) for ref, pod, name in displaced]
+        self._displaced.update(ref for ref, _, _ in displaced)
+        return [self._displace(ref, pod, name) for ref, pod, name in displaced]
 
     def given_pods(self, *, waiting: bool = False) -> list[Subject]:
         """The given pods that have no node, and those of the given workloads; with `waiting`, of the live state too.
@@ -154,7 +157,7 @@ class Scene:
         """
         found = [
             self._subject(made.ref, Cause.GIVEN, obj=made.obj, not_made=made.not_made)
-            for made in self.creator.all(self._added)
+            for made in self.creator.all(self._added, self._displaced)
         ]
         if waiting:
             known = {subject.key for subject in found}
@@ -182,7 +185,11 @@ class Scene:
         """Put a pod that had to leave there again, without a node."""
         self.simulator.add(obj)
         self.objects[key] = obj
-        self.creator.make_ephemeral_claims_again(Ref(_POD, *key), obj)
+        ref = Ref(_POD, *key)
+        self.creator.make_ephemeral_claims_again(ref, obj)
+        for of, budget in budgets.after_eviction(self.inventory, self._by_hand, ref, obj):
+            self._put(of, budget)
+            self.inventory.put(budget)
 
     def workload_of(self, key: PodKey) -> str:
         """What makes the pod again when it goes, as `<kind>/<name>`; empty for nothing."""
@@ -271,7 +278,7 @@ class Scene:
         owners = list(self.inventory.controllers(ref, obj))
         return f"{owners[-1].kind}/{owners[-1].name}" if owners else ""
 
-    def _displaced(self, ref: Ref, pod: Obj, node: str) -> Subject:
+    def _displace(self, ref: Ref, pod: Obj, node: str) -> Subject:
         key = self._key(ref)
         self.simulator.delete(_POD, ref.name, ref.namespace)
         self.inventory.put(pod)
