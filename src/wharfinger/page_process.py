@@ -93,7 +93,11 @@ async def _formatted(store: Store, asked: ClusterFormat | None) -> Store:
 
 
 def _announce(link: str, file: Path | None, say: Callable[[str], None]) -> None:
-    """Show the link, and keep it where only this user reads it. Raises `UsageError`."""
+    """Show the link, and keep it where only this user reads it; empty = there is none any more. Raises `UsageError`."""
+    if not link:
+        if file is not None:
+            file.unlink(missing_ok=True)
+        return
     if file is not None:
         try:
             temporary = file.with_name(f".{file.name}.{os.getpid()}")

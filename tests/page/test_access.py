@@ -75,7 +75,60 @@ async def test_a_link_is_exchanged_once_for_a_cookie(page: Page, stranger: aioht
 
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
-    assert page.link != link, "the next one was announced"
+    assert page.links == [link, ""], "tokens let others in, so no link follows"
+
+
+async def test_without_tokens_a_link_follows_the_one_that_was_used() -> None:
+    async with (
+        served(MemoryCluster(), page_options("127.0.0.1", 0)) as page,
+        aiohttp.ClientSession(page.server.url) as stranger,
+    ):
+        link = page.link
+        async with stranger.get(link, allow_redirects=False) as answer:
+            assert answer.status == 303
+        assert len(page.links) == 2
+        async with stranger.get(link, allow_redirects=False) as answer:
+            assert answer.status == 401
+
+
+async def test_only_members_of_a_named_group_act(tmp_path: Path) -> None:
+    """Others look; so does who came by the link, which names no group. Groups count as the file is now."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('can,carol,1,"staff,operators"\nlook,lena,2,staff\n')
+    tokens.chmod(0o600)
+    cluster = MemoryCluster()
+    await cluster.fleet()
+    options = page_options("127.0.0.1", 0, static_token_file=tokens, actor_groups=("operators",))
+    pause = "/api/v1/fleets/common/actions/pause"
+    form = {"reason": "look first", "confirm": "common"}
+    async with served(cluster, options) as page:
+        for token, status in (("look", 403), ("can", 200)):
+            headers = {"Authorization": f"Bearer {token}"}
+            async with aiohttp.ClientSession(page.server.url, headers=headers) as client:
+                async with client.get("/api/v1/session") as answer:
+                    assert (await answer.json())["actions"] is (status == 200)
+                async with client.post(pause, json=form) as answer:
+                    assert answer.status == status
+                    assert "--allow-actions-to" in await answer.text() or status == 200
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(page.server.url, cookie_jar=jar) as browser:
+            await (await browser.get(page.link)).read()
+            async with browser.get("/api/v1/session") as answer:
+                by_link = await answer.json()
+            assert by_link["actions"] is False
+            marked = {"Origin": page.server.url, MARK_HEADER: by_link["mark"]}
+            async with browser.post(pause, json=form, headers=marked) as answer:
+                assert answer.status == 403
+            form_of_carol = {"token": "can", "then": "/"}
+            async with browser.post("/session", data=form_of_carol, headers={"Origin": page.server.url}) as answer:
+                assert answer.status == 200
+            async with browser.get("/api/v1/session") as answer:
+                assert (await answer.json())["actions"] is True
+
+
+def test_groups_need_tokens_or_certificates() -> None:
+    with pytest.raises(UsageError, match="give --static-token-file or --client-ca-file"):
+        page_options("127.0.0.1", 0, actor_groups=("operators",))
 
 
 async def test_a_token_is_exchanged_for_a_cookie_at_the_door(page: Page, stranger: aiohttp.ClientSession) -> None:

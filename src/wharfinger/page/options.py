@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from wharfinger.serving.options import AuthenticationOptions, TlsOptions, is_loo
 PORT = 10280
 """Where the page listens unless told otherwise."""
 MOST_HOSTS = 64
+LONGEST_GROUP = 253
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]|\d{1,3}(\.\d{1,3}){3}")
 
 
@@ -60,8 +62,19 @@ class PageOptions:
     scrape: ScrapeOptions = field(default_factory=ScrapeOptions)
     allow_actions: bool = False
     """Whether rollouts and staged runs may be changed."""
+    actor_groups: tuple[str, ...] = ()
+    """Whose members may change them; the others, and who came by a link, may only look. Empty = all may."""
     replays_dir: Path | None = None
     """Where reports are that `replay --keep-in` wrote; None = none are shown."""
+
+    def may_act(self, groups: Iterable[str]) -> bool:
+        """Whether a viewer of these groups may change something."""
+        return self.allow_actions and (not self.actor_groups or not set(groups).isdisjoint(self.actor_groups))
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether viewers come in by tokens or certificates, so that no second link is needed."""
+        return self.authentication.static_token_file is not None or self.authentication.client_ca_file is not None
 
     def allowed_hosts(self) -> frozenset[str]:
         """What the Host header may name, without the port."""
@@ -98,6 +111,7 @@ def page_options(
     temporal_ui: str = "",
     scrape: ScrapeOptions | None = None,
     allow_actions: bool = False,
+    actor_groups: tuple[str, ...] = (),
     replays_dir: Path | None = None,
 ) -> PageOptions:
     """Put the options together. Raises `UsageError` where the page would be readable on the way."""
@@ -113,6 +127,12 @@ def page_options(
     wrong = next((host for host in named if not _HOST.fullmatch(host)), None)
     if wrong is not None or len(named) > MOST_HOSTS:
         raise UsageError(f"--host {(wrong or '')[:80]!r} is no name of a host (without a port), or there are too many")
+    if any(not group or len(group) > LONGEST_GROUP or not group.isprintable() for group in actor_groups):
+        raise UsageError(f"--allow-actions-to: a group is 1 to {LONGEST_GROUP} printable characters")
+    if actor_groups and static_token_file is None and client_ca_file is None:
+        raise UsageError(
+            "--allow-actions-to: groups come with tokens and certificates: give --static-token-file or --client-ca-file"
+        )
     if temporal_ui and not re.fullmatch(r"https?://[^\s\"'<>]{1,500}", temporal_ui):
         raise UsageError(f"--temporal-ui: {temporal_ui[:80]!r} is no http(s) URL")
     return PageOptions(
@@ -124,6 +144,7 @@ def page_options(
         link_file=link_file,
         temporal_ui=temporal_ui.rstrip("/"),
         scrape=scrape or ScrapeOptions(),
-        allow_actions=allow_actions,
+        allow_actions=allow_actions or bool(actor_groups),
+        actor_groups=actor_groups,
         replays_dir=replays_dir,
     )

@@ -99,6 +99,17 @@ def ui(
             "update runs.",
         ),
     ] = False,
+    allow_actions_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-actions-to",
+            metavar="GROUP",
+            help="Let only members of this group do what --allow-actions lets all do; repeat for more. Tokens name "
+            "groups in their fourth field, certificates as organisations.",
+            show_default="all viewers, with --allow-actions",
+            rich_help_panel=PANEL_ACCESS,
+        ),
+    ] = None,
     replays_dir: Annotated[
         Path | None,
         option("replays-dir", "Show the reports of this folder: `wharfinger replay --keep-in` writes them.", "DIR"),
@@ -108,11 +119,11 @@ def ui(
     connection: ConnectionOptions,
 ) -> None:
     """Serve the web page: overview, cluster map, waiting pods, single pods, gangs, fleets. Nothing is changed by
-    it, unless --allow-actions.
+    it, unless --allow-actions or --allow-actions-to.
 
     It follows etcd as a worker does, and asks Temporal only for what is opened. It prints a one-time link, which lets
-    one browser in; when that was used, the next one. Tokens and client certificates let in others. SIGTERM or Ctrl-C
-    stops it.
+    one browser in; when that was used, the next one, unless tokens or client certificates let in others. SIGTERM or
+    Ctrl-C stops it.
     """
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch
@@ -135,6 +146,7 @@ def ui(
         link_file=link_file,
         temporal_ui=temporal_ui,
         allow_actions=allow_actions,
+        actor_groups=tuple(allow_actions_to or ()),
         replays_dir=replays_dir,
         scrape=ScrapeOptions(
             metrics_token_file,

@@ -2,7 +2,7 @@
 
 ::
 
-    stranger ─► 16 forms at a time, ten seconds each; so many wrong tokens a minute from one address
+    stranger ─► 16 forms at a time, ten seconds each; so many wrong tokens a minute from one address, then it gets 429
     viewer   ─► its share of the streams and topics; one long list at a time
     streams  ─► ended when their session is: signed out, twelve hours old, or its token taken away
 
@@ -43,7 +43,7 @@ MOST_ADDRESSES = 10_000
 TOO_MANY_STREAMS = Barred(503, "TooManyViewers", "all streams are taken: close other windows of this page")
 TOO_MANY_TOPICS = Barred(503, "TooManyTopics", "too many different topics are followed already")
 TOO_SLOW = Barred(408, "RequestTimeout", "the form did not come in time")
-TOO_MANY_WRONG = Barred(429, "TooManyRequests", "too many wrong tokens came from this address: wait a minute")
+TOO_MANY_WRONG = Barred(429, "TooManyRequests", "too many wrong tokens came from this address, and this is one more")
 
 
 class Sharing(Protocol):
@@ -199,7 +199,7 @@ class WrongTokens:
         """By address: when counting began, and how many there were."""
 
     def too_many(self, address: str | None) -> bool:
-        """Whether no token of this address is looked at now."""
+        """Whether wrong tokens of this address get no other answer now. A right one is let in all the same."""
         began, count = self._counts.get(address or "", (0.0, 0))
         return count >= MOST_WRONG and self._clock() - began < WRONG_WITHIN
 

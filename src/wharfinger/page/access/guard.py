@@ -33,6 +33,7 @@ FOREIGN = Barred(403, "Forbidden", "the request comes from another origin")
 UNMARKED = Barred(403, "Forbidden", f"the request lacks the mark of this page's own requests ({MARK_HEADER})")
 BY_LINK = "one-time link"
 """What those are called who came by one."""
+ONLY_LOOKS = Barred(403, "Forbidden", "you may look, but change nothing here: that needs a group of --allow-actions-to")
 UNKNOWN = Barred(401, "Unauthorized", "a token, a client certificate or a one-time link is needed")
 
 
@@ -45,6 +46,8 @@ class Viewer:
     """Whose mark its POSTs have to carry; empty = of nobody, for it sent a bearer token."""
     token: bytes = b""
     """Hash of the token that it came with, or its session was opened with; empty = none."""
+    acts: bool = False
+    """Whether it may change something."""
 
     @property
     def of_session(self) -> bool:
@@ -69,6 +72,7 @@ class Guard:
         wrong: WrongTokens,
     ) -> None:
         self._wrong = wrong
+        self._may_act = options.may_act
         self._hosts = options.allowed_hosts()
         self._scheme = "https" if options.tls is not None else "http"
         self._sessions = sessions
@@ -108,18 +112,21 @@ class Guard:
             return await self._by_header(authorization, request.remote) or UNKNOWN
         value = self.session_value(request)
         session = self._sessions.find(value)
-        if session is not None and session.token and self._authenticator.holder(session.token) is None:
+        holder = self._authenticator.holder(session.token) if session is not None and session.token else None
+        if session is not None and session.token and holder is None:
             log.info("session_ended name=%r why=token_taken_away", session.name)
             self._sessions.close(value)
             session = None
         if session is not None:
-            return Viewer(session.name, value, session.token)
+            groups = holder.groups if holder is not None else ()
+            return Viewer(session.name, value, session.token, acts=self._may_act(groups))
         certificate: dict[str, Any] | None = None
         if request.transport is not None:
             certificate = request.transport.get_extra_info("peercert")
         caller = await self._authenticator.caller(certificate, "")
         if isinstance(caller, Caller) and caller != ANONYMOUS:
-            return Viewer(_named(caller), f"{_BY_CERTIFICATE}{caller.name}")
+            acts = self._may_act(caller.groups)
+            return Viewer(_named(caller), f"{_BY_CERTIFICATE}{caller.name}", acts=acts)
         return UNKNOWN
 
     async def by_token(self, token: str, address: str | None) -> Viewer | Barred | None:
@@ -127,13 +134,14 @@ class Guard:
         return await self._by_header(f"Bearer {token}", address)
 
     async def _by_header(self, authorization: str, address: str | None) -> Viewer | Barred | None:
+        caller = await self._authenticator.caller(None, authorization)
+        if isinstance(caller, Caller) and caller != ANONYMOUS:  # however many wrong ones came from there
+            hashed = self._authenticator.hashed(bearer_token(authorization))
+            return Viewer(_named(caller), token=hashed, acts=self._may_act(caller.groups))
         if self._wrong.too_many(address):
             return TOO_MANY_WRONG
-        caller = await self._authenticator.caller(None, authorization)
-        if not isinstance(caller, Caller) or caller == ANONYMOUS:
-            self._wrong.note(address)
-            return None
-        return Viewer(_named(caller), token=self._authenticator.hashed(bearer_token(authorization)))
+        self._wrong.note(address)
+        return None
 
     def session_value(self, request: web.Request) -> str:
         """The value of our cookie; empty without one."""

@@ -2,7 +2,8 @@
 
 Secrets are kept as hashes with a key of this process, compared in constant time, and never logged. A link is good for
 one exchange; when it was used, the next one is made and announced, so an operator at the terminal can always let
-another browser in. Sessions end after half a day, and with the process.
+another browser in. Where tokens or certificates let viewers in, there is no next one. Sessions end after half a day,
+and with the process.
 """
 
 from __future__ import annotations
@@ -75,9 +76,14 @@ class Sessions:
 class OneTimeLinks:
     """The one link that is good now."""
 
-    def __init__(self, announce: Callable[[str], None], hash_: KeyedHash | None = None) -> None:
-        """`announce` is called with the secret of each new link, and must show it to operators of this machine only."""
+    def __init__(
+        self, announce: Callable[[str], None], hash_: KeyedHash | None = None, *, only_one: bool = False
+    ) -> None:
+        """`announce` is called with the secret of each new link, and must show it to operators of this machine only;
+        with an empty text when there is none any more. `only_one`: no link follows the first one.
+        """
         self._announce = announce
+        self._only_one = only_one
         self._hash = hash_ or KeyedHash()
         self._current = b""
 
@@ -88,11 +94,14 @@ class OneTimeLinks:
         self._announce(secret)
 
     def spend(self, secret: str) -> bool:
-        """Whether this is the link's secret; if so, it was spent now, and the next link is announced."""
+        """Whether this is the link's secret; if so, it was spent now, and the next link, if any, is announced."""
         if not self._current or not hmac.compare_digest(self._hash(secret), self._current):
             return False
         self._current = b""
-        self.renew()
+        if self._only_one:
+            self._announce("")
+        else:
+            self.renew()
         return True
 
 

@@ -95,8 +95,8 @@ class Api:
     def acting(self) -> list[Route]:
         """Those that change something."""
         return [
-            Route("POST", "/api/v1/fleets/{tenant}/actions/{verb}", self.act_on_fleet),
-            Route("POST", "/api/v1/update-runs/{name}/{verb}", self.act_on_update_run),
+            Route("POST", "/api/v1/fleets/{tenant}/actions/{verb}", self.act_on_fleet, acts=True),
+            Route("POST", "/api/v1/update-runs/{name}/{verb}", self.act_on_update_run, acts=True),
         ]
 
     # --- the whole ----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Api:
             "version": release(),
             "cluster": self._parts.cluster,
             "temporalUi": options.temporal_ui or None,
-            "actions": options.allow_actions,
+            "actions": asked.viewer.acts,
             "signOut": asked.viewer.of_session,
         }
 

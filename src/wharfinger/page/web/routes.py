@@ -36,7 +36,9 @@ Handler = Callable[[PageRequest], Awaitable[Answer]]
 class Route:
     """An address with its handler; names in braces stand for one part each."""
 
-    def __init__(self, method: str, path: str, handler: Handler) -> None:
+    def __init__(self, method: str, path: str, handler: Handler, *, acts: bool = False) -> None:
+        """`acts`: whether it changes something, so that not all viewers may ask for it."""
+        self.acts = acts
         self.method = method
         self.handler = handler
         self.path = path

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from wharfinger.errors import UsageError, WharfingerError
 from wharfinger.page.access.admitting import FormReading, ListTurns, OpenStreams, WrongTokens
-from wharfinger.page.access.guard import BY_LINK, HEALTH, UNKNOWN, Guard, Viewer
+from wharfinger.page.access.guard import BY_LINK, HEALTH, ONLY_LOOKS, UNKNOWN, Guard, Viewer
 from wharfinger.page.access.sessions import ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.options import PageOptions
@@ -67,14 +67,20 @@ class PageServer:
         clock: Callable[[], float] = time.monotonic,
         limits: ConnectionLimits = LIMITS,
     ) -> None:
-        """`announce` is called with each new one-time link, a whole URL. Raises `UsageError`."""
+        """`announce` is called with each new one-time link, a whole URL; empty when there is none any more.
+
+        Raises `UsageError`.
+        """
         self._options = options
         self._announce = announce
         self._clock = clock
         self._limits = limits
         self._tls = TlsContexts(_as_served(options), clock=clock) if options.tls is not None else None
         self._sessions = Sessions(clock)
-        self._links = OneTimeLinks(lambda secret: announce(f"{self.url}/login?link={secret}"))
+        self._links = OneTimeLinks(
+            lambda secret: announce(f"{self.url}/login?link={secret}" if secret else ""),
+            only_one=options.has_credentials,
+        )
         authenticator = Authenticator(options.authentication, None, clock=clock)
         self._guard = Guard(options, self._sessions, ForgeryMarks(), authenticator, WrongTokens(clock))
         self._shell = Shell()
@@ -191,6 +197,8 @@ class PageServer:
             unmarked = self._guard.unmarked(request, viewer) if wanted == "POST" else None
             if unmarked is not None:
                 return _refusal(unmarked)
+            if route.acts and not viewer.acts:
+                return _refusal(ONLY_LOOKS)
             asked = PageRequest(request, viewer, names)
             if route.path in LISTS:
                 async with self._lists.turn(viewer.key):
