@@ -272,7 +272,7 @@ async def run_agent(settings: AgentSettings, serving: ServingOptions | None = No
         stack.push_async_callback(runtime.close)
         logs = asyncio.create_task(runtime.look_after_logs())
         stack.callback(logs.cancel)
-        session = await stack.enter_async_context(aiohttp.ClientSession())
+        session = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
         agent = Agent(
             settings,
             found.process,

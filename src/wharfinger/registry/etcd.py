@@ -16,7 +16,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from wharfinger.errors import RevisionWentBack, Unavailable, UserWanted
+from wharfinger.errors import AnswerTooLarge, RevisionWentBack, Unavailable, UserWanted
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection
@@ -136,7 +136,13 @@ class EtcdStore(Store):
         more, size = True, page_size
         while more:
             request = spelled.page_request(start or b"\0", end, revision, size)
-            answer = await self._call(Method.RANGE, request, repeatable=True)
+            try:
+                answer = await self._call(Method.RANGE, request, repeatable=True)
+            except AnswerTooLarge:
+                if size == 1:
+                    raise
+                size //= 2
+                continue
             revision = revision or spelled.header_revision(answer)
             items, more = spelled.range_result(answer)
             yield Page(items, revision)

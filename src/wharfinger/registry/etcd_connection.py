@@ -15,7 +15,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from random import Random
 from typing import Any
 
-from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, UserWanted, WharfingerError
+from wharfinger.errors import (
+    AccessDenied,
+    AnswerTooLarge,
+    ConfigurationError,
+    Unavailable,
+    UserWanted,
+    WharfingerError,
+)
 from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.registry import etcd_tls as tls
 from wharfinger.registry.etcd_gateway import (
@@ -25,6 +32,7 @@ from wharfinger.registry.etcd_gateway import (
     NotSent,
     Stream,
     TokenRefused,
+    TooMuch,
     Unanswered,
 )
 from wharfinger.registry.etcd_refusals import refusal
@@ -150,6 +158,8 @@ class Connection:
                 untrusted.add(endpoint)
                 if len(untrusted) == len(self._endpoints):
                     raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
+            except TooMuch as error:
+                raise AnswerTooLarge(f"etcd at {endpoint}: {error}", maybe_applied=not repeatable) from error
             except NotSent as error:
                 problem = error
             except Unanswered as error:

@@ -5,6 +5,7 @@ Between the two protocols (`etcd_json`, `etcd_grpc`) and the rules of trying aga
 
     NotSent              nothing reached etcd: next endpoint, whatever the call
     └── Dropped          ... and the connection broke while we wrote
+    TooMuch              it has, and its answer is larger than what is read of one
     Unanswered           it may have: next endpoint for what can be repeated, else "perhaps applied"
     TokenRefused         nothing was done: ask for a new token, then again
     CertificateRefused   the two sides do not trust each other: next endpoint, in the end denied
@@ -17,6 +18,10 @@ from typing import Any, Protocol
 
 from wharfinger.registry.etcd_wire import Method, Wire
 
+LARGEST_ANSWER = 64 * 2**20
+"""Bytes of one answer, or of one message of a stream, as they come; nothing compressed is accepted. A page of a list
+has about 16 MiB of values; a list whose answer is larger is read in smaller pages."""
+
 
 class NotSent(Exception):
     """Nothing reached etcd."""
@@ -28,6 +33,13 @@ class Dropped(NotSent):
 
 class Unanswered(Exception):
     """The request went out and no usable answer came back."""
+
+
+class TooMuch(Exception):
+    """etcd has answered, with more than is read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"its answer has more than {LARGEST_ANSWER >> 20} MiB")
 
 
 class TokenRefused(Exception):

@@ -22,7 +22,7 @@ import grpc.aio
 
 from wharfinger.registry import etcd_grpc_wire
 from wharfinger.registry import etcd_tls as tls
-from wharfinger.registry.etcd_gateway import CertificateRefused, Dropped, NotSent, Unanswered
+from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
 from wharfinger.registry.etcd_grpc_messages import MESSAGES
 from wharfinger.registry.etcd_refusals import refusal
 from wharfinger.registry.etcd_wire import Method, Wire
@@ -37,7 +37,10 @@ OPTIONS = (
     ("grpc.service_config_disable_resolution", 1),
     # a lease's connection is its own: by default grpcio shares those of equal channels in a process
     ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.max_receive_message_length", -1),  # a page may have 16 MiB; it is the caller who bounds it
+    ("grpc.max_receive_message_length", LARGEST_ANSWER),
+    # the length is checked before a message is decompressed, so none is: it then cannot be read
+    ("grpc.per_message_decompression", 0),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.max_send_message_length", -1),  # etcd refuses what is too large, in its own words
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -61,6 +64,8 @@ STREAMS = frozenset({Method.WATCH, Method.KEEP_ALIVE})
 _NO_CONNECTION = "failed to connect to all addresses"
 _NO_ADDRESS = ("errors resolving", "DNS resolution failed", "empty address list")
 """grpcio says so, and these, of a call that it has not sent."""
+_TOO_LARGE = "Received message larger than max"
+"""grpcio says so of an answer; etcd, which writes it in small letters, says it of a request."""
 STREAMS_END_WITHIN = 30.0
 """Seconds for the streams of a channel that was given up."""
 
@@ -97,7 +102,7 @@ class GrpcGateway:
                 [request] if method in STREAMS else request, timeout=ends - clock(), metadata=self._metadata()
             )
             if method not in STREAMS:
-                return await answering
+                return _read(await answering)
             try:
                 answer = await answering.read()
             finally:
@@ -110,7 +115,7 @@ class GrpcGateway:
             raise self._closing(error) from None
         if answer is grpc.aio.EOF:
             raise Unanswered("the stream ended without an answer")
-        return answer
+        return _read(answer)
 
     async def open_stream(self, method: Method, request: Any, idle: float) -> GrpcStream:
         """One call whose answer goes on; it ends when its member loses the leader."""
@@ -193,6 +198,8 @@ class GrpcGateway:
             return Unanswered("no answer in time")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return Unanswered(f"not from etcd's gRPC API: {words}")
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in words:
+            return TooMuch()
         return refusal(words, int(code.value[0]))
 
     def _closing(self, error: BaseException) -> BaseException:
@@ -211,6 +218,13 @@ class GrpcGateway:
             closing.cancel()
             channels.append(channel)
         await asyncio.gather(*(channel.close() for channel in channels), return_exceptions=True)
+
+
+def _read(message: Any) -> Any:
+    """The message, which is None where grpcio cannot read it, as it is when it came compressed."""
+    if message is None:
+        raise Unanswered("the answer cannot be read, perhaps because it is compressed")
+    return message
 
 
 def _is_unresolved(error: grpc.aio.AioRpcError) -> bool:
@@ -233,7 +247,7 @@ class GrpcStream:
         """What comes. Raises `Unanswered`, also after `idle` seconds of silence, and what a refusal means."""
         message = self._first
         while message is not grpc.aio.EOF:
-            yield message
+            yield _read(message)
             try:
                 async with asyncio.timeout(self._idle):
                     message = await self._call.read()

@@ -21,7 +21,7 @@ from etcd3.baseclient import BaseClient, sem
 
 from wharfinger.errors import AccessDenied
 from wharfinger.registry import etcd_json_wire
-from wharfinger.registry.etcd_gateway import CertificateRefused, Dropped, NotSent, Unanswered
+from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
 from wharfinger.registry.etcd_json_wire import Body
 from wharfinger.registry.etcd_refusals import refusal
 from wharfinger.registry.etcd_wire import Method, Wire
@@ -75,6 +75,8 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
             connector=aiohttp.TCPConnector(limit=0, ssl=context or True),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
+            headers={"Accept-Encoding": "identity"},
+            auto_decompress=False,  # nothing compressed is asked for, so no answer can grow here
             read_bufsize=1 << 18,
         )
         self.ssl_context = None
@@ -93,7 +95,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
     async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
         if response.status < 400:
             return
-        text = await response.read()
+        text = await _whole(response)
         try:
             answer = orjson.loads(text)
             message, code = str(answer["message"]), int(answer["code"])
@@ -120,7 +122,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
             )  # fmt: skip
             async with call as response:
                 await self._raise_for_status(response)
-                answer = orjson.loads(await response.read())
+                answer = orjson.loads(await _whole(response))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(error) from error
         if not isinstance(answer, dict):
@@ -140,6 +142,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
             )
             try:
                 await self._raise_for_status(response)
+                _check_plain(response)
             except BaseException:  # also when cancelled: no other part closes the response
                 response.close()
                 raise
@@ -171,6 +174,30 @@ class JsonStream:
         self._response.close()
 
 
+async def _whole(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer. Raises `Unanswered` where it is compressed, and `TooMuch`."""
+    _check_plain(response)
+    if response.content_length is not None and response.content_length > LARGEST_ANSWER:
+        response.close()
+        raise TooMuch
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await response.content.readany():
+        size += len(piece)
+        if size > LARGEST_ANSWER:
+            response.close()
+            raise TooMuch
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _check_plain(response: aiohttp.ClientResponse) -> None:
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        response.close()
+        raise Unanswered("the answer is compressed, which was not asked for")
+
+
 class Bytes(Protocol):
     """What lines are read from, an `aiohttp.StreamReader` for one."""
 
@@ -192,17 +219,25 @@ async def messages(content: Bytes) -> AsyncGenerator[Body, None]:
 
 
 async def _lines(content: Bytes) -> AsyncGenerator[bytes, None]:
-    """Lines of any length; what follows the last line end when the stream breaks is dropped."""
+    """The lines; what follows the last line end when the stream breaks is dropped.
+
+    Raises `ValueError` where one is too long.
+    """
     parts: list[bytes] = []
+    size = 0
     while chunk := await content.readany():
         *complete, rest = chunk.split(b"\n")
         for line in complete:
             whole = b"".join((*parts, line)) if parts else line
             parts.clear()
+            size = 0
             if whole:
                 yield whole
         if rest:
             parts.append(rest)
+            size += len(rest)
+            if size > LARGEST_ANSWER:
+                raise ValueError(str(TooMuch()))
 
 
 def _refusal_inside(answer: Body) -> Exception:

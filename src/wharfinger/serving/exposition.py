@@ -70,7 +70,9 @@ class Exposition:
         if not self._content.sdk_metrics_url:
             return b""
         if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=SDK_TIMEOUT)
+            self._session = aiohttp.ClientSession(
+                timeout=SDK_TIMEOUT, headers={"Accept-Encoding": "identity"}, auto_decompress=False
+            )
         try:
             async with self._session.get(self._content.sdk_metrics_url) as answer:
                 return await answer.read()

@@ -17,7 +17,7 @@ import orjson
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.page.follow.plain import text
-from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper
+from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions
 from wharfinger.registry import etcd_tls
 from wharfinger.settings import EtcdSettings
@@ -51,8 +51,7 @@ class EtcdHealth:
 
     async def run(self) -> None:
         """Read again and again until cancelled."""
-        timeout = aiohttp.ClientTimeout(total=WITHIN)
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        async with plain_session(WITHIN) as session:
             while True:
                 await self.read_all(session)
                 await asyncio.sleep(EVERY)

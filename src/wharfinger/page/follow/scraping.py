@@ -179,8 +179,7 @@ class Scraper:
 
     async def run(self) -> None:
         """Read again and again until cancelled."""
-        timeout = aiohttp.ClientTimeout(total=WITHIN)
-        async with aiohttp.ClientSession(timeout=timeout, auto_decompress=True, trust_env=False) as session:
+        async with plain_session(WITHIN) as session:
             while True:
                 await self.read_all(session)
                 await asyncio.sleep(EVERY)
@@ -260,6 +259,16 @@ class Scraper:
         if file is None or not (vouched or is_loopback(host)):
             return {}
         return {"Authorization": f"Bearer {file.read_text(encoding='utf-8').strip()}"}
+
+
+def plain_session(within: float) -> aiohttp.ClientSession:
+    """A client for answers of strangers: what it reads is what was sent, because nothing compressed is asked for.
+
+    `within`: seconds for a whole answer.
+    """
+    timeout = aiohttp.ClientTimeout(total=within)
+    headers = {"Accept-Encoding": "identity"}
+    return aiohttp.ClientSession(timeout=timeout, headers=headers, auto_decompress=False, trust_env=False)
 
 
 def _refused(status: int) -> str:
