@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
-from wharfinger.member_loops.folder import members_in
+from wharfinger.member_loops.folder import FolderOfMembers, members_in, read_folder
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
@@ -43,6 +43,8 @@ class MemberAgents:
         self._process = process
         self._works = Works(process.store, rng=process.rng)
         self._presence = Presence(process.store, settings.lease, clock=process.clock, rng=process.rng)
+        self._broken: Mapping[str, Sequence[str]] = {}
+        """What was said of broken files."""
         self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
     def ready(self) -> Mapping[str, str]:
@@ -72,8 +74,8 @@ class MemberAgents:
                     following.result()
                 self._start_again()
                 try:
-                    self._take(members_in(self._settings.members_dir))
-                except (ConfigurationError, UsageError) as error:
+                    self._take(self._as_far_as_right(read_folder(self._settings.members_dir)))
+                except (ConfigurationError, UsageError, OSError) as error:
                     log.warning("members_unreadable effect=as_they_were error=%r", str(error))
         finally:
             tasks = [following, stopped, *(task for _, _, task in self._running.values())]
@@ -105,6 +107,16 @@ class MemberAgents:
                 why = None if task.cancelled() else task.exception()
                 log.error("member_agent_ended effect=started_again member=%s error=%r", name, why)
                 self._start(connection)
+
+    def _as_far_as_right(self, found: FolderOfMembers) -> Mapping[str, MemberConnection]:
+        """The members with what their files say now; one whose file is broken stays as it was, if it was there."""
+        for name, told in found.problems.items():
+            if self._broken.get(name) != told:
+                kept = "as_it_was" if name in self._running else "not_served"
+                log.warning("member_unreadable effect=%s member=%s error=%r", kept, name, "; ".join(told))
+        self._broken = found.problems
+        kept_as_they_were = {name: self._running[name][0] for name in found.problems if name in self._running}
+        return {**found.members, **kept_as_they_were}
 
     def _take(self, members: Mapping[str, MemberConnection]) -> None:
         """Run an agent for each of these, and for no others."""

@@ -329,3 +329,21 @@ def test_wrong_tokens_are_forgiven_after_a_minute() -> None:
     assert not wrong.too_many("a")
     wrong.note("a")
     assert not wrong.too_many("a")
+
+
+async def test_a_viewer_that_stops_reading_is_dropped(page: Page) -> None:
+    page.server._write_within = 0.2
+    place = urlsplit(page.server.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1024)
+    head = f"GET {STREAM}?topics=status HTTP/1.1\r\nHost: {place.netloc}\r\n"
+    writer.write(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    async with asyncio.timeout(patient(10)):
+        while not len(page.parts.stream):
+            await asyncio.sleep(0.01)
+        while len(page.parts.stream):
+            for viewer in page.parts.stream._viewers:
+                viewer.put(b": " + b"x" * 2**20 + b"\n\n")
+            await asyncio.sleep(0.01)
+    assert len(page.server._streams) == 0
+    writer.close()

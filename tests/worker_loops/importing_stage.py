@@ -47,7 +47,14 @@ class ImportingHand:
         self.name = f"{number}@host"
         self.store = site.store.client()
         self.api = site.api.client()
-        process = ProcessParts(self.store, Metrics(), clock=site.time, utc_now=site.utc_now, rng=random.Random(number))
+        process = ProcessParts(
+            self.store,
+            Metrics(),
+            clock=site.time,
+            lease_clock=site.time,
+            utc_now=site.utc_now,
+            rng=random.Random(number),
+        )
         terms = LeaseTerms(
             NAME, NAMESPACE, OURS, settings.lease_duration, settings.renew_deadline, settings.retry_period
         )

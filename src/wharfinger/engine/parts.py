@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.model.boot_time import since_boot
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
@@ -29,6 +30,8 @@ class ProcessParts:
     metrics: Metrics = field(default_factory=Metrics)
     clock: Callable[[], float] = time.monotonic
     """Seconds, for waits and for durations."""
+    lease_clock: Callable[[], float] = since_boot
+    """Seconds, for what others may have taken meanwhile: they go on while the machine is suspended."""
     utc_now: Callable[[], datetime] = utc_now
     """The time of day, for records and conditions."""
     rng: random.Random = field(default_factory=random.Random)

@@ -7,9 +7,11 @@ it lies in etcd or Temporal.
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from wharfinger.config.errors import Problem, refuse
+from wharfinger.config.errors import refuse
 from wharfinger.config.member_files import MemberConnection, member_connection
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.manifests import documents
@@ -22,10 +24,30 @@ MOST = 5000
 """Members of one folder."""
 
 
+class FolderOfMembers(NamedTuple):
+    """What a folder has."""
+
+    members: Mapping[str, MemberConnection]
+    """By name, those whose files are right."""
+    problems: Mapping[str, Sequence[str]]
+    """By name, what is wrong with the files of the others."""
+
+
 def members_in(folder: Path) -> dict[str, MemberConnection]:
-    """The members of a folder, by name.
+    """The members of a folder, by name, all of which have to be right.
 
     Raises `UsageError` for what is no folder, and InvalidConfiguration, which names all that is wrong.
+    """
+    found = read_folder(folder)
+    if found.problems:
+        raise refuse([(f"{name}{SUFFIX}", told) for name, all_ in found.problems.items() for told in all_])
+    return dict(found.members)
+
+
+def read_folder(folder: Path) -> FolderOfMembers:
+    """The members of a folder as far as they are right: a broken file is its own member's trouble.
+
+    Raises `UsageError` for what is no folder.
     """
     if not folder.is_dir():
         raise UsageError(f"--members-dir: there is no folder {folder}")
@@ -33,17 +55,15 @@ def members_in(folder: Path) -> dict[str, MemberConnection]:
     if len(files) > MOST:
         raise UsageError(f"--members-dir: {folder} has more than {MOST} members")
     found: dict[str, MemberConnection] = {}
-    problems: list[Problem] = []
+    problems: dict[str, Sequence[str]] = {}
     for path in files:
         try:
             found[path.stem] = _member(path)
         except InvalidConfiguration as error:
-            problems += [(path.name, problem) for problem in error.problems]
+            problems[path.stem] = tuple(error.problems)
         except (InvalidObject, OSError) as error:
-            problems.append((path.name, str(error)))
-    if problems:
-        raise refuse(problems)
-    return found
+            problems[path.stem] = (str(error),)
+    return FolderOfMembers(found, problems)
 
 
 def _member(path: Path) -> MemberConnection:

@@ -32,6 +32,8 @@ class ScrapeOptions:
     cert_file: Path | None = None
     """PEM of a client certificate."""
     key_file: Path | None = None
+    hosts: tuple[str, ...] = ()
+    """Of workers and hubs elsewhere that are asked (`page.follow.followed_hosts`)."""
     etcd_urls: tuple[str, ...] = ()
     """Base URLs of the metrics of etcd's members, where they are others than the endpoints."""
 

@@ -13,6 +13,7 @@ from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
 from wharfinger.page.alerts.hub_presence import HubPresence
 from wharfinger.page.alerts.rules import HUB_METRICS
+from wharfinger.page.follow.followed_hosts import FollowedHosts
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.reaching import TemporalReach
@@ -63,11 +64,14 @@ class PageParts:
         self.following = following
         self.cluster = cluster
         self.options = options
-        self.scraper = Scraper(options.scrape, self._health_urls, following.clock)
+        follow = FollowedHosts(options.scrape.hosts).follow
+        self.scraper = Scraper(options.scrape, self._health_urls, following.clock, follows=follow)
         self.pending = PendingPods(following)
         self.overview = Overview(following, self.pending, self.scraper)
         self.hubs = HubPresence(following.patient)
-        self.hub_scraper = Scraper(options.scrape, self.hubs.addresses, following.clock, names=HUB_METRICS)
+        self.hub_scraper = Scraper(
+            options.scrape, self.hubs.addresses, following.clock, names=HUB_METRICS, follows=follow
+        )
         self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
         self.alerts = Alerts(following, self.pending, self.scraper, self.hubs, self.etcd, hub_scraper=self.hub_scraper)
         self.map = NodeMap(following)

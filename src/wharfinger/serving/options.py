@@ -115,6 +115,8 @@ class ServingOptions:
     """None = plain HTTP."""
     open: bool = False
     """Whether every page is read without credentials."""
+    allowed_hosts: tuple[str, ...] = ()
+    """More names by which plain HTTP may be called (`serving.hosts`)."""
     share_port: bool = False
     """SO_REUSEPORT, so that other processes may listen on the same port."""
     authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)
@@ -127,6 +129,7 @@ def of_process(
     port: int,
     *,
     metrics_open: bool = False,
+    allowed_hosts: tuple[str, ...] = (),
     cert_file: Path | None = None,
     key_file: Path | None = None,
     client_ca_file: Path | None = None,
@@ -143,6 +146,7 @@ def of_process(
         port=port,
         tls=TlsOptions(cert_file, key_file) if secured else None,
         open=metrics_open or (not secured and is_loopback(address)),
+        allowed_hosts=allowed_hosts,
         authentication=AuthenticationOptions(client_ca_file, static_token_file),
         authorization=AuthorizationOptions(
             always_allow_paths=(*HEALTH_PATHS, *(f"{path}/*" for path in HEALTH_PATHS)), any_certificate=True

@@ -29,6 +29,7 @@ from wharfinger.serving.authorization import Authorizer
 from wharfinger.serving.content import Content
 from wharfinger.serving.exposition import MEDIA_TYPE, Exposition
 from wharfinger.serving.health import KINDS, HealthPages, Text
+from wharfinger.serving.hosts import AllowedHosts
 from wharfinger.serving.http_server import Handler, HttpServer
 from wharfinger.serving.listening import USUAL, ConnectionLimits, cannot_listen, open_sockets
 from wharfinger.serving.options import ServingOptions
@@ -38,6 +39,9 @@ from wharfinger.upstream.client import Upstream
 
 log = logging.getLogger(__name__)
 
+MISDIRECTED = Barred(
+    421, "MisdirectedRequest", "the Host header names another site: start the process with --allowed-host NAME"
+)
 READABLE_ONLY = "only GET and HEAD are served"
 NO_BODY = "no body is accepted"
 OVER_TLS_ONLY = (
@@ -67,6 +71,7 @@ class Server:
         self._tls = TlsContexts(options, clock=clock) if options.tls is not None else None
         self._authenticator = Authenticator(options.authentication, upstream, clock=clock)
         self._authorizer = Authorizer(options.authorization, upstream, clock=clock)
+        self._hosts = AllowedHosts(options.allowed_hosts) if options.tls is None else None
         self._health = HealthPages(content, kubernetes=options.kubernetes)
         self._exposition = Exposition(content, options.exposition)
         self._limits = limits
@@ -124,6 +129,8 @@ class Server:
                 connection.end()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if self._hosts is not None and not self._hosts.allow(request.headers.get("Host")):
+            return _barred(MISDIRECTED)
         if request.method not in ("GET", "HEAD"):
             return _barred(Barred(405, "MethodNotAllowed", READABLE_ONLY), Allow="GET, HEAD")
         if request.body_exists:
@@ -244,7 +251,7 @@ def _barred(barred: Barred, **headers: str) -> web.Response:
     response = web.Response(
         text=json.dumps(status) + "\n", status=barred.code, content_type="application/json", headers=headers
     )
-    if barred.code in (405, 413):
+    if barred.code in (405, 413, 421):
         response.force_close()
     return response
 

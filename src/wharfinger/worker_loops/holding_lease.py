@@ -60,7 +60,7 @@ class LeaseHolding:
         `trouble`: where to note what is wrong, under `lease` and `active`.
         """
         self._store = process.store
-        self._clock = process.clock
+        self._clock = process.lease_clock
         self._election = election
         self._terms = terms
         self._lives = ActiveTerms.of(terms)

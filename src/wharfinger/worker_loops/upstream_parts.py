@@ -52,7 +52,7 @@ class UpstreamParts:
         self._whole = whole
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
-        right = RightToBind(store, clock=process.clock, side=self.side)
+        right = RightToBind(store, clock=process.lease_clock, side=self.side)
         self.lane = EventLane(
             upstream.api,
             clock=process.clock,
@@ -124,4 +124,4 @@ class UpstreamParts:
             settings.renew_deadline,
             settings.retry_period,
         )
-        return Election(self._upstream.api, terms, clock=self._process.clock, utc_now=self._process.utc_now)
+        return Election(self._upstream.api, terms, clock=self._process.lease_clock, utc_now=self._process.utc_now)

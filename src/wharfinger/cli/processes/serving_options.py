@@ -34,6 +34,7 @@ class ServingChoices:
     """What the options said."""
 
     metrics_open: bool = False
+    allowed_host: list[str] | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -46,6 +47,7 @@ class ServingChoices:
             address,
             port,
             metrics_open=self.metrics_open,
+            allowed_hosts=tuple(self.allowed_host or ()),
             cert_file=self.tls_cert_file,
             key_file=self.tls_private_key_file,
             client_ca_file=self.client_ca_file,
@@ -62,6 +64,7 @@ class ServingChoices:
         }
         return (
             *(["--metrics-open"] if self.metrics_open else []),
+            *(f"--allowed-host={name}" for name in self.allowed_host or ()),
             *(f"--{name}={path.resolve()}" for name, path in files.items() if path is not None),
             *(["--logging-format=json"] if self.logging_format is LogFormat.JSON else []),
         )
@@ -80,6 +83,19 @@ _OPTIONS: Mapping[str, Any] = {
             show_envvar=False,
             rich_help_panel=PANEL,
             help="Serve /metrics without credentials also where --bind-address is not loopback.",
+        ),
+    ],
+    "allowed_host": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            envvar=variable("allowed-host"),
+            show_envvar=False,
+            rich_help_panel=PANEL,
+            show_default="addresses, names without a dot, and names of private networks",
+            help="Let plain HTTP be called by this name, too: others are refused, because a web page may be behind "
+            "them; repeat for more.",
         ),
     ],
     "tls_cert_file": _file(

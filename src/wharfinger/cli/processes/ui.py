@@ -78,6 +78,17 @@ def ui(
     metrics_key_file: Annotated[
         Path | None, _file("metrics-key-file", "Private key of --metrics-cert-file (PEM).", PANEL_METRICS)
     ] = None,
+    metrics_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-host",
+            metavar="HOST",
+            help="Where workers and hubs may be whose metrics are read: a name, *.SUFFIX, an address or a network; "
+            "repeat for more.",
+            show_default="this machine",
+            rich_help_panel=PANEL_METRICS,
+        ),
+    ] = None,
     etcd_metrics_url: Annotated[
         list[str] | None,
         typer.Option(
@@ -153,6 +164,7 @@ def ui(
             metrics_ca_file,
             metrics_cert_file,
             metrics_key_file,
+            tuple(metrics_host or ()),
             tuple(url.rstrip("/") for url in etcd_metrics_url or ()),
         ),
     )

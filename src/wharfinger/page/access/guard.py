@@ -20,6 +20,7 @@ from wharfinger.page.access.admitting import TOO_MANY_WRONG, WrongTokens
 from wharfinger.page.access.sessions import ForgeryMarks, Sessions
 from wharfinger.page.options import PageOptions
 from wharfinger.serving.authentication import ANONYMOUS, Authenticator, Barred, Caller, bearer_token
+from wharfinger.serving.hosts import host_of
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Guard:
 
     def misdirected(self, request: web.Request) -> Barred | None:
         """Whether the request names a host that is not ours: another site's name that was made to point here."""
-        return None if _host_of(request.headers.get("Host", "")) in self._hosts else MISDIRECTED
+        return None if host_of(request.headers.get("Host", "")) in self._hosts else MISDIRECTED
 
     def foreign(self, request: web.Request, *, required: bool = True) -> Barred | None:
         """Whether a POST comes from another origin. `required`: a request that does not say where from is refused."""
@@ -154,11 +155,3 @@ def _named(caller: Caller) -> str:
     if caller.name != BY_LINK:
         return caller.name
     return f"{'certificate' if caller.by_certificate else 'token'}:{caller.name}"
-
-
-def _host_of(header: str) -> str:
-    """Lower case, without the port."""
-    text = header.strip().lower()
-    if text.startswith("["):
-        return text.partition("]")[0] + "]"
-    return text.partition(":")[0]

@@ -162,11 +162,13 @@ class Scraper:
         *,
         names: Iterable[str] = READ,
         tls: ssl.SSLContext | None = None,
+        follows: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """`registered`: base URLs; `clock`: monotonic seconds; `names`: the metrics that are kept; `tls`: of another
-        authority than the options name. Raises `UsageError`.
+        authority than the options name; `follows`: whether a base URL is asked. Raises `UsageError`.
         """
         self._registered = registered
+        self._follows = follows
         self._clock = clock
         self._options = options
         self._names = tuple(names)
@@ -233,6 +235,9 @@ class Scraper:
 
     async def _read(self, session: aiohttp.ClientSession, url: str) -> None:
         worker = self.workers.setdefault(url, ScrapedProcess())
+        if not self._follows(url):
+            worker.problem = ELSEWHERE
+            return
         try:
             headers = self._credential(url)
             async with session.get(f"{url}/metrics", headers=headers, ssl=self.tls, allow_redirects=False) as response:
@@ -259,6 +264,9 @@ class Scraper:
         if file is None or not (vouched or is_loopback(host)):
             return {}
         return {"Authorization": f"Bearer {file.read_text(encoding='utf-8').strip()}"}
+
+
+ELSEWHERE = "is on a host that the page was not given: start it with --metrics-host"
 
 
 def plain_session(within: float) -> aiohttp.ClientSession:

@@ -38,6 +38,8 @@ from wharfinger.serving.tls import TlsContexts
 log = logging.getLogger(__name__)
 
 LIMITS = ConnectionLimits(connections=2 * MOST_VIEWERS, answer=75.0)
+WRITE_WITHIN = 20.0
+"""Seconds in which a viewer has to make room for one message of its stream; a comment is sent every ten."""
 COMPRESSED_FROM = 2048
 """Bytes."""
 LONGEST_SIGN_IN = 4096
@@ -66,11 +68,13 @@ class PageServer:
         *,
         clock: Callable[[], float] = time.monotonic,
         limits: ConnectionLimits = LIMITS,
+        write_within: float = WRITE_WITHIN,
     ) -> None:
         """`announce` is called with each new one-time link, a whole URL; empty when there is none any more.
 
-        Raises `UsageError`.
+        `write_within`: seconds that one message of a stream may take. Raises `UsageError`.
         """
+        self._write_within = write_within
         self._options = options
         self._announce = announce
         self._clock = clock
@@ -231,9 +235,14 @@ class PageServer:
         try:
             await response.prepare(request)
             async for message in messages:
-                await response.write(message)
+                async with asyncio.timeout(self._write_within):
+                    await response.write(message)
         except (ConnectionResetError, asyncio.CancelledError):
             log.debug("viewer_left")
+        except TimeoutError:
+            log.info("stream_ended why=nothing_was_read_for_too_long name=%r", viewer.name)
+            if request.transport is not None:
+                request.transport.abort()  # an orderly end would wait for the reader, too
         finally:
             leave()
             await messages.aclose()
