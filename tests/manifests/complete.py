@@ -113,6 +113,7 @@ NODE: dict[str, Any] = {
     "spec": {"unschedulable": True, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "t"}]},
     "status": {
         "allocatable": {"cpu": "4"},
+        "capacity": {"cpu": "4"},
         "conditions": [{"type": "Ready", "status": "True"}],
         "images": [{"names": ["web:1"], "sizeBytes": 5}],
     },

@@ -44,7 +44,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPod:
     """What is counted: copies of one pod."""
 
     key: PodKey
@@ -65,7 +65,7 @@ class Copied:
         return [*claims.values(), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
 
 
-def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Copied:
+def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> CopiedPod:
     """The pod that is meant: the one without a node, or the one workload's. To be asked before loading.
 
     `given`: objects to look among, as they were given; the first that hold just one are right. A Deployment's
@@ -83,21 +83,21 @@ def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Copied:
     raise UsageError(f"one pod without a node, or one workload, is to be given, not {len(candidates)} ({named})")
 
 
-def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> Copied:
+def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> CopiedPod:
     key = PodKey(ref.namespace, ref.name)
     if ref.kind == daemons.KIND:
         raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate shows which of them fit")
     if ref.kind == "Pod":
-        return Copied(key, obj)
+        return CopiedPod(key, obj)
     *others, pod = workloads.example(scene.inventory, ref, obj)
     for other in others:
         if other.get("kind") == "ReplicaSet":
             scene.inventory.put(other)
-    return Copied(key, pod, (ref, obj) if ref.kind == "StatefulSet" else None)
+    return CopiedPod(key, pod, (ref, obj) if ref.kind == "StatefulSet" else None)
 
 
 def capacity(
-    scene: Scene, copied: Copied, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None
+    scene: Scene, copied: CopiedPod, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None
 ) -> Capacity:
     """Place copies of the pod on the loaded scene until one is refused, or `most` are placed.
 

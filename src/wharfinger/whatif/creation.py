@@ -13,7 +13,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
 from wharfinger.model.storage_index import Storage
 from wharfinger.whatif import claims, daemons, workloads
-from wharfinger.whatif.admission.chain import Admission, is_new
+from wharfinger.whatif.admission.chain import AdmissionChain, is_new
 from wharfinger.whatif.admission.verdict import NotMade
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
 from wharfinger.whatif.volumes import bound_at_once
@@ -40,7 +40,7 @@ class Creator:
         self,
         inventory: Inventory,
         given: Sequence[Ref],
-        admission: Admission,
+        admission: AdmissionChain,
         put: Put,
         storage: Callable[[], Storage],
     ) -> None:

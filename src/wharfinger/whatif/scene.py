@@ -17,7 +17,7 @@ from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
 from wharfinger.whatif import budgets, daemons, workloads
 from wharfinger.whatif.admission.chain import KINDS as ADMISSION_KINDS
-from wharfinger.whatif.admission.chain import Admission, is_new
+from wharfinger.whatif.admission.chain import AdmissionChain, is_new
 from wharfinger.whatif.changes import NodeChanges, added_nodes, cordoned, displaced_pods
 from wharfinger.whatif.claims import CLAIM
 from wharfinger.whatif.creation import Creation, Creator
@@ -93,7 +93,7 @@ class Scene:
         for what was given.
         """
         unreadable = 0
-        self._admission = Admission(self.inventory, self._by_hand, live=self.unknown.is_live)
+        self._admission = AdmissionChain(self.inventory, self._by_hand, live=self.unknown.is_live)
         self.creator = Creator(
             self.inventory,
             self._given,

@@ -37,7 +37,7 @@ def is_new(ref: Ref, obj: Obj) -> bool:
     return not there and not any(metadata.get(field) for field in _OF_THE_API)
 
 
-class Admission:
+class AdmissionChain:
     """The plugins, set up by the objects of one question."""
 
     def __init__(self, inventory: Inventory, by_hand: Collection[Ref], *, live: bool) -> None:

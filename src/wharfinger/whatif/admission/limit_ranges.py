@@ -27,11 +27,11 @@ class LimitRange:
     """Default limits of containers, as they are written."""
     requests: Mapping[str, str]
     """Default requests of containers, as they are written."""
-    bounds: tuple[Bounds, ...]
+    bounds: tuple[LimitBounds, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LimitBounds:
     """What one item demands of each object of its type."""
 
     type: str
@@ -50,7 +50,7 @@ def limit_range(obj: Mapping[str, Any]) -> LimitRange:
         where = f"spec.limits[{index}]."
         kind = text(entry, "type", where)
         least, most, ratio = (quantities(entry, name, where) for name in ("min", "max", "maxLimitRequestRatio"))
-        bounds.append(Bounds(kind, least, most, ratio))
+        bounds.append(LimitBounds(kind, least, most, ratio))
         for field in _DEFAULTS:
             quantities(entry, field, where)
         if kind == CONTAINER:
@@ -126,13 +126,13 @@ def breach_by_claim(obj: Mapping[str, Any], ranges: Sequence[LimitRange]) -> Not
     return None
 
 
-def _breaches(bounds: Bounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _breaches(bounds: LimitBounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
     yield from _below(bounds, requests, limits)
     yield from _above(bounds, requests, limits)
     yield from _too_far_apart(bounds, requests, limits)
 
 
-def _below(bounds: Bounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _below(bounds: LimitBounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, least in bounds.least.items():
         said = f"minimum {name} usage per {bounds.type} is {shown(name, least)}"
         if name not in requests:
@@ -143,7 +143,7 @@ def _below(bounds: Bounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
             yield f"{said}, but limit is {shown(name, limits[name])}"
 
 
-def _above(bounds: Bounds, requests: Amounts, limits: Amounts | None = None) -> Iterator[str]:
+def _above(bounds: LimitBounds, requests: Amounts, limits: Amounts | None = None) -> Iterator[str]:
     """`limits`: None for claims, which have requests only."""
     what, bounded = ("request", requests) if limits is None else ("limit", limits)
     for name, most in bounds.most.items():
@@ -156,7 +156,7 @@ def _above(bounds: Bounds, requests: Amounts, limits: Amounts | None = None) -> 
             yield f"{said}, but request is {shown(name, requests[name])}"
 
 
-def _too_far_apart(bounds: Bounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _too_far_apart(bounds: LimitBounds, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, ratio in bounds.ratio.items():
         said = f"{name} max limit to request ratio per {bounds.type} is {shown('', ratio)}"
         if not requests.get(name):
