@@ -154,6 +154,11 @@ BESIDE_OTHERS = """
 
     asyncio.run(both())
 """
+WATCHES_AND_PRINTS_NOTHING = """
+    from wharfinger.cli import connect
+
+    connect.run(asyncio.Event().wait(), watch=True)
+"""
 ANOTHER_PIPE = """
     raise BrokenPipeError(32, "Broken pipe")
 """
@@ -164,7 +169,11 @@ def own_command(body: str) -> list[str]:
     return [sys.executable, "-c", f'{OWN_COMMAND}{body}\nmain(["config"])']
 
 
-@pytest.mark.parametrize("body", [AT_THE_END, BESIDE_OTHERS], ids=["at the end", "in a task beside others"])
+@pytest.mark.parametrize(
+    "body",
+    [AT_THE_END, BESIDE_OTHERS, WATCHES_AND_PRINTS_NOTHING],
+    ids=["at the end", "in a task beside others", "by a watch that prints nothing"],
+)
 def test_a_reader_that_has_left_is_nothing_wrong_wherever_it_is_noticed(body: str) -> None:
     ended = without_reader(own_command(body))
 

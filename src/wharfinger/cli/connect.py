@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from urllib.parse import urlsplit
 
 from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.pipes import until_reader_left
 from wharfinger.errors import ServerError, Unavailable
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ waited for whose port is closed. A script goes on trying: etcd may be about to b
 T = TypeVar("T")
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine to its end on a fresh event loop."""
-    return asyncio.run(main)
+def run(main: Coroutine[Any, Any, T], *, watch: bool = False) -> T:
+    """Run a command's coroutine on a fresh event loop: to its end, or as a `watch` while its output has a reader."""
+    return asyncio.run(until_reader_left(main) if watch else main)
 
 
 @asynccontextmanager

@@ -38,7 +38,8 @@ class Desk:
     def __init__(self, shell: Shell, scene: RunScene, loop: asyncio.AbstractEventLoop) -> None:
         self.shell, self.scene, self._loop = shell, scene, loop
 
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def do(self, work: Coroutine[Any, Any, Any], *, watch: bool = False) -> Any:
+        """Run it, as `connect.run` does."""
         return self._loop.run_until_complete(work)
 
     def __call__(self, *line: str, code: int = 0) -> str:
@@ -58,7 +59,7 @@ def desk(outside: Shell, monkeypatch: pytest.MonkeyPatch) -> Desk:
         yield desk.scene.store
 
     monkeypatch.setattr(connect, "open_store", opened)
-    monkeypatch.setattr(connect, "run", loop.run_until_complete)
+    monkeypatch.setattr(connect, "run", desk.do)
     desk.do(desk.scene.arrange(CANARY, PROD))
     return desk
 

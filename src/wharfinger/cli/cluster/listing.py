@@ -30,7 +30,7 @@ def list_clusters(
     from wharfinger.cli import connect
 
     listing = Listing(rows_of, "name", HEADINGS, _row, "no member clusters found")
-    connect.run(print_list(connection, listing, output, watch=watch))
+    connect.run(print_list(connection, listing, output, watch=watch), watch=watch)
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:

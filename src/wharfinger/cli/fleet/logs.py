@@ -93,7 +93,7 @@ def logs(
         log = pieces[-1]
         _print(pieces, tail, write)
         if follow:
-            connect.run(_follow(log, write))
+            connect.run(_follow(log, write), watch=True)
 
 
 def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:

@@ -36,4 +36,4 @@ def status(
     if watch and output is not Output.TABLE:
         raise UsageError("these options exclude each other: --watch and --output")
     view = fleet_status_view
-    connect.run(view.watch(connection, fleet) if watch else view.once(connection, fleet, output))
+    connect.run(view.watch(connection, fleet) if watch else view.once(connection, fleet, output), watch=watch)

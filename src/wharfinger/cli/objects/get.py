@@ -69,7 +69,7 @@ def get(
     elif watch:
         from wharfinger.cli.objects.watching import follow
 
-        connect.run(follow(connection, found, scope, name, output))
+        connect.run(follow(connection, found, scope, name, output), watch=True)
     else:
         connect.run(_get(connection, found, scope, name, output))
 

@@ -32,7 +32,7 @@ def list_placements(
     from wharfinger.cli import connect
 
     listing = Listing(rows_of, "placement", HEADINGS, _row, "no placements found")
-    connect.run(print_list(connection, listing, output, watch=watch))
+    connect.run(print_list(connection, listing, output, watch=watch), watch=watch)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

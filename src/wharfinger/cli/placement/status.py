@@ -39,7 +39,7 @@ def status(
     """
     from wharfinger.cli import connect
 
-    connect.run(_status(connection, placement, namespace, output, watch=watch))
+    connect.run(_status(connection, placement, namespace, output, watch=watch), watch=watch)
 
 
 async def _status(connection: ConnectionOptions, name: str, namespace: str, output: Output, *, watch: bool) -> None:

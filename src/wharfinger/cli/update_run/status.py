@@ -36,7 +36,7 @@ def status(
     """Show how far a run is: its phase, what it waits for, and each member of each stage."""
     from wharfinger.cli import connect
 
-    connect.run(_status(connection, (run, namespace), output, watch=watch))
+    connect.run(_status(connection, (run, namespace), output, watch=watch), watch=watch)
 
 
 async def _status(connection: ConnectionOptions, run: tuple[str, str], output: Output, *, watch: bool) -> None:
