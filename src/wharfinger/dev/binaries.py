@@ -2,7 +2,7 @@
 
 In this order, the first that works: the PATH, when the version there is known to do; the tools folder
 (`.tools/` of the checkout, outside of one the user's cache folder), when it holds the pinned version; for
-Temporal the download of its SDK; a build with Go from the modules pinned in `tools/*/go.mod`. The last two
+Temporal its release, with a pinned checksum; a build with Go from the modules pinned in `tools/*/go.mod`. The last two
 put their result into the tools folder, under a lock, so that it is made once.
 
 `python -m wharfinger.dev.binaries` makes sure of the embedded servers and says where they are; with names of
@@ -41,7 +41,7 @@ class Program:
     package: str
     """Go main package."""
     downloaded_as: str = ""
-    """Module whose version names a release that the Temporal SDK can download; empty = it cannot."""
+    """Module whose version names a release that can be downloaded (`dev.download`); empty = there is none."""
     modules: str = ""
     """Folder of `tools` with its go.mod; empty = the one of its name."""
     asked: str = "--version"
