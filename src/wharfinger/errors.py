@@ -18,7 +18,7 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     ├── ServerError                 an embedded server cannot be had or does not start
     ├── StoreError                  etcd, or what stands for it
     │   ├── Unavailable             no answer in time; `maybe_applied` for writes
-    │   │   └── AnswerTooLarge      more bytes than are read of one answer
+    │   │   └── StoreAnswerTooLarge more bytes than are read of one answer
     │   ├── Compacted               the revision asked for is no longer kept
     │   ├── RevisionFuture          the revision asked for does not exist yet
     │   ├── RevisionWentBack        etcd shows an older state than it did (restored backup)
@@ -136,7 +136,7 @@ class RequestTooLarge(StoreError):
     """A value or a transaction is beyond etcd's limits."""
 
 
-class AnswerTooLarge(Unavailable):
+class StoreAnswerTooLarge(Unavailable):
     """The server's answer has more bytes than is read of one: less has to be asked for at a time."""
 
 

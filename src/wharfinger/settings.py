@@ -25,6 +25,8 @@ class EtcdSettings:
     """Empty = etcd without authentication."""
     password_file: Path | None = None
     """Holds the user's password (one line); a file so that no process list shows it."""
+    allow_insecure: bool = False
+    """Whether the password may be sent over plain http to another machine."""
     ca: Path | None = None
     """PEM of the authority that signed the servers' certificates; None = the system's."""
     cert: Path | None = None

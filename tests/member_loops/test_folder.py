@@ -19,15 +19,21 @@ def put(folder: Path, name: str, text: str, mode: int = 0o400) -> None:
 
 def test_a_file_says_how_its_member_is_reached(tmp_path: Path) -> None:
     put(tmp_path, "secret", "hush")
-    put(tmp_path, "east.yaml", "etcd: [http://a:1/, https://b:2]\nuser: me\npasswordFile: secret\nformat: rk8s\n")
+    put(tmp_path, "east.yaml", "etcd: [https://a:1/, https://b:2]\nuser: me\npasswordFile: secret\nformat: rk8s\n")
     put(tmp_path, "west.yaml", '{"etcd": ["http://c:3"], "protocol": "grpc"}')
     put(tmp_path, "notes.txt", "no member", 0o644)
     found = members_in(tmp_path)
     assert list(found) == ["east", "west"]
-    assert found["east"].etcd.endpoints == ("http://a:1", "https://b:2")
+    assert found["east"].etcd.endpoints == ("https://a:1", "https://b:2")
     assert (found["east"].etcd.user, found["east"].etcd.password_file) == ("me", tmp_path / "secret")
     assert found["east"].format is ClusterFormat.RK8S
     assert found["west"].etcd.protocol == "grpc"
+
+
+def test_a_member_in_a_network_of_ones_own_may_get_its_password_plainly(tmp_path: Path) -> None:
+    put(tmp_path, "secret", "hush")
+    put(tmp_path, "east.yaml", "etcd: [http://a:1]\nuser: me\npasswordFile: secret\nallowInsecure: true\n")
+    assert members_in(tmp_path)["east"].etcd.allow_insecure
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,7 @@ def test_a_file_says_how_its_member_is_reached(tmp_path: Path) -> None:
         ("etcd: ['https://a:1']\ncert: east.yaml\nkey: east.yaml", "key: "),
         ("etcd: ['https://a:1']\nuser: me\npasswordFile: bytes", "is no UTF-8 text"),
         ("etcd: [http://a:1]\nuser: me", "passwordFile: is missing"),
+        ("etcd: [http://a:1]\nuser: me\npasswordFile: bytes", "etcd[0]: is plain, so the password would be sent"),
         ("etcd: [http://a:1]\nca: none.pem", "ca: there is no file"),
         ("etcd: [http://a:1]\nkey: east.yaml", "cert: is missing"),
         ("etcd: [http://a:1]\npassword: hush", "password"),
@@ -63,7 +70,7 @@ def test_mistakes_are_told_with_the_file(tmp_path: Path, text: str, told: str) -
 def test_what_others_may_read_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "secret", "hush", 0o644)
     put(tmp_path, "east.yaml", "etcd: [http://a:1]", 0o440)
-    put(tmp_path, "west.yaml", "etcd: [http://a:1]\nuser: me\npasswordFile: secret")
+    put(tmp_path, "west.yaml", "etcd: [https://a:1]\nuser: me\npasswordFile: secret")
     with pytest.raises(InvalidConfiguration) as refused:
         members_in(tmp_path)
     assert [problem.partition(":")[2].strip() for problem in refused.value.problems] == [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.client.starts import temporal_configuration
-from wharfinger.process.connecting import is_loopback
+from wharfinger.errors import ConfigurationError
+from wharfinger.process.connecting import is_near
 from wharfinger.settings import TemporalSettings
 
 
@@ -20,7 +21,18 @@ from wharfinger.settings import TemporalSettings
     ],
 )
 def test_only_this_machine_is_near(address: str, near: bool) -> None:
-    assert is_loopback(address) is near
+    assert is_near(address) is near
+
+
+def test_no_api_key_of_temporal_goes_out_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_API_KEY", "s3cret")
+    monkeypatch.setenv("TEMPORAL_TLS", "false")
+    with pytest.raises(ConfigurationError, match="sent in the clear") as refused:
+        temporal_configuration(TemporalSettings(address="far:7233"))
+    assert "s3cret" not in str(refused.value)
+    assert temporal_configuration(TemporalSettings(address="127.0.0.1:7233"))["api_key"] == "s3cret"
+    monkeypatch.delenv("TEMPORAL_TLS")
+    assert temporal_configuration(TemporalSettings(address="far:7233"))["api_key"] == "s3cret"
 
 
 def test_settings_override_the_sdks_environment_which_overrides_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

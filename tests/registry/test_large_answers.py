@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from tests.registry.test_etcd_faults import hasty
-from wharfinger.errors import AnswerTooLarge, Unavailable
+from wharfinger.errors import StoreAnswerTooLarge, Unavailable
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.etcd_gateway import LARGEST_ANSWER
 from wharfinger.registry.etcd_grpc_messages import MESSAGES
@@ -88,11 +88,11 @@ async def test_an_answer_of_too_many_bytes_is_given_up(announced: bool) -> None:
         return response
 
     async with answering(much) as url, EtcdStore(hasty(EtcdSettings, url)) as store:
-        with pytest.raises(AnswerTooLarge, match="more than 64 MiB") as read:
+        with pytest.raises(StoreAnswerTooLarge, match="more than 64 MiB") as read:
             await store.get("/a")
         assert not read.value.maybe_applied
         if announced:
-            with pytest.raises(AnswerTooLarge) as written:
+            with pytest.raises(StoreAnswerTooLarge) as written:
                 await store.put("/a", b"1")
             assert written.value.maybe_applied
 

@@ -159,6 +159,18 @@ WRONG = [
         "proxy-url",
         "SOCKS proxies are not supported; use an HTTP",
     ),
+    Wrong(
+        "password to a plain proxy",
+        cluster(proxy_url=f"http://a:{SECRET}@proxy.example.com:1"),
+        "proxy-url",
+        "credentials would be sent over plain http; use https",
+    ),
+    Wrong(
+        "plain server by a plain proxy",
+        both(cluster(server="http://127.0.0.1:1", proxy_url="http://proxy.example.com:1"), user(token=SECRET)),
+        "proxy-url",
+        "credentials would be sent over plain http; use https",
+    ),
     Wrong("other proxy", cluster(proxy_url="p:3128"), "proxy-url", "must be a URL of http or https"),
     Wrong("token is a number", user(token=12345), "token", "must be a string, not a number; put the value in quotes"),
     Wrong("token of two lines", user(token=f"{SECRET}\nx"), "token", "has no bearer token"),

@@ -7,7 +7,6 @@ server does not answer yet, and waits no longer for one that this machine says i
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.pipes import until_reader_left
 from wharfinger.errors import ServerError, Unavailable
+from wharfinger.model.addresses import is_loopback
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -78,11 +78,7 @@ async def _first_answer(connection: ConnectionOptions, within: float, *, at_term
 
 def _is_here(endpoint: str) -> bool:
     """Whether an endpoint is on this machine's loopback."""
-    host = urlsplit(endpoint).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(endpoint).hostname or "")
 
 
 def _was_refused(error: BaseException | None) -> bool:

@@ -163,6 +163,19 @@ _OPTIONS: OptionTable = {
         Annotated[Path | None, _option("etcd-password-file", "File with the user's password.", "FILE")],
         None,
     ),
+    "allow_insecure_etcd": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--allow-insecure-etcd",
+                envvar=variable("allow-insecure-etcd"),
+                show_envvar=False,
+                help="Send the password also over plain http to another machine: for a network that is all yours.",
+                rich_help_panel=CONNECTION_PANEL,
+            ),
+        ],
+        False,
+    ),
     "etcd_ca": (
         Annotated[
             Path | None,
@@ -216,6 +229,7 @@ def connection_from(
     etcd_protocol: EtcdProtocol = EtcdProtocol.JSON,
     etcd_user: str = "",
     etcd_password_file: Path | None = None,
+    allow_insecure_etcd: bool = False,
     etcd_ca: Path | None = None,
     etcd_cert: Path | None = None,
     etcd_key: Path | None = None,
@@ -243,6 +257,7 @@ def connection_from(
             protocol=etcd_protocol.value,
             user=etcd_user,
             password_file=etcd_password_file,
+            allow_insecure=allow_insecure_etcd,
             ca=etcd_ca,
             cert=etcd_cert,
             key=etcd_key,

@@ -33,6 +33,7 @@ from wharfinger.contracts.names import (
     task_queue,
 )
 from wharfinger.errors import ConfigurationError, ServerError, WharfingerError
+from wharfinger.model.addresses import is_loopback
 from wharfinger.settings import TemporalSettings
 
 TASK_TIMEOUT = timedelta(seconds=3)
@@ -57,7 +58,7 @@ AttemptHandle = WorkflowHandle[Any, AttemptResult]
 def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
     """Arguments of `Client.connect`: the SDK's environment configuration, and our settings above it.
 
-    Raises `ConfigurationError` when the SDK's file or variables are malformed.
+    Raises `ConfigurationError` when the SDK's file or variables are malformed, or have an API key sent in the clear.
     """
     try:
         configuration = ClientConfig.load_client_connect_config()
@@ -69,6 +70,11 @@ def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
         configuration["namespace"] = settings.namespace
     configuration.setdefault("target_host", DEFAULT_ADDRESS)
     configuration.setdefault("namespace", DEFAULT_NAMESPACE)
+    host = configuration["target_host"].rpartition(":")[0].strip("[]")
+    if configuration.get("api_key") and configuration.get("tls") is False and not is_loopback(host):
+        raise ConfigurationError(
+            f"Temporal at {configuration['target_host']}: the API key would be sent in the clear: TLS is turned off"
+        )
     return configuration
 
 

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from wharfinger.config.errors import refuse
 from wharfinger.config.understanding import understood
-from wharfinger.framework.args import ConfigPart
+from wharfinger.framework.args import Boolean, ConfigPart
+from wharfinger.model.addresses import is_loopback
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.settings import EtcdSettings
 
@@ -34,6 +35,8 @@ class MemberFileFields(ConfigPart):
     """When its etcd requires one."""
     password_file: str = ""
     """File with the user's password."""
+    allow_insecure: Boolean = False
+    """Whether the password may be sent over plain http to another machine."""
     ca: str = ""
     """Certificate of the authority that signed its etcd's (PEM)."""
     cert: str = ""
@@ -91,6 +94,7 @@ def member_connection(name: str, folder: Path, written: Mapping[str, Any]) -> Me
             protocol=fields.protocol,
             user=fields.user,
             password_file=files["passwordFile"],
+            allow_insecure=fields.allow_insecure,
             ca=files["ca"],
             cert=files["cert"],
             key=files["key"],
@@ -112,6 +116,8 @@ def _endpoint(url: str, fields: MemberFileFields) -> str:
         return "has a user in it: that has a field of its own"
     if parts.scheme == "http" and (fields.ca or fields.cert):
         return "is plain, so the certificates would not be used: name https://"
+    if parts.scheme == "http" and fields.user and not fields.allow_insecure and not is_loopback(parts.hostname or ""):
+        return "is plain, so the password would be sent in the clear: name https://, or set allowInsecure: true"
     return ""
 
 

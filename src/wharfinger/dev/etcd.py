@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
+from wharfinger.model.addresses import is_loopback
 from wharfinger.registry.etcd_passwords import folder_of
 from wharfinger.registry.etcd_roles import Role
 from wharfinger.settings import EtcdSettings
@@ -85,7 +86,13 @@ class EtcdServer:
     def settings(self, role: Role) -> EtcdSettings:
         """The connection of a component that has this role."""
         logs_in: dict[str, Any] = (
-            {"user": role.name, "password_file": self.passwords / role.name} if self.guarded else {}
+            {
+                "user": role.name,
+                "password_file": self.passwords / role.name,
+                "allow_insecure": self._is_this_machine_elsewhere,
+            }
+            if self.guarded
+            else {}
         )
         return EtcdSettings(endpoints=(self.url,), max_txn_ops=MAX_TXN_OPS, **logs_in)
 
@@ -94,7 +101,13 @@ class EtcdServer:
         if not self.guarded:
             return []
         file = self.passwords / role.name
-        return [f"--{prefix}etcd-user={role.name}", f"--{prefix}etcd-password-file={file}"]
+        plain = ["--allow-insecure-etcd"] if self._is_this_machine_elsewhere and not prefix else []
+        return [f"--{prefix}etcd-user={role.name}", f"--{prefix}etcd-password-file={file}", *plain]
+
+    @property
+    def _is_this_machine_elsewhere(self) -> bool:
+        """Whether it is reached by an address that is not loopback: what is sent there stays on this machine."""
+        return not is_loopback(asking.found_at(self.host))
 
     @property
     def hosts(self) -> tuple[str, ...]:

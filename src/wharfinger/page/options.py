@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wharfinger.errors import UsageError
-from wharfinger.serving.options import AuthenticationOptions, TlsOptions, is_loopback
+from wharfinger.model.addresses import is_loopback
+from wharfinger.serving.options import AuthenticationOptions, TlsOptions
 
 PORT = 10280
 """Where the page listens unless told otherwise."""

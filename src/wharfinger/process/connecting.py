@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import random
@@ -17,6 +16,7 @@ from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
+from wharfinger.model.addresses import is_loopback
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.observe.logs import core_logger
 from wharfinger.process.backoff import delays
@@ -69,7 +69,7 @@ async def connect_temporal(
 ) -> Client:
     """A client, as soon as Temporal answers."""
     said = False
-    near = is_loopback(configuration.get("target_host", ""))
+    near = is_near(configuration.get("target_host", ""))
     for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
             return await Client.connect(
@@ -87,13 +87,9 @@ async def connect_temporal(
     raise AssertionError("delays are endless")
 
 
-def is_loopback(address: str) -> bool:
+def is_near(address: str) -> bool:
     """Whether `host:port` is this machine: compressing what goes there costs more than it saves."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
 async def connect_etcd(

@@ -16,7 +16,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from wharfinger.errors import AnswerTooLarge, RevisionWentBack, Unavailable, UserWanted
+from wharfinger.errors import RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection
@@ -138,7 +138,7 @@ class EtcdStore(Store):
             request = spelled.page_request(start or b"\0", end, revision, size)
             try:
                 answer = await self._call(Method.RANGE, request, repeatable=True)
-            except AnswerTooLarge:
+            except StoreAnswerTooLarge:
                 if size == 1:
                     raise
                 size //= 2

@@ -17,8 +17,8 @@ from typing import Any
 
 from wharfinger.errors import (
     AccessDenied,
-    AnswerTooLarge,
     ConfigurationError,
+    StoreAnswerTooLarge,
     Unavailable,
     UserWanted,
     WharfingerError,
@@ -159,7 +159,7 @@ class Connection:
                 if len(untrusted) == len(self._endpoints):
                     raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
             except TooMuch as error:
-                raise AnswerTooLarge(f"etcd at {endpoint}: {error}", maybe_applied=not repeatable) from error
+                raise StoreAnswerTooLarge(f"etcd at {endpoint}: {error}", maybe_applied=not repeatable) from error
             except NotSent as error:
                 problem = error
             except Unanswered as error:

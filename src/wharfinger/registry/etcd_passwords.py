@@ -11,7 +11,6 @@ beside its data be, and the file. So no other process gets the password, and no 
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 import stat
@@ -20,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from wharfinger.model.addresses import is_loopback
 from wharfinger.registry.etcd_roles import ADMIN
 
 OPTION = b"--data-dir="
@@ -60,7 +60,7 @@ def found_here(endpoints: Iterable[str]) -> tuple[str, Path]:
     problem = "looked for an etcd of yours on this machine's loopback: no endpoint is there"
     for endpoint in endpoints:
         parts = urlsplit(endpoint)
-        if not _is_loopback(parts.hostname or "") or not parts.port:
+        if not is_loopback(parts.hostname or "") or not parts.port:
             continue
         data = _data_of_listener(parts.port)
         if data is None:
@@ -88,13 +88,6 @@ def _problem(file: Path) -> str:
         return "" if stat.S_ISREG(state.st_mode) else f"{file} is no regular file"
     except OSError as error:
         return f"{file}: {error.strerror}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _data_of_listener(port: int) -> Path | None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.errors import ConfigurationError
+from wharfinger.model.addresses import is_loopback
 from wharfinger.settings import EtcdSettings
 
 
 def endpoints(settings: EtcdSettings) -> tuple[str, ...]:
-    """The endpoints, checked; certificates beside an endpoint that would not use them are refused."""
+    """The endpoints, checked: what would send a password in the clear is refused, and certificates of no use."""
     found = tuple(checked(endpoint) for endpoint in settings.endpoints)
     if not found:
         raise ConfigurationError("no etcd endpoint is configured")
@@ -21,6 +22,12 @@ def endpoints(settings: EtcdSettings) -> tuple[str, ...]:
     if plain and (settings.ca or settings.cert):
         raise ConfigurationError(
             f"etcd endpoint {plain[0]} is plain, so the certificates would not be used: name https://"
+        )
+    exposed = [endpoint for endpoint in plain if not is_loopback(urlsplit(endpoint).hostname or "")]
+    if exposed and settings.user and not settings.allow_insecure:
+        raise ConfigurationError(
+            f"etcd endpoint {exposed[0]}: the password would be sent over plain http: name https://, or accept that by "
+            "--allow-insecure-etcd"
         )
     return found
 

@@ -6,12 +6,12 @@ options that every other process has. Quick to import, because the command line 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wharfinger.errors import UsageError
+from wharfinger.model.addresses import is_loopback
 
 HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
 """kube-scheduler's default of `--authorization-always-allow-paths`."""
@@ -152,14 +152,6 @@ def of_process(
             always_allow_paths=(*HEALTH_PATHS, *(f"{path}/*" for path in HEALTH_PATHS)), any_certificate=True
         ),
     )
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can connect to the address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def sni_pair(text: str) -> SniPair:

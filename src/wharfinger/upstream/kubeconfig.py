@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from wharfinger.errors import ConfigurationError
+from wharfinger.model.addresses import is_loopback
 from wharfinger.upstream.access import Access
 from wharfinger.upstream.certificates import check_authorities
 from wharfinger.upstream.credentials import CredentialClocks
@@ -31,6 +33,7 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "KUBECONFIG"
 ALLOW = "--allow-insecure-upstream"
+IN_THE_CLEAR = "credentials would be sent over plain http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,7 @@ def _is_missing(file: Path) -> bool:
 
 def _refuse_plain(server: str, where: str, allow_insecure: bool) -> None:
     if is_plain_and_remote(server) and not allow_insecure:
-        reason = "credentials would be sent over plain http"
-        raise ConfigurationError(f"{where}: {reason}; use https, or accept that by {ALLOW}")
+        raise ConfigurationError(f"{where}: {IN_THE_CLEAR}; use https, or accept that by {ALLOW}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class _Reader:
         ca = self._authorities(cluster)
         proxy = cluster.text("proxy-url")
         proxy = checked_proxy(proxy, cluster.place("proxy-url")) if proxy else ""
+        self._check_proxy(proxy, server, user, cluster)
         # As in client-go, the name in the file belongs to the server in the file.
         name = "" if self.master else cluster.text("tls-server-name")
         for_plugin = _for_plugin(cluster, server, ca=ca, verify=verify, proxy=proxy, name=name)
@@ -137,6 +140,17 @@ class _Reader:
             proxy=proxy,
             namespace=chosen.text("namespace"),
         )
+
+    def _check_proxy(self, proxy: str, server: str, user: KubeconfigEntry, cluster: KubeconfigEntry) -> None:
+        """A proxy gets its own password, and of a server that is spoken to plainly all that is sent there."""
+        if not proxy or self.allow_insecure:
+            return
+        place = cluster.place("proxy-url")
+        if "@" in urlsplit(proxy).netloc:
+            _refuse_plain(proxy, place, self.allow_insecure)
+        passes_through = urlsplit(server).scheme == "http" and not is_loopback(urlsplit(proxy).hostname or "")
+        if has_credentials(user) and passes_through:
+            raise ConfigurationError(f"{place}: {IN_THE_CLEAR}; use https, or accept that by {ALLOW}")
 
     def _chosen(self) -> KubeconfigEntry:
         """The entry of the context; an empty one where there is no kubeconfig at all."""

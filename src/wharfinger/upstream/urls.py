@@ -4,10 +4,10 @@ may have a password in it.
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from wharfinger.errors import ConfigurationError
+from wharfinger.model.addresses import is_loopback
 
 
 def checked_server(url: str, where: str) -> str:
@@ -31,7 +31,7 @@ def checked_proxy(url: str, where: str) -> str:
 def is_plain_and_remote(server: str) -> bool:
     """Whether what is sent to a checked server can be read on the way: http to another machine."""
     parts = urlsplit(server)
-    return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 def _split(url: str, where: str, example: str) -> SplitResult:
@@ -43,10 +43,3 @@ def _split(url: str, where: str, example: str) -> SplitResult:
     if parts.scheme not in {"http", "https"} or not named or any(char.isspace() for char in url):
         raise ConfigurationError(f"{where}: must be a URL of http or https, like {example}")
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

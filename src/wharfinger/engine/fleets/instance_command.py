@@ -159,6 +159,8 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         said.append(f"--etcd-protocol={etcd.protocol}")
     if etcd.user and files["etcd-password-file"] is not None:
         said.append(f"--etcd-user={etcd.user}")
+    if etcd.allow_insecure:
+        said.append("--allow-insecure-etcd")
     said += [f"--{option}={Path(path).resolve()}" for option, path in files.items() if path is not None]
     if temporal.address is not None:
         said.append(f"--temporal={temporal.address}")
