@@ -6,17 +6,20 @@ nothing of its readiness counts as healthy, because hand-written pods have no st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import integer, mapping, mappings, share
 from wharfinger.manifests.selectors import label_selector
-from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, labels_of, node_of
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, labels_of, node_of
 
 KIND = "PodDisruptionBudget"
-_SCALES = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
-_UNCOUNTED = "its pods have no controller that could be counted"
+_SCALED_TO_1 = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
+"""By default."""
+_WITHOUT_SCALE = ("DaemonSet", "Job", "CronJob", "Node")
+_UNCOUNTED = "its pods have no controller whose replicas could be counted"
 
 
 class BudgetStatus(NamedTuple):
@@ -89,9 +92,9 @@ def status_of(inventory: Inventory, ref: Ref, budget: Obj) -> BudgetStatus:
     spec = mapping(budget, "spec")
     most = share(spec, "maxUnavailable", "spec.", low=0)
     least = share(spec, "minAvailable", "spec.", low=0)
-    expected, why = len(pods), ""
+    expected, why = len(pods) if least is not None else 0, ""
     if most is not None or (least is not None and least.percent):
-        expected = _scale(inventory, pods)
+        expected = _scale(inventory, pods) or 0
         why = _UNCOUNTED if pods and not expected else ""
     if most is not None:
         desired = max(0, expected - most.of(expected, up=True))
@@ -125,28 +128,27 @@ def may_always_be_evicted(budget: Obj, pod: Obj) -> bool:
     return isinstance(healthy, int) and isinstance(desired, int) and healthy >= desired > 0
 
 
-def _scale(inventory: Inventory, pods: Iterable[tuple[Ref, Obj]]) -> int:
-    """The replicas that the pods' controllers want. Of one that is not given, those of its pods that are there."""
+def _scale(inventory: Inventory, pods: Iterable[tuple[Ref, Obj]]) -> int | None:
+    """The replicas that the pods' controllers want; None where one of them has no scale.
+
+    Of a controller that is not given, those of its pods that are there count.
+    """
     found: dict[Ref, int] = {}
-    of_unknown: dict[Ref, int] = {}
+    of_unknown: Counter[Ref] = Counter()
     for ref, pod in pods:
-        owner = controller(ref, pod)
-        if owner is None or owner in found:
-            continue
-        replicas = _replicas(inventory, owner)
-        if replicas is None:
-            of_unknown[owner] = of_unknown.get(owner, 0) + 1
-        else:
-            found[owner] = replicas
-    return sum(found.values()) + sum(of_unknown.values())
+        owners = list(inventory.controllers(ref, pod))
+        if owners and owners[0].kind in _WITHOUT_SCALE:
+            return None
+        replicas = {owner: count for owner in owners if (count := _replicas(inventory.get(owner))) is not None}
+        if replicas:
+            found.update([list(replicas.items())[-1]])
+        elif owners:
+            of_unknown[owners[0]] += 1
+    return sum(found.values()) + of_unknown.total()
 
 
-def _replicas(inventory: Inventory, owner: Ref) -> int | None:
-    known = inventory.get(owner)
+def _replicas(known: Obj | None) -> int | None:
     if known is None:
         return None
-    above = controller(owner, known)
-    if above is not None and above.kind in _SCALES and (found := _replicas(inventory, above)) is not None:
-        return found
-    replicas: Any = mapping(known, "spec").get("replicas", 1 if owner.kind in _SCALES else None)
+    replicas = mapping(known, "spec").get("replicas", 1 if known.get("kind") in _SCALED_TO_1 else None)
     return replicas if isinstance(replicas, int) and not isinstance(replicas, bool) else None

@@ -47,11 +47,16 @@ class Capacity:
 class CopiedPod:
     """What is counted: copies of one pod."""
 
-    key: PodKey
-    """Under which name it is asked about."""
+    of: Ref
+    """The pod or workload that was given."""
     pod: Obj
-    stateful_set: tuple[Ref, Obj] | None = None
-    """What it is a pod of: then each copy has claims of its own."""
+    stateful_set: Obj | None = None
+    """The StatefulSet that it is a pod of: then each copy has claims of its own."""
+
+    @property
+    def key(self) -> PodKey:
+        """Under which name it is asked about."""
+        return PodKey(self.of.namespace, self.of.name)
 
     def under(self, name: str) -> list[Obj]:
         """A copy of that name, behind its claims. Raises `InvalidObject`."""
@@ -60,7 +65,7 @@ class CopiedPod:
         spec = dict(mapping(self.pod, "spec"))
         claims: dict[str, Obj] = {}
         if self.stateful_set is not None:
-            claims = of_templates(*self.stateful_set, name)
+            claims = of_templates(self.of, self.stateful_set, name)
             spec["volumes"] = workloads.with_claims(self.pod, claims)
         return [*claims.values(), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
 
@@ -84,16 +89,15 @@ def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> CopiedPod:
 
 
 def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> CopiedPod:
-    key = PodKey(ref.namespace, ref.name)
     if ref.kind == daemons.KIND:
         raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate shows which of them fit")
     if ref.kind == "Pod":
-        return CopiedPod(key, obj)
+        return CopiedPod(ref, obj)
     *others, pod = workloads.example(scene.inventory, ref, obj)
     for other in others:
         if other.get("kind") == "ReplicaSet":
             scene.inventory.put(other)
-    return CopiedPod(key, pod, (ref, obj) if ref.kind == "StatefulSet" else None)
+    return CopiedPod(ref, pod, obj if ref.kind == "StatefulSet" else None)
 
 
 def capacity(
@@ -114,7 +118,7 @@ def capacity(
     names = scene.inventory.free_names("Pod", key.namespace, key.name[:_NAME_LIMIT])
     while placed < most:
         name = next(names)
-        made = scene.make(copied.under(name))
+        made = scene.make(copied.of, copied.under(name))
         if made.not_made:
             message = f"not made: {made.not_made}"
             break

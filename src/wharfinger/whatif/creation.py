@@ -96,8 +96,12 @@ class Creator:
         self._inventory.put(admitted)
         self._put(ref, admitted)
         for claim in claims.of_ephemeral_volumes(ref, admitted):
-            if Ref(claims.CLAIM, ref.namespace, claim["metadata"]["name"]) not in self._inventory:
-                self.make_claim(claim)
+            of = Ref(claims.CLAIM, ref.namespace, claim["metadata"]["name"])
+            if of not in self._inventory:
+                try:
+                    self.make_claim(claim)
+                except InvalidObject as error:
+                    raise InvalidObject(f"{of}: {error}") from None
         return Creation(ref, admitted)
 
     def make_ephemeral_claims_again(self, ref: Ref, pod: Obj) -> None:
@@ -156,10 +160,10 @@ class Creator:
     def _controlled(self, owner: Ref, objects: Iterator[Obj]) -> Iterator[Creation]:
         known = self._inventory.get(owner)
         refused = "" if known is None else self._refusal(owner, known)
-        return self.made(objects, refused)
+        return self.made(owner, objects, refused)
 
-    def made(self, objects: Iterable[Obj], refused: str = "") -> Iterator[Creation]:
-        """Make what a controller makes. Raises `InvalidObject`, naming the workload.
+    def made(self, owner: Ref, objects: Iterable[Obj], refused: str = "") -> Iterator[Creation]:
+        """Make what a controller makes. Raises `InvalidObject`, naming the owner.
 
         Without a ReplicaSet there are no pods, and without its claims, which come before it, there is no pod.
         `refused`: why there are none at all.
@@ -181,9 +185,11 @@ class Creator:
                     refused = self._refusal(ref, obj)
                     self._put(self._inventory.put(obj), obj)
             except InvalidObject as error:
-                *_, maker = ref, *self._inventory.controllers(ref, obj)
-                said = workloads.by_template(maker, error) if ref.kind == _POD and maker.kind != _POD else str(error)
-                raise InvalidObject(f"{maker}: {said}") from None
+                of_template = ref.kind == _POD and owner.kind != _POD
+                said = workloads.by_template(owner, error) if of_template else str(error)
+                raise InvalidObject(
+                    f"{owner}: {said if ref.kind in (_POD, owner.kind) else f'{ref}: {said}'}"
+                ) from None
 
     def _refusal(self, ref: Ref, obj: Obj) -> str:
         """Why a workload itself is not made; empty when it is, or is there already."""

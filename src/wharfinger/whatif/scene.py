@@ -164,12 +164,12 @@ class Scene:
             found += [self._subject(ref, Cause.WAITING) for ref in self._waiting() if self._key(ref) not in known]
         return found
 
-    def make(self, objects: Iterable[Obj]) -> Creation:
-        """Make one more pod of a kind that was given, the last of the objects, behind its claims.
+    def make(self, owner: Ref, objects: Iterable[Obj]) -> Creation:
+        """Make one more pod of a pod or workload that was given, the last of the objects, behind its claims.
 
-        Raises `InvalidObject`.
+        Raises `InvalidObject`, naming the owner.
         """
-        (made,) = self.creator.made(objects)
+        (made,) = self.creator.made(owner, objects)
         return made
 
     def daemon_pods(self) -> list[PodKey]:
