@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
-from wharfinger.engine.placements.placed_kinds import names_kinds, refused_kinds
+from wharfinger.engine.placements.placed_kinds import check_with_kinds
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.given_files import objects_of
@@ -52,9 +51,7 @@ class Supposition:
                 if about.kind not in (MEMBER_CLUSTER, *PLACEMENTS):
                     left_out += 1
                     continue
-                check_placement_object(obj)
-                if refused := refused_kinds(obj) if names_kinds(obj) else ():
-                    raise InvalidConfiguration(refused)
+                check_with_kinds(obj)
             except InvalidConfiguration as error:
                 raise UsageError("; ".join(f"{name}: {problem}" for problem in error.problems)) from None
             except InvalidObject as error:

@@ -184,20 +184,12 @@ class _Draft:
         self.notes = ()
         if self.about.kind not in (*DECIDING, *DELIVERING):
             return
-        from wharfinger.config.placement import check_placement_change, check_placement_object, notes_on
-        from wharfinger.engine.placements.placed_kinds import names_kinds, refused_kinds
+        from wharfinger.config.placement import check_placement_change, notes_on
+        from wharfinger.engine.placements.placed_kinds import check_with_kinds
 
-        problems = refused_kinds(obj) if names_kinds(obj) else ()
+        check_with_kinds(obj)
         if self.about.kind in ENVELOPES:
-            if problems:
-                raise InvalidConfiguration(problems)
             return
-        try:
-            check_placement_object(obj)
-        except InvalidConfiguration as error:
-            problems = (*error.problems, *problems)
-        if problems:
-            raise InvalidConfiguration(problems)
         if before is not None:
             check_placement_change(before, obj)
         self.notes = notes_on(self.manifest)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.errors import InvalidObject
+from wharfinger.errors import InvalidConfiguration, InvalidObject
 from wharfinger.manifests.placed import check_taken
 from wharfinger.model.contents import ObjectId
 from wharfinger.model.formats import ClusterFormat
@@ -27,6 +28,22 @@ def names_kinds(obj: Mapping[str, Any]) -> bool:
     """Whether an object is one that names kinds of other objects."""
     kind, group = obj.get("kind"), str(obj.get("apiVersion")).rpartition("/")[0]
     return group == PLACEMENT_GROUP and (kind in _SELECTORS or kind in ENVELOPES)
+
+
+def check_with_kinds(obj: Mapping[str, Any]) -> None:
+    """Check an object of placement, with the kinds that it names.
+
+    Raises InvalidConfiguration, which names all that is wrong.
+    """
+    problems: tuple[str, ...] = ()
+    if obj.get("kind") not in ENVELOPES:
+        try:
+            check_placement_object(obj)
+        except InvalidConfiguration as error:
+            problems = error.problems
+    problems += refused_kinds(obj) if names_kinds(obj) else ()
+    if problems:
+        raise InvalidConfiguration(problems)
 
 
 def refused_kinds(obj: Mapping[str, Any]) -> tuple[str, ...]:
