@@ -175,7 +175,7 @@ def kube_scheduler_reference() -> str:
         "",
         "## Feature gates",
         "",
-        "Every gate of Kubernetes 1.36 is known, and each may be set to its default. These have no other value:",
+        "Every gate of Kubernetes 1.36 is known, and each may be set to its default. These concern a scheduler:",
         "",
         "| gate | default | verdict |",
         "| --- | --- | --- |",
@@ -183,7 +183,11 @@ def kube_scheduler_reference() -> str:
     for name, gate in sorted(known_gates().items()):
         why = FIXED.get(name) or NOT_BUILT.get(name, "")
         if why:
-            verdict = f"not switchable: {why}" if name in FIXED else f"cannot be switched on: {why}"
+            verdict = f"cannot be switched on: {why}"
+            if name in FIXED:
+                verdict = f"not switchable: {why}"
+            elif gate.default:
+                verdict = f"accepted with a warning: {why}"
             lines.append(f"| `{name}` | {str(gate.default).lower()} | {_cell(verdict)} |")
     lines += [
         "",

@@ -16,6 +16,7 @@ from wharfinger.cli.kube_scheduler.feature_gates import (
     NOT_BUILT,
     check_gates,
     known_gates,
+    warnings_of,
 )
 from wharfinger.errors import UsageError
 
@@ -71,9 +72,13 @@ def test_gate_of_other_components_is_accepted_unless_locked(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NOT_BUILT))
 def test_feature_that_is_not_built_cannot_be_switched_on(name: str) -> None:
-    assert check_gates([f"{name}=false"]) == {name: False}
+    if not GATES[name].locked:
+        assert check_gates([f"{name}=false"]) == {name: False}
+        assert warnings_of({name: False}) == []
     if GATES[name].default:
-        assert check_gates([f"{name}=true"]) == {name: True}
+        assert warnings_of(check_gates([f"{name}=true"])) == [
+            f"--feature-gates: {name} without effect: {NOT_BUILT[name]}"
+        ]
         return
     with pytest.raises(
         UsageError, match=f"--feature-gates: {name}=true is not available: {re.escape(NOT_BUILT[name])}"
@@ -87,6 +92,22 @@ def test_feature_that_is_always_as_it_is_cannot_be_switched(name: str) -> None:
 
     with pytest.raises(UsageError, match=f"--feature-gates: {name}={other} is not available: {re.escape(FIXED[name])}"):
         check_gates([f"{name}={other}"])
+
+
+def test_gates_that_are_built_or_say_nothing_to_a_scheduler_give_no_warning() -> None:
+    others = {name: gate.default for name, gate in GATES.items() if name not in NOT_BUILT}
+
+    assert warnings_of(others) == []
+
+
+def test_gates_that_are_not_built_share_one_line_of_the_log(outside: Shell, kubeconfig: str) -> None:
+    gates = "DRAExtendedResource=true,SidecarContainers=true,DynamicResourceAllocation=true"
+    found = outside("kube-scheduler", "--kubeconfig", kubeconfig, f"--feature-gates={gates}", "--write-config-to=w")
+
+    lines = [line for line in found.err.splitlines() if "flag_without_effect" in line]
+    assert (found.code, len(lines)) == (0, 1), found.err
+    assert " WARNING " in lines[0]
+    assert "DRAExtendedResource, DynamicResourceAllocation without effect: dynamic resource allocation" in lines[0]
 
 
 @pytest.mark.parametrize("name", [ALL_ALPHA, ALL_BETA])

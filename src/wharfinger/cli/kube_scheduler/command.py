@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -163,7 +164,7 @@ def _run(
 ) -> int:
     import uvloop
 
-    from wharfinger.cli.kube_scheduler.feature_gates import check_gates
+    from wharfinger.cli.kube_scheduler.feature_gates import check_gates, warnings_of
     from wharfinger.cli.kube_scheduler.settings import (
         reviewing_kubeconfig,
         serving_options,
@@ -180,7 +181,7 @@ def _run(
     from wharfinger.upstream.kubeconfig import read_access
     from wharfinger.worker_process import run_worker
 
-    check_gates(flags["feature-gates"])
+    gates = check_gates(flags["feature-gates"])
     write_lines("debug" if flags["v"] >= DEBUG_FROM else "info", flags["logging-format"])
     quiet_sdk()
     path = flags["config"]
@@ -190,7 +191,7 @@ def _run(
     read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=allow_insecure)  # say now what is wrong
     if reviewing is not None:
         read_access(reviewing)
-    _warn(flags)
+    _warn([*flags.warnings(), *warnings_of(gates)])
     if flags["write-config-to"]:
         TlsContexts(serving, clock=time.monotonic)  # its files are validated before anything is written
         _write(as_yaml(written_document(configured)), Path(flags["write-config-to"]))
@@ -209,10 +210,10 @@ def _run(
     )
 
 
-def _warn(flags: KubeFlags) -> None:
+def _warn(lines: Sequence[str]) -> None:
     import logging
 
-    for line in flags.warnings():
+    for line in lines:
         logging.getLogger(__name__).warning("flag_without_effect what=%r", line)
 
 

@@ -1,9 +1,9 @@
 """The feature gates of Kubernetes 1.36, as kube-scheduler knows them, and what setting one means here.
 
-A gate may be set to its default. Another value is refused where the process could not behave so: a feature that is not
-built cannot be switched on, one that is always on cannot be switched off, and one that wharfinger implements its own
-way cannot be switched at all. Gates without a meaning for a scheduler are accepted, as kube-scheduler does. How gates
-depend on each other is not checked.
+A gate may be set to its default; where that is a feature that is not built, with a warning. Another value is refused
+where the process could not behave so: a feature that is not built cannot be switched on, one that is always on cannot
+be switched off, and one that wharfinger implements its own way cannot be switched at all. Gates without a meaning for a
+scheduler are accepted, as kube-scheduler does. How gates depend on each other is not checked.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _OWN_WAY = "this scheduler has its own way of doing that, which cannot be switch
 NOT_BUILT: Mapping[str, str] = {
     **dict.fromkeys(
         (
+            "DRAAdminAccess",
             "DRAConsumableCapacity",
             "DRADeviceBindingConditions",
             "DRADeviceTaintRules",
@@ -34,27 +35,30 @@ NOT_BUILT: Mapping[str, str] = {
             "DRANodeAllocatableResources",
             "DRAPartitionableDevices",
             "DRAPrioritizedList",
+            "DRAResourceClaimDeviceStatus",
             "DRASchedulerFilterTimeout",
             "DRAWorkloadResourceClaims",
+            "DynamicResourceAllocation",
         ),
         _DRA,
     ),
     "CoordinatedLeaderElection": "coordinated leader election is not built: leave it out",
-    "NodeDeclaredFeatures": "features that nodes declare are not read",
     "StorageCapacityScoring": "volumes are not scored by capacity",
     "TaintTolerationComparisonOperators": "tolerations with Lt and Gt are not built",
 }
-"""By gate: why it cannot be switched on. Switched off it is accepted."""
+"""By gate: what is not done. It cannot be switched on, unless it is on by default. Switched off it is accepted."""
 FIXED: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "ClearingNominatedNodeNameAfterBinding",
+            "InPlacePodLevelResourcesVerticalScaling",
             "MatchLabelKeysInPodTopologySpread",
             "MatchLabelKeysInPodTopologySpreadSelectorMerge",
             "PodLevelResources",
         ),
         _ALWAYS,
     ),
+    "NodeDeclaredFeatures": f"{_ALWAYS}: disable the plugin of that name in the configuration",
     **dict.fromkeys(
         (
             "GangScheduling",
@@ -111,6 +115,15 @@ def check_gates(written: Iterable[str]) -> dict[str, bool]:
             raise UsageError(f"--feature-gates: {why}")
         found[name] = value
     return found
+
+
+def warnings_of(gates: Mapping[str, bool]) -> list[str]:
+    """A line for what is not done although gates that are on ask for it; one for all gates with the same reason."""
+    found: dict[str, list[str]] = {}
+    for name, value in gates.items():
+        if value and name in NOT_BUILT:
+            found.setdefault(NOT_BUILT[name], []).append(name)
+    return [f"--feature-gates: {', '.join(names)} without effect: {why}" for why, names in found.items()]
 
 
 def verdict(name: str, gate: FeatureGate, value: bool) -> str:
