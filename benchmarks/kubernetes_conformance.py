@@ -61,6 +61,7 @@ class FreshKubeScheduler:
         profile = configuration(scene.scenario.get("profile", {}))["profiles"][0]
         # One goroutine for all nodes, as when it was recorded: several end a sampling search at varying nodes.
         self._side.configuration = {**whole_configuration([profile]), "parallelism": 1}
+        self._side.gates = scene.scenario.get("gates", {})
         await up(await self._side.start(), self._side.is_up)
 
     async def seen_nodes(self, scene: Scene) -> None:

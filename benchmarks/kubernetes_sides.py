@@ -85,6 +85,8 @@ class KubeScheduler:
     name: str = "kube-scheduler"
     configuration: Mapping[str, object] = field(default_factory=dict)
     """More of its KubeSchedulerConfiguration."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates that are set."""
     port: int = field(default_factory=free_port)
     process: Child | None = None
 
@@ -108,6 +110,8 @@ class KubeScheduler:
         }
         config.write_text(yaml.safe_dump(content), encoding="utf-8")
         command = [str(executable), f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={self.port}"]
+        if self.gates:
+            command += ["--feature-gates", ",".join(f"{name}={value}" for name, value in self.gates.items())]
         self.process = await self.children.start(self.name, command)
         return self.process
 

@@ -186,7 +186,7 @@ class TestMerging:
         assert list(found.names) == [GUARD, *chosen]
 
     def test_what_does_not_exist_here_can_be_disabled(self) -> None:
-        names = ("NodeDeclaredFeatures", "DynamicResources", "EBSLimits", "SomebodysPlugin")
+        names = ("GangScheduling", "DynamicResources", "EBSLimits", "SomebodysPlugin")
         config = profile({"multiPoint": {"disabled": named(*names)}, "reserve": {"disabled": named(*names)}})
         assert list(completed(config).multi_point) == DEFAULTS
 

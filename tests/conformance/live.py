@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.conformance.scenarios import KINDS, as_object, configuration, key_of
+from tests.conformance.scenarios import KINDS, as_object, changed_object, configuration, key_of
 from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
@@ -70,6 +70,17 @@ class Live:
         self._uids |= {key_of(one): one["metadata"].get("uid", "") for one in written}
         self._nodes |= {key_of(one): one["spec"]["nodeName"] for one in written if "nodeName" in one["spec"]}
         await self.put(written)
+
+    async def change(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """What happened to the cluster, one change after the other."""
+        for change in changes:
+            obj = changed_object(change)
+            if change["op"] == "delete":
+                await self.delete(obj["kind"], key_of(obj))
+            elif obj["kind"] == "Pod":
+                await self.put_pods(obj)
+            else:
+                await self.put([obj])
 
     async def delete(self, kind: str, key: Key) -> None:
         """Delete an object, and a pod's attempt record with it."""
@@ -198,6 +209,7 @@ async def live(store: EtcdStore, scenario: Mapping[str, Any]) -> AsyncIterator[L
         await scene.put(
             as_object(kind, fields, version) for plural, kind, version in KINDS for fields in scenario.get(plural, ())
         )
+        await scene.put_pods(*scenario.get("bound", ()))
         yield scene
         await scene.check_bound()
     finally:

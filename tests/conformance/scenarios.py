@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from wharfinger.cli.kube_scheduler.feature_gates import check_gates
+from wharfinger.errors import UsageError
 from wharfinger.simulator import Simulator
 
 DATA = Path(__file__).parent / "data"
@@ -20,6 +23,8 @@ KINDS = (
     ("services", "Service", "v1"),
     ("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
 )
+KIND_OF = {"pods": ("Pod", "v1"), **{plural: (kind, version) for plural, kind, version in KINDS}}
+"""Kind and version of an object that changes, by its plural."""
 REQUEUE = "requeue"
 """The family whose pods wait, and are tried again."""
 
@@ -39,12 +44,42 @@ def scenarios(*of: str) -> Iterator[Any]:
 
 
 def set_up(scenario: dict[str, Any]) -> Simulator:
-    """Everything but the pods."""
+    """Everything but the pods that are decided. A gate that cannot be had here raises `UsageError`."""
+    gates_of(scenario)
     simulator = Simulator(configuration(scenario.get("profile", {})))
     for plural, kind, version in KINDS:
         for fields in scenario.get(plural, ()):
             simulator.add(as_object(kind, fields, version))
+    for fields in scenario.get("bound", ()):
+        simulator.add(as_object("Pod", fields))
     return simulator
+
+
+def gates_of(scenario: Mapping[str, Any]) -> dict[str, bool]:
+    """The feature gates that were set. Raises `UsageError` where one cannot be set so here."""
+    return check_gates([f"{name}={str(value).lower()}" for name, value in scenario.get("gates", {}).items()])
+
+
+def changes_before(scenario: Mapping[str, Any], pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What happened to the cluster just before a pod was fed, in order."""
+    return [change for change in scenario.get("changes", ()) if change["before"] == pod["metadata"]["name"]]
+
+
+def changed_object(change: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole object of a change; of a deleted one only kind, namespace and name count."""
+    kind, version = KIND_OF[change["kind"]]
+    return as_object(kind, change["object"], version)
+
+
+def make_change(simulator: Simulator, change: Mapping[str, Any]) -> None:
+    """Put or delete the object. A pod that was refused is gone already."""
+    obj = changed_object(change)
+    if change["op"] == "put":
+        simulator.update(obj)
+        return
+    namespace, name = key_of(obj)
+    with suppress(UsageError):
+        simulator.delete(obj["kind"], name, namespace)
 
 
 def configuration(profile: dict[str, Any]) -> dict[str, Any]:

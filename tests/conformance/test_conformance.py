@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, parts, scenarios, set_up
+from tests.conformance.scenarios import (
+    REQUEUE,
+    as_object,
+    changes_before,
+    families,
+    key_of,
+    make_change,
+    parts,
+    scenarios,
+    set_up,
+)
 from wharfinger.simulator import SimulatedDecision, Simulator
 
 
@@ -53,6 +63,8 @@ def test_decides_what_kube_scheduler_decided(scenario: dict[str, Any]) -> None:
     for pod, expected in zip(scenario["pods"], scenario["expect"], strict=True):
         key = key_of(pod)
         assert expected["pod"] == key[1]
+        for change in changes_before(scenario, pod):
+            make_change(simulator, change)
         simulator.add(as_object("Pod", pod))
         if "nominated" in expected:
             preempt(simulator, key, expected)

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from tests.conformance.live import Key, Live, live
-from tests.conformance.scenarios import REQUEUE, as_object, best, families, key_of, parts, scenarios, totals
+from tests.conformance.scenarios import (
+    REQUEUE,
+    as_object,
+    best,
+    changes_before,
+    families,
+    key_of,
+    parts,
+    scenarios,
+    totals,
+)
 from tests.conformance.test_requeue import KINDS
 from tests.conftest import EtcdServer, start_etcd
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
@@ -85,6 +95,7 @@ async def test_live_attempts_decide_what_kube_scheduler_decided(store: EtcdStore
     async with live(store, scenario) as scene:
         await scene.put_pods(*scenario["pods"])
         for pod, expected in zip(scenario["pods"], scenario["expect"], strict=True):
+            await scene.change(changes_before(scenario, pod))
             await decide_alone(scene, key_of(pod), expected)
 
 
@@ -104,14 +115,15 @@ def counts(earlier: Pod, later: Pod) -> bool:
 def cohorts(scenario: dict[str, Any]) -> Iterator[list[tuple[dict[str, Any], Expected]]]:
     """The pods, cut where the recording does not say what a cohort does next.
 
-    That is behind a pod with several best nodes, which may go to another one than was recorded; around preemptions; and
-    before a pod that the rules of one before it count.
+    That is behind a pod with several best nodes, which may go to another one than was recorded; around preemptions and
+    changes of the cluster; and before a pod that the rules of one before it count.
     """
     cohort: list[tuple[dict[str, Any], Expected]] = []
     members: list[Pod] = []
     for pod, expected in zip(scenario["pods"], scenario["expect"], strict=True):
         read = pod_from_mapping(as_object("Pod", pod))
-        if cohort and ("nominated" in expected or any(counts(earlier, read) for earlier in members)):
+        begins = "nominated" in expected or changes_before(scenario, pod)
+        if cohort and (begins or any(counts(earlier, read) for earlier in members)):
             yield cohort
             cohort, members = [], []
         cohort.append((pod, expected))
@@ -138,6 +150,7 @@ async def test_live_cohorts_decide_what_kube_scheduler_decided(store: EtcdStore,
     async with live(store, scenario) as scene:
         await scene.put_pods(*scenario["pods"])
         for cohort in cohorts(scenario):
+            await scene.change(changes_before(scenario, cohort[0][0]))
             expected = {key_of(pod): one for pod, one in cohort}
             if "nominated" in cohort[0][1]:
                 await decide_alone(scene, key_of(cohort[0][0]), cohort[0][1])

@@ -54,7 +54,21 @@ def pod(fields: Fields, scheduler: str, name: str = "", on: str = "") -> dict[st
     if runtime := runtime_class(fields):
         spec["runtimeClassName"] = runtime["metadata"]["name"]
     spec |= {"schedulerName": scheduler, **({"nodeName": on} if on else {})}
+    if spec.get("nodeName"):
+        spec = _without_replaced(spec)
     return {"metadata": metadata(fields) | ({"name": name} if name else {}), "spec": spec}
+
+
+def _without_replaced(spec: dict[str, Any]) -> dict[str, Any]:
+    """A bound pod's containers without the requests that pod-level ones replace: these may not be less to an API."""
+    replaced = spec.get("resources", {}).get("requests", {})
+    parts = [part for part in ("containers", "initContainers") if replaced and part in spec]
+    return spec | {part: [_less(container, replaced) for container in spec[part]] for part in parts}
+
+
+def _less(container: dict[str, Any], replaced: Fields) -> dict[str, Any]:
+    requests = container.get("resources", {}).get("requests", {})
+    return container | {"resources": {"requests": {name: requests[name] for name in requests if name not in replaced}}}
 
 
 def priority_class(fields: Fields) -> dict[str, Any] | None:
@@ -77,8 +91,9 @@ def runtime_class(fields: Fields) -> dict[str, Any] | None:
 
 def pods_of(scenario: Scenario) -> list[Fields]:
     """Every pod that a scenario creates, also those of later changes."""
-    put = [event["object"] for event in scenario.get("events", ()) if (event["op"], event["kind"]) == ("put", "pods")]
-    return [*scenario["pods"], *put]
+    changes = [*scenario.get("changes", ()), *scenario.get("events", ())]
+    put = [change["object"] for change in changes if (change["op"], change["kind"]) == ("put", "pods")]
+    return [*scenario["pods"], *scenario.get("bound", ()), *put]
 
 
 def classes_of(scenario: Scenario) -> list[tuple[client.ApiResource, dict[str, Any]]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tests.conformance.scenarios import key_of
+from tests.conformance.scenarios import changes_before, key_of
 from tests.kubernetes.recorded_answers import (
     Answer,
     Difference,
@@ -44,7 +44,7 @@ class Scheduler(Protocol):
         """Make it ready for a scenario of which all exists but nodes and pods; sets `scene.scheduler`."""
 
     async def seen_nodes(self, scene: Scene) -> None:
-        """Wait until it has seen all nodes of the scenario, and no others."""
+        """Wait until it has seen all nodes of the scenario, and no others, and all pods that run."""
 
     async def end(self) -> None:
         """The scenario has ended, and its objects are deleted."""
@@ -65,6 +65,8 @@ async def set_up(scene: Scene, scheduler: Scheduler) -> None:
     await scene.create_general()
     await scheduler.begin(scene)
     await scene.create_nodes(scene.scenario["nodes"])
+    for fields in scene.scenario.get("bound", ()):
+        await scene.put_bound(fields)
     await scheduler.seen_nodes(scene)
 
 
@@ -76,11 +78,15 @@ async def replay(scene: Scene, scheduler: Scheduler, most: int | None = None) ->
     name = f"{scene.scenario['family']}-{scene.scenario['seed']}"
     for fields, expected in list(zip(scene.scenario["pods"], scene.scenario["expect"], strict=True))[:most]:
         where = f"{name} {expected['pod']}"
+        if changes := changes_before(scene.scenario, fields):
+            await scene.change(changes)
+            await scheduler.seen_nodes(scene)
         try:
             answer = await decide(scene, where, fields, expected)
         except PodInvalid as invalid:
             done.apart.append(NotReplayed(where, str(invalid)))
-            await scene.create_stand_in(fields, expected["node"])
+            if "node" in expected:
+                await scene.create_stand_in(fields, expected["node"])
             continue
         asked.append((answer, expected))
         if "node" in expected:

@@ -22,10 +22,13 @@ from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstre
 Key = tuple[str, str]
 """Namespace and recorded name of a pod."""
 OWN_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+STATUS_OF_NODE = ("allocatable", "capacity", "conditions", "declaredFeatures", "images")
 IMPOSSIBLE = {"recorded/no-node-has": "this"}
 """A nodeSelector."""
 GENERAL = (client.SERVICES, client.DISRUPTION_BUDGETS, client.NODES)
 """What a scenario creates beside its pods, and leaves nothing of."""
+INVALID_FIELDS = ("topologySpreadConstraints", "hostUsers")
+"""By which the API server refuses recorded pods. What others count of a pod is not in them."""
 CONFLICT = 409
 TAKEN_BY_API = "kubernetes.io/metadata.name"
 """A label that the API server gives to each namespace."""
@@ -97,7 +100,7 @@ class Scene:
 
     async def create_stand_in(self, fields: Fields, node: str) -> None:
         """In the place of a pod that the API server refuses: one that is bound, with what others count of it."""
-        spec = {name: value for name, value in fields["spec"].items() if name not in ("topologySpreadConstraints",)}
+        spec = {name: value for name, value in fields["spec"].items() if name not in INVALID_FIELDS}
         await self._create_pod({**fields, "spec": spec}, on=node)
         await self.started(key_of(dict(fields)))
 
@@ -123,6 +126,26 @@ class Scene:
         self._starts += 1
         status = {"startTime": at.isoformat().replace("+00:00", "Z")}
         await self._patch_status(client.PODS, (key[0], self.pods[key].name), status)
+
+    async def put_bound(self, fields: Fields) -> None:
+        """A pod runs on its node in the state that was recorded: an older one of that name is replaced."""
+        key = key_of(dict(fields))
+        if key in self.pods:
+            await self.delete_pod(key)
+        actual = await self._create_pod(fields)
+        await self._patch_status(client.PODS, (key[0], actual.name), fields["status"])
+
+    async def change(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """What happened to the cluster, one change after the other. A pod that was refused is gone already."""
+        for change in changes:
+            fields, key = change["object"], key_of(change["object"])
+            if change["kind"] == "nodes":
+                assert change["op"] == "put", change
+                await self.put_node(fields)
+            elif change["op"] == "put":
+                await self.put_bound(fields)
+            elif key in self.pods:
+                await self.delete_pod(key)
 
     async def delete_pod(self, key: Key) -> None:
         """Delete it at once, as a kubelet ends it."""
@@ -178,7 +201,7 @@ class Scene:
         main["spec"] = _differing(old["spec"], new["spec"], "taints", "unschedulable")
         if any(main.values()):
             await made(self.api.patch(client.NODES, name, main, type_=PatchType.MERGE))
-        status = _differing(old["status"], new["status"], "allocatable", "capacity", "conditions", "images")
+        status = _differing(old["status"], new["status"], *STATUS_OF_NODE)
         if status:
             await self._patch_status(client.NODES, ("", name), status)
 

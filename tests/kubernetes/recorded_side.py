@@ -16,6 +16,7 @@ from typing import Any
 from tests.kubernetes.recorded_objects import profile_key
 from tests.kubernetes.recorded_replay import probe
 from tests.kubernetes.recorded_scene import Scene
+from wharfinger.manifests.pod_requests import resize_of
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -28,6 +29,7 @@ KINDS = (
     client.DISRUPTION_BUDGETS,
     client.PRIORITY_CLASSES,
     client.NODES,
+    client.PODS,
 )
 """That scenarios write, and decisions read."""
 SEEN_WITHIN = 20.0
@@ -94,5 +96,7 @@ async def _there(scene: Scene, kind: ApiResource) -> list[Any]:
 
 def _main(obj: Mapping[str, Any]) -> tuple[str, str]:
     """What is compared of an object: which one it is, and what the scenes set of it after it was created."""
-    allowed = obj.get("status", {}).get("disruptionsAllowed", 0)
-    return uid_of(obj), json.dumps([obj["metadata"].get("labels", {}), allowed], sort_keys=True)
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    written = [obj["metadata"].get("labels", {}), status.get("disruptionsAllowed", 0), status.get("declaredFeatures")]
+    resize = resize_of(spec, status) if spec.get("nodeName") else {}
+    return uid_of(obj), json.dumps([*written, resize], sort_keys=True)

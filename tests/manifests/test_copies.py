@@ -21,7 +21,7 @@ from wharfinger.manifests.copies import (
 from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
 
 DATA = Path(__file__).parents[1] / "conformance" / "data"
-KINDS = {"nodes": "Node", "pods": "Pod", "namespaces": "Namespace", "services": "Service"}
+KINDS = {"nodes": "Node", "pods": "Pod", "bound": "Pod", "namespaces": "Namespace", "services": "Service"}
 NOW = "2026-03-01T12:00:00Z"
 
 
@@ -65,19 +65,49 @@ def pod(**metadata: object) -> dict:
     }
 
 
-@pytest.mark.parametrize("family", ["mixed", "podaffinity", "spread", "taints", "ports_images", "preemption"])
+@pytest.mark.parametrize(
+    "family", ["declared", "mixed", "podaffinity", "spread", "taints", "ports_images", "preemption", "resize"]
+)
 def test_copies_of_recorded_objects_decode_alike(family: str) -> None:
     for scenario in recorded(family)[:40]:
         for plural, kind in KINDS.items():
             for obj in scenario.get(plural, ()):
                 whole = {"apiVersion": "v1", "kind": kind, **obj}
-                original, copied = json.dumps(whole).encode(), copy_of(obj, plural)
-                if plural == "pods":
+                original, copied = json.dumps(whole).encode(), copy_of(obj, {"bound": "pods"}.get(plural, plural))
+                if kind == "Pod":
                     assert decode_pod(copied) == decode_pod(original)
                 elif plural == "nodes":
                     assert decode_node(copied) == decode_node(original)
                 else:
                     assert decode_surrounding(copied, kind) == decode_surrounding(original, kind)
+
+
+def running(**reported: object) -> dict:
+    """A pod that runs on a node, and what the kubelet reports of its container."""
+    bound = pod()
+    bound["spec"]["nodeName"] = "n1"
+    status = {"name": "main", "restartCount": 0, "state": {"running": {}}, **reported}
+    bound["status"] |= {"phase": "Running", "containerStatuses": [status]}
+    return bound
+
+
+def test_a_copy_has_of_a_status_what_counts_during_a_resize_in_place() -> None:
+    asked, less = {"cpu": "100m"}, {"cpu": "50m"}
+    silent = running()
+    at_rest = running(allocatedResources=asked, resources={"requests": asked, "limits": {"cpu": "9"}}, restartCount=5)
+    resizing = running(allocatedResources=less, resources={"requests": less, "limits": {"cpu": "9"}})
+
+    assert copy_of(silent, "pods") == copy_of(at_rest, "pods")
+    assert json.loads(copy_of(resizing, "pods"))["status"]["containerStatuses"] == [
+        {"name": "main", "allocatedResources": less, "resources": {"requests": less}}
+    ]
+    assert "containerStatuses" not in copy_of({**resizing, "spec": pod()["spec"]}, "pods").decode()
+
+
+def test_a_status_that_cannot_be_read_is_copied_so_that_the_copy_is_invalid_too() -> None:
+    copied = copy_of(running(resources=[]), "pods")
+    with pytest.raises(InvalidObject, match=r"status\.containerStatuses\[0\]\.resources is no mapping"):
+        decode_pod(copied)
 
 
 def test_a_copy_has_nothing_secret_and_no_room_for_it() -> None:

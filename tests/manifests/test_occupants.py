@@ -44,6 +44,20 @@ def test_amounts_and_ports_that_can_be_read_count() -> None:
     assert found.host_ports == (HostPort("TCP", "0.0.0.0", 80),)
 
 
+def test_a_resize_in_place_counts() -> None:
+    reported = {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "2", "memory": "lots"}}}
+    status = {"containerStatuses": [{"name": "main", **reported}, {"name": 3}, 7], "conditions": [None]}
+
+    found = occupant(pod_manifest(nodeName="n1", tolerations=3, status=status))
+
+    assert found is not None
+    assert found.requests == {"cpu": 3000, "memory": 2**20}
+    infeasible = {**status, "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
+    found = occupant(pod_manifest(nodeName="n1", tolerations=3, status=infeasible))
+    assert found is not None
+    assert found.requests == {"cpu": 3000}
+
+
 def test_a_finished_pod_holds_nothing() -> None:
     found = occupant(pod_manifest(nodeName="n1", tolerations=3, status={"phase": "Failed"}))
 

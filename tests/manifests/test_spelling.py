@@ -50,6 +50,11 @@ def container(**fields: Any) -> dict[str, Any]:
             {"tolerations": [{"Key": "a", "operator": "Exists"}]},
             "spec.tolerations[0].Key: unknown field; did you mean key?",
         ),
+        ({"host_users": False}, "spec.host_users: unknown field; did you mean hostUsers?"),
+        (
+            container(restartPolicyRules=[{"Action": "RestartAllContainers"}]),
+            "spec.containers[0].restartPolicyRules[0].Action: unknown field; did you mean action?",
+        ),
         ({"schedulingGroup": {"pod_group_name": "x"}}, "did you mean podGroupName?"),
         ({"volumes": [{"name": "v", "persistent_volume_claim": {}}]}, "spec.volumes[0].persistent_volume_claim: "),
     ],
@@ -86,6 +91,10 @@ def test_a_misspelt_part_makes_a_pod_invalid(part: dict[str, Any], reason: str) 
         (
             node_manifest(status={"allocatable": {"cpu": "1"}, "Allocatable": {"cpu": "2"}}),
             "status.Allocatable: unknown field; did you mean allocatable?",
+        ),
+        (
+            node_manifest(status={"allocatable": {}, "declared_features": []}),
+            "status.declared_features: unknown field; did you mean declaredFeatures?",
         ),
         (node_manifest(metadata={"label": {}}), "metadata.label: unknown field; did you mean labels?"),
         (

@@ -86,10 +86,13 @@ def test_for_scoring_an_explicit_zero_stays_zero() -> None:
     assert (request.scoring_cpu, request.scoring_memory) == (0, 0)
 
 
-def test_for_scoring_pod_level_requests_stand_for_silent_containers() -> None:
-    request = pod_request(PodResources(containers=[container()], pod_requests=amounts(cpu="2")))
+def test_for_scoring_pod_level_requests_count_on_the_node_only() -> None:
+    resources = PodResources(containers=[container(), container(cpu="1")], pod_requests=amounts(cpu="2"))
+    placed, bound = pod_request(resources), pod_request(resources, bound=True)
 
-    assert (request.scoring_cpu, request.scoring_memory) == (2000, 200 * MEBI)
+    assert placed.requests == bound.requests == {"cpu": 2000}
+    assert (placed.scoring_cpu, placed.scoring_memory) == (1100, 400 * MEBI)
+    assert (bound.scoring_cpu, bound.scoring_memory) == (2000, 400 * MEBI)
 
 
 def test_a_total_beyond_int64_is_refused() -> None:

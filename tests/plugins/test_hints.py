@@ -151,6 +151,29 @@ class TestNodeResourcesFit:
         assert helps(names.NODE_RESOURCES_FIT, BIG, unscheduled_pod_event(BIG, replace(BIG, requests={"cpu": 1}), 1))
 
 
+class TestNodeDeclaredFeatures:
+    WAITING = pod(required_features=frozenset({"A"}))
+    PLAIN, DECLARING = node(), node(declared_features=frozenset({"B"}))
+
+    def test_any_node_appears(self) -> None:
+        assert helps(names.NODE_DECLARED_FEATURES, self.WAITING, appears(self.PLAIN))
+
+    def test_a_node_declares_others_than_before(self) -> None:
+        assert helps(names.NODE_DECLARED_FEATURES, self.WAITING, changes(self.PLAIN, self.DECLARING))
+        assert helps(names.NODE_DECLARED_FEATURES, self.WAITING, changes(self.DECLARING, self.PLAIN))
+
+    def test_other_changes_of_a_node_do_not_help(self) -> None:
+        assert changes(self.DECLARING, replace(self.DECLARING)) is None
+        bigger = replace(self.PLAIN, allocatable={"cpu": 9000})
+        assert not helps(names.NODE_DECLARED_FEATURES, self.WAITING, changes(self.PLAIN, bigger))
+
+    def test_it_requires_something_else_itself(self) -> None:
+        event = unscheduled_pod_event(self.WAITING, pod(), 1)
+        assert helps(names.NODE_DECLARED_FEATURES, self.WAITING, event)
+        shrunk = unscheduled_pod_event(pod(cpu=2), pod(cpu=1), 1)
+        assert not PROFILE.may_help(shrunk, pod(), (names.NODE_DECLARED_FEATURES,))
+
+
 class TestUnsupportedFeatures:
     def test_only_a_changed_pod_helps(self) -> None:
         claiming = pod(unsupported=("volume claims",))

@@ -45,6 +45,11 @@ def test_more_important_pods_come_first_then_older_ones() -> None:
         (pod(required_node_terms=()), node(), "node(s) didn't match Pod's node affinity/selector"),
         (pod(required_node_terms=(NodeSelectorTerm(),)), node(), "node(s) didn't match Pod's node affinity/selector"),
         (
+            pod(required_features=frozenset({"A", "B"})),
+            node(declared_features=frozenset({"A", "C"})),
+            "node(s) didn't match Pod's required features",
+        ),
+        (
             pod(unsupported=("volume claims",)),
             node(),
             "pod uses volume claims, which this version does not support",

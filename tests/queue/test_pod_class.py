@@ -40,6 +40,7 @@ READ: dict[str, Any] = {
     "controller": ("ReplicaSet", "a"),
     "claims": (PodClaim("a"),),
     "in_line_volumes": (InLineVolume(),),
+    "required_features": frozenset({"a"}),
     "unsupported": ("a",),
     "hard_terms_across_nodes": True,
     "group": "a",
@@ -51,6 +52,7 @@ NOT_READ = {
     # none of those that wait has them
     *("node_name", "phase", "deletion_timestamp", "scheduling_gates", "class_missing"),
     "class_terms",  # resolved into priority and preemption policy
+    "once_moved",  # what others count of it when it is bound
     *("termination_grace_seconds", "disruption_target"),  # of bound pods that are evicted
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.model.node import PODS, Node
-from wharfinger.model.pod import HostPort, Pod, PodIdentity
+from wharfinger.model.pod import HostPort, Pod, PodIdentity, Request
 
 NO_PORTS: frozenset[HostPort] = frozenset()
 _stamps = itertools.count(1)
@@ -45,10 +45,11 @@ class NodeInfo:
         ports: set[HostPort] = set()
         held = {pod.identity: pod for pod in pods}
         for pod in held.values():
-            for resource, amount in pod.requests.items():
+            use = _use(pod)
+            for resource, amount in use.requests.items():
                 requested[resource] = requested.get(resource, 0) + amount
-            cpu += pod.scoring_cpu
-            memory += pod.scoring_memory
+            cpu += use.scoring_cpu
+            memory += use.scoring_memory
             ports.update(pod.host_ports)
         if held:
             requested[PODS] = len(held)
@@ -80,16 +81,16 @@ class NodeInfo:
                 with_terms,
                 with_volumes,
             )
-        requested = dict(self.requested)
-        for resource, amount in pod.requests.items():
+        requested, use = dict(self.requested), _use(pod)
+        for resource, amount in use.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
         requested[PODS] = len(self.pods) + 1
         return NodeInfo(
             self.node,
             {**self.pods, identity: pod},
             requested,
-            self.scoring_cpu + pod.scoring_cpu,
-            self.scoring_memory + pod.scoring_memory,
+            self.scoring_cpu + use.scoring_cpu,
+            self.scoring_memory + use.scoring_memory,
             self.host_ports.union(pod.host_ports) if pod.host_ports else self.host_ports,
             (*self.pods_with_terms, pod) if _has_terms(pod) else self.pods_with_terms,
             (*self.pods_with_volumes, pod) if pod.claims or pod.in_line_volumes else self.pods_with_volumes,
@@ -121,11 +122,17 @@ def _has_terms(pod: Pod) -> bool:
     )
 
 
+def _use(pod: Pod) -> Pod | Request:
+    """What the pod counts on a node, also on one that it is not bound to yet."""
+    return pod if pod.once_moved is None or pod.bound else pod.once_moved
+
+
 def _same_use(one: Pod, other: Pod) -> bool:
+    before, after = _use(one), _use(other)
     return (
-        one.requests == other.requests
-        and one.scoring_cpu == other.scoring_cpu
-        and one.scoring_memory == other.scoring_memory
+        before.requests == after.requests
+        and before.scoring_cpu == after.scoring_cpu
+        and before.scoring_memory == after.scoring_memory
         and one.host_ports == other.host_ports
         and one.claims == other.claims
         and one.in_line_volumes == other.in_line_volumes

@@ -19,11 +19,12 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.edit import MIRROR_ANNOTATION, bind_pod
 from wharfinger.manifests.fields import text
+from wharfinger.manifests.pod_requests import PARTS_OF_RESIZE, resize_of
 from wharfinger.manifests.pod_specs import VOLUMES_READ
 from wharfinger.manifests.pods import TOPOLOGY_KEY_ANNOTATION
 from wharfinger.manifests.spelling import READ
 from wharfinger.manifests.storage import CLASS_ANNOTATION, MIGRATED_PLUGINS, SELECTED_NODE
-from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_RESIZE_PENDING, POD_SCHEDULED
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 Kept = Mapping[str, "Kept | None"]
@@ -33,7 +34,7 @@ ANNOTATIONS = frozenset({ATTEMPT_ANNOTATION, TOPOLOGY_KEY_ANNOTATION, MIRROR_ANN
 """Annotations that mean something here."""
 SENT_TO_EXTENDERS = frozenset({"pods", "nodes"})
 """Kinds whose copies can be whole. Others never are: templates of ReplicaSets have the environment of their pods."""
-_CONDITIONS = frozenset({POD_SCHEDULED, DISRUPTION_TARGET})
+_CONDITIONS = frozenset({POD_SCHEDULED, DISRUPTION_TARGET, POD_RESIZE_PENDING})
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _META: Kept = {
     "name": None,
@@ -45,11 +46,19 @@ _META: Kept = {
     "labels": None,
 }
 _OWNER: Kept = {"apiVersion": None, "kind": None, "name": None, "uid": None, "controller": None}
-_CONTAINER: Kept = {"name": None, "image": None, "ports": None, "resources": None, "restartPolicy": None}
+_CONTAINER: Kept = {
+    "name": None,
+    "image": None,
+    "ports": None,
+    "resources": None,
+    "restartPolicy": None,
+    "restartPolicyRules": {"action": None},
+}
 _SPEC: Kept = {
     "affinity": None,
     "containers": _CONTAINER,
     "hostNetwork": None,
+    "hostUsers": None,
     "initContainers": _CONTAINER,
     "nodeName": None,
     "nodeSelector": None,
@@ -84,6 +93,7 @@ _NODE: Kept = {
     "status": {
         "allocatable": None,
         "conditions": {"type": None, "status": None},
+        "declaredFeatures": None,
         "images": {"names": None, "sizeBytes": None},
     },
 }
@@ -218,6 +228,7 @@ def copy_of(obj: Mapping[str, Any], plural: str, *, whole: bool = False) -> byte
     copied = _whole(obj) if kept is None else _kept(obj, kept)
     named = {"apiVersion": kind.api_version, "kind": kind.kind} if kind.api_version else {"kind": kind.kind}
     if plural == "pods":
+        _leave_resize(obj, copied)
         _leave_conditions(copied)
     elif plural == "nodes":  # a node that has just registered itself has no room yet, and is no mistake
         copied.setdefault("status", {}).setdefault("allocatable", {})
@@ -312,6 +323,18 @@ def _kept(obj: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
 def _whole(obj: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}
+
+
+def _leave_resize(obj: Mapping[str, Any], copied: dict[str, Any]) -> None:
+    """Of a bound pod's status also what it counts during a resize in place, if that is not what its spec says."""
+    if (copied.get("spec") or {}).get("nodeName"):
+        status = obj.get("status") or {}
+        try:
+            resize = resize_of(obj["spec"], status)
+        except InvalidObject:  # the decoder refuses the copy for the same reason
+            resize = {part: status[part] for part in PARTS_OF_RESIZE if part in status}
+        if resize:
+            copied["status"] |= resize
 
 
 def _leave_conditions(copied: dict[str, Any]) -> None:

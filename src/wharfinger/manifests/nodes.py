@@ -44,6 +44,7 @@ def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
         allocatable=_allocatable(status),
         images=_images(status),
         conditions=_conditions(status),
+        declared_features=frozenset(texts(status, "declaredFeatures", "status.")),
     )
 
 

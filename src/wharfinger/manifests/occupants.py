@@ -6,14 +6,15 @@ count would be given away twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import LIST_LIMIT, quantities
+from wharfinger.manifests.fields import LIST_LIMIT, TEXT_LIMIT, quantities
 from wharfinger.manifests.metadata import check_key
 from wharfinger.manifests.pods import pod
+from wharfinger.model.conditions import POD_RESIZE_PENDING
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import Pod
 
@@ -49,21 +50,43 @@ def _reduced(obj: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any
     spec["overhead"] = _amounts(written.get("overhead"))
     spec["resources"] = _resources(written.get("resources"))
     for part in ("containers", "initContainers"):
-        entries = written.get(part)
-        spec[part] = [_container(entry) for entry in entries[:LIST_LIMIT]] if isinstance(entries, list | tuple) else []
-    phase = _mapping(obj.get("status")).get("phase")
+        spec[part] = [_container(entry) for entry in _entries(written.get(part))]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name},
         "spec": spec,
-        "status": {"phase": phase if isinstance(phase, str) else None},
+        "status": _status(_mapping(obj.get("status"))),
     }
+
+
+def _status(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether it has ended, and what counts during a resize in place."""
+    status: dict[str, Any] = {"phase": _text(written.get("phase")), **_reported(written)}
+    for part in ("containerStatuses", "initContainerStatuses"):
+        status[part] = [_reported(_mapping(entry)) for entry in _entries(written.get(part))]
+    status["conditions"] = [
+        {"type": POD_RESIZE_PENDING, "reason": _text(entry.get("reason"))}
+        for entry in map(_mapping, _entries(written.get("conditions")))
+        if entry.get("type") == POD_RESIZE_PENDING
+    ]
+    return status
+
+
+def _reported(written: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": _text(written.get("name"))} if "name" in written else {}
+    if isinstance(written.get("resources"), Mapping):
+        found["resources"] = _resources(written["resources"])
+        found["allocatedResources"] = _amounts(written.get("allocatedResources"))
+    return found
 
 
 def _container(entry: object) -> dict[str, Any]:
     written = _mapping(entry)
-    container: dict[str, Any] = {"resources": _resources(written.get("resources"))}
+    container: dict[str, Any] = {
+        "name": _text(written.get("name")),
+        "resources": _resources(written.get("resources")),
+    }
     for part in ("ports", "restartPolicy"):
         value = written.get(part)
         if value and _valid({"containers": [{part: value}], "hostNetwork": True}):
@@ -96,6 +119,14 @@ def _valid(spec: Mapping[str, Any]) -> bool:
     except InvalidObject:
         return False
     return True
+
+
+def _entries(value: object) -> Sequence[object]:
+    return value[:LIST_LIMIT] if isinstance(value, list | tuple) else ()
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= TEXT_LIMIT and value.isascii() else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -9,29 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
-from wharfinger.manifests.fields import (
-    boolean,
-    choice,
-    integer,
-    mapping,
-    mappings,
-    quantities,
-    sequence,
-    text,
-    text_map,
-)
+from wharfinger.manifests.fields import boolean, choice, integer, mapping, mappings, sequence, text, text_map
+from wharfinger.manifests.pod_requests import SPEC, requests_of
 from wharfinger.manifests.pod_volumes import CLAIM_VOLUMES, IN_LINE, in_line_volumes
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
 from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
 from wharfinger.manifests.surroundings import PREEMPTION_POLICIES
-from wharfinger.model.node import PODS
+from wharfinger.model.declared_features import (
+    HOST_NETWORK_IN_USER_NAMESPACE,
+    NO_FEATURES,
+    RESTART_ALL_CONTAINERS,
+)
 from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
 from wharfinger.model.priority import NO_CLASSES
-from wharfinger.model.resources import Container, PodResources, Request, pod_request
 
-SPEC = "spec."
 _INT32 = 2**31 - 1
 _DEFAULT_GRACE = 30
 
@@ -43,6 +35,7 @@ _READ = (
     "affinity",
     "containers",
     "hostNetwork",
+    "hostUsers",
     "initContainers",
     "nodeSelector",
     "overhead",
@@ -59,7 +52,7 @@ _READ = (
     "volumes",
 )
 _SPEC = Excerpt(POD_SPEC, _READ)
-_CONTAINER = Excerpt(CONTAINER, ("image", "ports", "resources", "restartPolicy"))
+_CONTAINER = Excerpt(CONTAINER, ("image", "ports", "resources", "restartPolicy", "restartPolicyRules"))
 _ENTRIES = {
     "containers": _CONTAINER,
     "initContainers": _CONTAINER,
@@ -93,7 +86,7 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
     terms = PodTerms(spec, namespace, labels)
     required, required_anti = terms.required(AFFINITY), terms.required(ANTI_AFFINITY)
     constraints = spread_constraints(spec)
-    request = _request(spec, containers, init_containers)
+    request, once_bound = requests_of(spec)
     class_terms = _class_terms(spec)
     priority, preemption_policy, class_missing = NO_CLASSES.give(class_terms)
     return {
@@ -102,9 +95,8 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
         "class_terms": None if class_terms.complete else class_terms,
         "class_missing": class_missing,
         "scheduler_name": text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
-        "requests": request.requests,
-        "scoring_cpu": request.scoring_cpu,
-        "scoring_memory": request.scoring_memory,
+        **request._asdict(),
+        "once_moved": once_bound,
         "host_ports": _host_ports(spec, containers, init_containers),
         "node_selector": text_map(spec, "nodeSelector", SPEC),
         "required_node_terms": required_node_terms(affinity) if affinity else None,
@@ -120,6 +112,7 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
         "in_line_volumes": in_line_volumes(spec),
         "termination_grace_seconds": _grace(spec),
         "scheduling_gates": _gates(spec),
+        "required_features": required_features(spec, [*containers, *init_containers]),
         "unsupported": unsupported_features(spec),
         "hard_terms_across_nodes": bool(required or required_anti or any(entry.hard for entry in constraints)),
     }
@@ -159,37 +152,6 @@ def _grace(spec: Mapping[str, Any]) -> int:
     return seconds if seconds >= 0 else 1
 
 
-def _request(
-    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
-) -> Request:
-    pod_level = mapping(spec, "resources", SPEC)
-    pod_requests = quantities(pod_level, "requests", "spec.resources.")
-    pod_limits = quantities(pod_level, "limits", "spec.resources.")
-    resources = PodResources(
-        [_container(entry, f"spec.containers[{index}].") for index, entry in enumerate(containers)],
-        [_container(entry, f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)],
-        quantities(spec, "overhead", SPEC),
-        pod_requests if pod_requests or pod_limits else None,
-        pod_limits,
-    )
-    try:
-        return pod_request(resources)
-    except ValueError as error:
-        raise InvalidObject(f"spec: {error}") from None
-
-
-def _container(entry: Mapping[str, Any], where: str) -> Container:
-    """What a container asks for; a limit without a request counts as request, as the API server has it."""
-    resources = mapping(entry, "resources", where)
-    requests = quantities(resources, "requests", f"{where}resources.")
-    limits = quantities(resources, "limits", f"{where}resources.")
-    if limits:
-        requests = {**limits, **requests}
-    if PODS in requests:
-        raise InvalidObject(f"{where}resources: a container cannot ask for {PODS!r}")
-    return Container(requests, restartable=text(entry, "restartPolicy", where) == "Always")
-
-
 def _host_ports(
     spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
 ) -> tuple[HostPort, ...]:
@@ -221,3 +183,22 @@ def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], wh
 def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """What the pod asks for and this version cannot honour, in words and a fixed order; such a pod is refused."""
     return (RESOURCE_CLAIMS,) if sequence(spec, "resourceClaims", "spec.") else ()
+
+
+def required_features(spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The features that a node must declare to run the pod.
+
+    Those that Kubernetes 1.36 infers from a pod to be scheduled (`k8s.io/component-helpers/nodedeclaredfeatures`).
+    """
+    found = set()
+    if (
+        boolean(spec, "hostNetwork", SPEC)
+        and spec.get("hostUsers") is not None
+        and not boolean(spec, "hostUsers", SPEC)
+    ):
+        found.add(HOST_NETWORK_IN_USER_NAMESPACE)
+    for container in containers:
+        for rule in mappings(container, "restartPolicyRules", SPEC):
+            if rule.get("action") == "RestartAllContainers":
+                found.add(RESTART_ALL_CONTAINERS)
+    return frozenset(found) if found else NO_FEATURES

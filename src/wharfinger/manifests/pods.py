@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from sys import intern
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import boolean, checked_text, integer, mapping, mappings, sequence, text, text_map
@@ -16,7 +16,8 @@ from wharfinger.manifests.metadata import (
     object_namespace,
     object_uid,
 )
-from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
+from wharfinger.manifests.pod_requests import SPEC, STATUS, resize_of, resized_request
+from wharfinger.manifests.pod_specs import fields_of, what_is_read
 from wharfinger.manifests.pod_volumes import claims_of
 from wharfinger.manifests.spelling import (
     OBJECT_META,
@@ -27,12 +28,17 @@ from wharfinger.manifests.spelling import (
     SCHEDULING_GROUP,
     shown,
 )
-from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
+from wharfinger.model.conditions import (
+    DISRUPTION_TARGET,
+    INFEASIBLE,
+    POD_RESIZE_PENDING,
+    POD_SCHEDULED,
+    PREEMPTION,
+)
 from wharfinger.model.gang import number_of, problem_of
-from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
+from wharfinger.model.pod import NO_TERMS, GangTerms, Pod, Request
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 
-STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
@@ -115,9 +121,13 @@ def pod(
         POD_STATUS.examine(status, STATUS)
     labels = parts.labels(metadata)
     namespace = intern(object_namespace(metadata, default_namespace))
-    scheduled, evicted = _conditions(status)
+    conditions = _conditions(status)
     group, gang = _gang(metadata, spec, labels)
     name = object_name(metadata)
+    fields = _by_class(parts.spec_fields(spec, namespace, labels), classes)
+    node_name = text(spec, "nodeName", SPEC)
+    if node_name:
+        fields = _on_node(fields, spec, status, infeasible=conditions.infeasible)
     return Pod(
         namespace=namespace,
         name=name,
@@ -125,19 +135,19 @@ def pod(
         create_revision=create_revision,
         mod_revision=mod_revision,
         labels=labels,
-        node_name=text(spec, "nodeName", SPEC),
+        node_name=node_name,
         nominated_node_name=text(status, "nominatedNodeName", STATUS),
         phase=intern(text(status, "phase", STATUS)),
         deletion_timestamp=text(metadata, "deletionTimestamp", METADATA),
         creation_timestamp=intern(text(metadata, "creationTimestamp", METADATA)),
         start_time=text(status, "startTime", STATUS),
-        disruption_target=evicted,
+        disruption_target=conditions.evicted,
         controller=parts.controller(metadata),
         group=group,
         gang=gang,
-        condition=scheduled,
+        condition=conditions.scheduled,
         claims=claims_of(spec, name),
-        **_by_class(parts.spec_fields(spec, namespace, labels), classes),
+        **fields,
     )
 
 
@@ -148,6 +158,19 @@ def _by_class(fields: dict[str, Any], classes: PriorityClasses) -> dict[str, Any
         return fields
     priority, policy, missing = classes.give(terms)
     return {**fields, "priority": priority, "preemption_policy": policy, "class_missing": missing}
+
+
+def _on_node(
+    fields: dict[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any], *, infeasible: bool
+) -> dict[str, Any]:
+    """The fields of a bound pod: of what it counts, those that hold on its node."""
+    counted, resize = fields["once_moved"], resize_of(spec, status)
+    if resize:
+        counted = resized_request(spec, resize, infeasible=infeasible)
+    if counted is None:
+        return fields
+    asked = Request(fields["requests"], fields["scoring_cpu"], fields["scoring_memory"])
+    return {**fields, **counted._asdict(), "once_moved": None if counted == asked else asked}
 
 
 def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, GangTerms]:
@@ -192,10 +215,22 @@ def _group_terms(name: str, reference: Mapping[str, Any]) -> GangTerms:
     )
 
 
-def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None, bool]:
-    """PodScheduled (status, reason, message), and whether the pod is being evicted by this scheduler."""
+class _Conditions(NamedTuple):
+    """What the conditions of a pod say."""
+
+    scheduled: tuple[str, str, str] | None
+    """Of PodScheduled: status, reason, message."""
+    evicted: bool
+    """Whether the pod is being evicted by this scheduler."""
+    infeasible: bool
+    """Whether its resize in place can never happen."""
+
+
+def _conditions(status: Mapping[str, Any]) -> _Conditions:
+    """Of each kind the first one counts."""
     scheduled: tuple[str, str, str] | None = None
     evicted: bool | None = None
+    infeasible: bool | None = None
     for index, entry in enumerate(mappings(status, "conditions", STATUS)):
         where = f"status.conditions[{index}]."
         if not POD_CONDITION.fits(entry):
@@ -205,4 +240,6 @@ def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None,
             scheduled = text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)
         elif kind == DISRUPTION_TARGET and evicted is None:
             evicted = (text(entry, "status", where), text(entry, "reason", where)) == ("True", PREEMPTION)
-    return scheduled, bool(evicted)
+        elif kind == POD_RESIZE_PENDING and infeasible is None:
+            infeasible = text(entry, "reason", where) == INFEASIBLE
+    return _Conditions(scheduled, bool(evicted), bool(infeasible))

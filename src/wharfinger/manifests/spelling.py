@@ -76,6 +76,7 @@ READ: Mapping[str, tuple[str, ...]] = {
         "affinity",
         "containers",
         "hostNetwork",
+        "hostUsers",
         "initContainers",
         "nodeName",
         "nodeSelector",
@@ -95,7 +96,8 @@ READ: Mapping[str, tuple[str, ...]] = {
     ),
     "core/v1.PodSchedulingGroup": ("podGroupName",),
     "core/v1.PodSchedulingGate": ("name",),
-    "core/v1.Container": ("image", "ports", "resources", "restartPolicy"),
+    "core/v1.Container": ("image", "name", "ports", "resources", "restartPolicy", "restartPolicyRules"),
+    "core/v1.ContainerRestartRule": ("action",),
     "core/v1.ContainerPort": ("containerPort", "hostIP", "hostPort", "protocol"),
     "core/v1.ResourceRequirements": ("limits", "requests"),
     "core/v1.Volume": (
@@ -150,12 +152,22 @@ READ: Mapping[str, tuple[str, ...]] = {
         "topologyKey",
         "whenUnsatisfiable",
     ),
-    "core/v1.PodStatus": ("conditions", "nominatedNodeName", "phase", "startTime"),
+    "core/v1.PodStatus": (
+        "allocatedResources",
+        "conditions",
+        "containerStatuses",
+        "initContainerStatuses",
+        "nominatedNodeName",
+        "phase",
+        "resources",
+        "startTime",
+    ),
+    "core/v1.ContainerStatus": ("allocatedResources", "name", "resources"),
     "core/v1.PodCondition": ("message", "reason", "status", "type"),
     # --- nodes
     "core/v1.NodeSpec": ("taints", "unschedulable"),
     "core/v1.Taint": ("effect", "key", "timeAdded", "value"),
-    "core/v1.NodeStatus": ("allocatable", "capacity", "conditions", "images"),
+    "core/v1.NodeStatus": ("allocatable", "capacity", "conditions", "declaredFeatures", "images"),
     "core/v1.NodeCondition": ("status", "type"),
     "core/v1.ContainerImage": ("names", "sizeBytes"),
     # --- storage
@@ -327,6 +339,8 @@ POD = SHAPES["core/v1.Pod"]
 POD_SPEC = SHAPES["core/v1.PodSpec"]
 POD_STATUS = SHAPES["core/v1.PodStatus"]
 POD_CONDITION = SHAPES["core/v1.PodCondition"]
+CONTAINER_STATUS = SHAPES["core/v1.ContainerStatus"]
+RESOURCES = SHAPES["core/v1.ResourceRequirements"]
 CONTAINER = SHAPES["core/v1.Container"]
 VOLUME = SHAPES["core/v1.Volume"]
 SCHEDULING_GROUP = SHAPES["core/v1.PodSchedulingGroup"]

@@ -56,6 +56,7 @@ class Action(Flag):
     UPDATE_NODE_LABEL = auto()
     UPDATE_NODE_TAINT = auto()
     UPDATE_NODE_CONDITION = auto()
+    UPDATE_NODE_DECLARED_FEATURE = auto()
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()
     UPDATE_POD_TOLERATION = auto()
@@ -69,6 +70,7 @@ class Action(Flag):
         | UPDATE_NODE_LABEL
         | UPDATE_NODE_TAINT
         | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_DECLARED_FEATURE
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
         | UPDATE_POD_TOLERATION
@@ -127,6 +129,8 @@ def node_event(
         action |= Action.UPDATE_NODE_TAINT  # as in kube-scheduler, to cordon a node is no event: it helps no pod
     if old.conditions != new.conditions:
         action |= Action.UPDATE_NODE_CONDITION
+    if old.declared_features != new.declared_features:
+        action |= Action.UPDATE_NODE_DECLARED_FEATURE
     return ClusterEvent(Resource.NODE, action, revision, old, new, surroundings) if action else None
 
 
@@ -259,6 +263,7 @@ _SPECIFICATION = (
     "preferred_anti_affinity",
     "spread_constraints",
     "scheduling_gates",
+    "required_features",
     "unsupported",
 )
 """Fields of a pod that decisions read and that have no action of their own, or not for every change."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wharfinger.model.declared_features import NO_FEATURES
 from wharfinger.model.pod import NO_LABELS, NOTHING
 from wharfinger.model.selectors import Taint
 
@@ -38,6 +39,8 @@ class Node:
     """Image name to size in bytes, every name an image is known by."""
     conditions: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     """Condition type to status; heart-beat times are left out on purpose."""
+    declared_features: frozenset[str] = NO_FEATURES
+    """Those that scheduling may ask for, and any others (`model.declared_features`)."""
 
     @property
     def ready(self) -> bool:

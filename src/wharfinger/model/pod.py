@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
+from wharfinger.model.declared_features import NO_FEATURES
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 from wharfinger.model.volumes import InLineVolume, PodClaim
 
@@ -62,6 +63,15 @@ class GangTerms:
     """Node labels that the nodes of all members have one value each of, sorted; empty = the pod names none."""
     problem: str = ""
     """What is wrong with what it says, in words; it waits for that to be mended."""
+
+
+class Request(NamedTuple):
+    """A pod's whole request, and the amounts it counts with when nodes are scored."""
+
+    requests: Mapping[str, int]
+    """Milli-cpu, else units; resources of which nothing is asked are left out."""
+    scoring_cpu: int
+    scoring_memory: int
 
 
 NO_TERMS = GangTerms()
@@ -124,6 +134,11 @@ class Pod:
     """Milli-cpu for scoring: containers that ask for none count 100."""
     scoring_memory: int = 0
     """Bytes for scoring: containers that ask for none count 200 MiB."""
+    once_moved: Request | None = None
+    """What it counts once it is bound, or of a bound pod once it is placed anew; None = the same.
+
+    The two differ where a bound pod is resized in place, and for scoring where it has pod-level requests.
+    """
     host_ports: tuple[HostPort, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     required_node_terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -152,6 +167,8 @@ class Pod:
     controller: tuple[str, str] | None = None
     """Kind and name of the controller that owns it (`ReplicaSet`, `web-6d4f`), None for a pod of its own."""
     scheduling_gates: tuple[str, ...] = ()
+    required_features: frozenset[str] = NO_FEATURES
+    """What its node must declare (`model.declared_features`)."""
     unsupported: tuple[str, ...] = ()
     """Features the pod uses that this version cannot honour, in words; such a pod is refused."""
     hard_terms_across_nodes: bool = False
@@ -188,4 +205,14 @@ class Pod:
 
     def on(self, node_name: str) -> Pod:
         """The same pod, bound to a node."""
-        return replace(self, node_name=node_name)
+        return replace(self, node_name=node_name) if self.bound else self._moved(node_name)
+
+    def unbound(self) -> Pod:
+        """The same pod without a node, as it would be placed anew."""
+        return self._moved("") if self.bound else self
+
+    def _moved(self, node_name: str) -> Pod:
+        if self.once_moved is None:
+            return replace(self, node_name=node_name)
+        before = Request(self.requests, self.scoring_cpu, self.scoring_memory)
+        return replace(self, node_name=node_name, once_moved=before, **self.once_moved._asdict())

@@ -7,15 +7,24 @@ are nano-units (`model.quantities`); what comes out is milli-cpu and whole units
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wharfinger.model.node import CPU, MEMORY
-from wharfinger.model.pod import NOTHING
+from wharfinger.model.pod import NOTHING, Request
 from wharfinger.model.quantities import LIMIT, NANO, NANO_PER_MILLI, round_up
 
 DEFAULT_SCORING: Mapping[str, int] = {CPU: 100 * NANO_PER_MILLI, MEMORY: 200 * 1024 * 1024 * NANO}
 """Nano-units that a container without a request counts when nodes are scored: 100m and 200Mi."""
+
+
+class Reported(NamedTuple):
+    """What a kubelet reports of a container, or of a whole pod, that can be resized in place; nano-units."""
+
+    allocated: Mapping[str, int]
+    """What the kubelet has set aside (`allocatedResources`)."""
+    actual: Mapping[str, int]
+    """What the runtime has applied (`resources.requests`)."""
 
 
 class Container(NamedTuple):
@@ -24,6 +33,8 @@ class Container(NamedTuple):
     requests: Mapping[str, int]
     restartable: bool = False
     """An init container that keeps running (restartPolicy Always), a sidecar."""
+    reported: Reported | None = None
+    """None = the status has no `resources` of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +47,33 @@ class PodResources:
     pod_requests: Mapping[str, int] | None = None
     """`spec.resources.requests`; None when there are no pod-level resources."""
     pod_limits: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    reported: Reported | None = None
+    """Of the pod-level resources."""
+    infeasible: bool = False
+    """Whether the kubelet has found that the resize can never happen."""
 
 
-class Request(NamedTuple):
-    """A pod's whole request, and the amounts it counts with when nodes are scored."""
-
-    requests: Mapping[str, int]
-    """Milli-cpu, else units; resources of which nothing is asked are left out."""
-    scoring_cpu: int
-    scoring_memory: int
-
-
-def pod_request(resources: PodResources) -> Request:
-    """The request of a pod.
+def pod_request(resources: PodResources, *, bound: bool = False) -> Request:
+    """The request of a pod; `bound`: as it counts on its node, not where it is to be placed.
 
     Per resource max(sum of containers + sum of restartable init containers, max over the init
     containers i of (i + restartable ones before it)); pod-level cpu, memory and huge pages replace
-    that; overhead is added. Raises `ValueError` when a total is beyond int64.
+    that; overhead is added. A container that can be resized in place counts the largest of what it asks for, has
+    allocated and has in fact; one whose resize is infeasible, the larger of the latter two. The same holds for
+    pod-level resources.
+
+    For scoring, containers without a request count `DEFAULT_SCORING`. Pod-level requests count on the node only, and
+    there containers count that only where the whole pod has no request (kube-scheduler 1.36's `CalculateResource`; its
+    scorers of NodeResourcesFit leave `enablePodLevelResources` off). Raises `ValueError` when a total is beyond int64.
     """
-    total = total_of(resources)
-    missing = DEFAULT_SCORING
-    if resources.pod_requests is not None:
+    resources = _completed(resources)
+    total = _total(resources, NOTHING)
+    if bound and resources.pod_requests is not None:
         missing = {name: amount for name, amount in DEFAULT_SCORING.items() if name not in total}
-    scoring = _total(resources, missing) if missing else total
+        scoring = _total(resources, missing) if missing else total
+    else:
+        scored = resources if resources.pod_requests is None else replace(resources, pod_requests=None)
+        scoring = _total(scored, DEFAULT_SCORING)
     return Request(
         {name: _whole(name, nanos) for name, nanos in total.items() if nanos},
         _whole(CPU, scoring.get(CPU, 0)),
@@ -68,7 +83,19 @@ def pod_request(resources: PodResources) -> Request:
 
 def total_of(resources: PodResources) -> dict[str, int]:
     """The request of a pod by the formula of `pod_request`, in nano-units and before it is rounded up."""
-    return _total(resources, NOTHING)
+    return _total(_completed(resources), NOTHING)
+
+
+def _completed(resources: PodResources) -> PodResources:
+    """With the pod-level requests that an API server adds where there are limits: the containers', else the limits."""
+    if resources.pod_requests is None or not resources.pod_limits:
+        return resources
+    containers = [container._replace(reported=None) for container in resources.containers]
+    init_containers = [container._replace(reported=None) for container in resources.init_containers]
+    asked = _total(PodResources(containers, init_containers), NOTHING)
+    of_containers = {name: amount for name, amount in asked.items() if name in (CPU, MEMORY)}
+    requests = {**resources.pod_limits, **of_containers, **resources.pod_requests}
+    return replace(resources, pod_requests=requests, pod_limits=NOTHING)
 
 
 def node_allocatable(amounts: Mapping[str, int]) -> Mapping[str, int]:
@@ -91,24 +118,37 @@ def _total(resources: PodResources, missing: Mapping[str, int]) -> dict[str, int
     """Nano-units; each container counts `missing` for resources of which it says nothing."""
     total: dict[str, int] = {}
     for container in resources.containers:
-        _add(total, container.requests, missing)
+        _add(total, _counted(container.requests, container.reported, resources.infeasible), missing)
     if resources.init_containers:
-        _initialise(total, resources.init_containers, missing)
+        _initialise(total, resources, missing)
     if resources.pod_requests is not None:
-        _replace(total, resources.pod_requests, resources.pod_limits)
+        counted = _counted(resources.pod_requests, resources.reported, resources.infeasible)
+        total.update({name: counted.get(name, 0) for name in resources.pod_requests if _pod_level(name)})
     for name, amount in resources.overhead.items():
         total[name] = total.get(name, 0) + amount
     return total
 
 
-def _initialise(total: dict[str, int], init_containers: Sequence[Container], missing: Mapping[str, int]) -> None:
+def _counted(asked: Mapping[str, int], reported: Reported | None, infeasible: bool) -> Mapping[str, int]:
+    """What counts of a request during a resize in place (component-helpers, `determineEffectiveRequests`)."""
+    if reported is None:
+        return asked
+    found = {} if infeasible else dict(asked)
+    for amounts in reported:
+        for name, amount in amounts.items():
+            found[name] = max(found.get(name, amount), amount)
+    return found
+
+
+def _initialise(total: dict[str, int], resources: PodResources, missing: Mapping[str, int]) -> None:
     """Raise `total` to what start-up needs: init containers run one by one, restartable ones stay."""
     staying: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in init_containers:
+    for container in resources.init_containers:
         if container.restartable:
-            _add(total, container.requests, missing)
-            _add(staying, container.requests, missing)
+            counted = _counted(container.requests, container.reported, resources.infeasible)
+            _add(total, counted, missing)
+            _add(staying, counted, missing)
             now = staying
         else:
             now = dict(staying)
@@ -117,14 +157,6 @@ def _initialise(total: dict[str, int], init_containers: Sequence[Container], mis
             peak[name] = max(peak.get(name, 0), amount)
     for name, amount in peak.items():
         total[name] = max(total.get(name, 0), amount)
-
-
-def _replace(total: dict[str, int], requests: Mapping[str, int], limits: Mapping[str, int]) -> None:
-    """Pod-level resources over the containers' sums; a limit counts where there is no request."""
-    total.update({name: amount for name, amount in requests.items() if _pod_level(name)})
-    for name, amount in limits.items():
-        if _pod_level(name) and name not in requests and (name not in total or name.startswith("hugepages-")):
-            total[name] = amount
 
 
 def _pod_level(name: str) -> bool:

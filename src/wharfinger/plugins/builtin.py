@@ -22,6 +22,7 @@ from wharfinger.plugins.gpu_memory import GpuMemory
 from wharfinger.plugins.image_locality import ImageLocality
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.plugins.node_affinity import NodeAffinity
+from wharfinger.plugins.node_declared_features import NodeDeclaredFeatures
 from wharfinger.plugins.node_name import NodeName
 from wharfinger.plugins.node_ports import NodePorts
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -65,6 +66,7 @@ def catalog() -> Catalog:
             ),
             CatalogEntry(names.IMAGE_LOCALITY, ImageLocality),
             CatalogEntry(names.DEFAULT_BINDER, DefaultBinder),
+            CatalogEntry(names.NODE_DECLARED_FEATURES, NodeDeclaredFeatures),
             CatalogEntry(names.GPU_MEMORY, GpuMemory, by_default=False, manages=(GPU_MEMORY,)),
         )
     )

@@ -45,6 +45,7 @@ def pod_class(pod: Pod) -> PodClass:
         pod.container_count,
         pod.claims,
         pod.in_line_volumes,
+        pod.required_features,
         pod.unsupported,
         pod.group,
         pod.gang,

@@ -102,7 +102,11 @@ def test_gates_that_are_built_or_say_nothing_to_a_scheduler_give_no_warning() ->
 
 def test_gates_that_are_not_built_share_one_line_of_the_log(outside: Shell, kubeconfig: str) -> None:
     gates = "DRAExtendedResource=true,SidecarContainers=true,DynamicResourceAllocation=true"
-    found = outside("kube-scheduler", "--kubeconfig", kubeconfig, f"--feature-gates={gates}", "--write-config-to=w")
+    target = outside.folder / "written"
+
+    found = outside(
+        "kube-scheduler", "--kubeconfig", kubeconfig, f"--feature-gates={gates}", f"--write-config-to={target}"
+    )
 
     lines = [line for line in found.err.splitlines() if "flag_without_effect" in line]
     assert (found.code, len(lines)) == (0, 1), found.err

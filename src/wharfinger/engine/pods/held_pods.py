@@ -10,7 +10,7 @@ a Kubernetes API     a promise that is not ready                         on its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wharfinger.contracts.records import HoldRecord
 from wharfinger.contracts.scheduling import Placed
@@ -67,7 +67,7 @@ class HeldPods:
             pod = self._decoded(kv, key)
         except InvalidObject as error:
             return HeldPod(lost=f"the pod cannot be read: {error}")
-        unbound = replace(pod, node_name="")
+        unbound = pod.unbound()
         promise = known_object(kv, held).promise if self._upstream else None
         if pod.bound and promise is None:
             return HeldPod(unbound, pod.node_name, f"the pod is bound to {pod.node_name}")

@@ -22,6 +22,7 @@ CALLING_PLUGINS = "CallingPlugins"
 WORDS: Mapping[str, str] = {
     "NodeResourcesFit": "not enough room",
     "NodeAffinity": "labels of nodes do not match",
+    "NodeDeclaredFeatures": "nodes lack a feature that the pod needs",
     "NodeName": "the named node is not there",
     "NodePorts": "host ports are taken",
     "NodeUnschedulable": "nodes are cordoned",

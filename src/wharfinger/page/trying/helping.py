@@ -35,6 +35,7 @@ EVENTS: Mapping[str, Mapping[Action, str]] = {
         Action.UPDATE_NODE_LABEL: "labels of a node change",
         Action.UPDATE_NODE_TAINT: "taints of a node change",
         Action.UPDATE_NODE_CONDITION: "conditions of a node change",
+        Action.UPDATE_NODE_DECLARED_FEATURE: "features that a node declares change",
     },
     "AssignedPod": {
         Action.DELETE: "a pod that is bound goes",

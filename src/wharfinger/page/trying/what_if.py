@@ -98,7 +98,7 @@ def form_of(body: bytes) -> WhatIfForm:
 
 def what_if(stage: PresentState, pod: Pod, form: WhatIfForm) -> dict[str, Any]:
     """Decide as things are, and as they would be. Raises `BadInput`, `ConfigurationError`, `PluginError`."""
-    pod = replace(pod, node_name="", deletion_timestamp="", phase="")
+    pod = replace(pod.unbound(), deletion_timestamp="", phase="")
     snapshot = _without(stage.snapshot, pod)
     profile = stage.profile(pod)
     supposed_pod = _pod(pod, form)
