@@ -61,7 +61,10 @@ class Shell:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "namespace": self.namespace},
-            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}], **spec},
+            "spec": {
+                "containers": [{"name": "c", "image": "e/x:1", "resources": {"requests": {"cpu": "100m"}}}],
+                **spec,
+            },
         }
 
     def node(self) -> dict[str, Any]:

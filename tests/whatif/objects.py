@@ -13,7 +13,7 @@ from wharfinger.whatif.play import simulate
 from wharfinger.whatif.scene import Scene
 
 NO_CHANGES = NodeChanges()
-SMALL = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+SMALL = {"containers": [{"name": "c", "image": "e/x:1", "resources": {"requests": {"cpu": "1"}}}]}
 
 
 def node(name: str, cpu: str = "4", labels: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -28,7 +28,10 @@ def pod(name: str, cpu: str = "1", owner: tuple[str, str] | None = None, **spec:
 def workload(kind: str, name: str, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     group = {"ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")
     labels = {"app": name}
-    body = {"template": {"metadata": {"labels": labels}, "spec": dict(template or SMALL)}, **spec}
+    pods = dict(template or SMALL)
+    if kind in ("Job", "CronJob"):
+        pods = {"restartPolicy": "Never", **pods}
+    body = {"template": {"metadata": {"labels": labels}, "spec": pods}, **spec}
     if kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
         body["selector"] = {"matchLabels": labels}
     if kind == "ReplicationController":
@@ -36,7 +39,7 @@ def workload(kind: str, name: str, template: Mapping[str, Any] | None = None, **
     metadata = {"name": name, "namespace": "default"}
     if kind == "CronJob":
         job = {key: body.pop(key) for key in ("template", "parallelism", "completions") if key in body}
-        body["jobTemplate"] = {"spec": job}
+        body |= {"schedule": "* * * * *", "jobTemplate": {"spec": job}}
     return {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": body}
 
 

@@ -10,6 +10,8 @@ from wharfinger.manifests.fields import mapping, text
 from wharfinger.model.names import ATTEMPT_ANNOTATION, UID_LIMIT, is_dns_label, is_dns_subdomain
 
 METADATA = "metadata."
+OF_THE_API = ("uid", "resourceVersion", "creationTimestamp")
+"""Metadata that only an API server gives."""
 ATTEMPT_LIMIT = 400
 """Characters of the annotation that names what bound a pod: a workflow id has 255 at most, a run id 36."""
 

@@ -76,8 +76,8 @@ def test_apply_keeps_what_the_cluster_wrote(shell: Shell, url: str) -> None:
 
 def test_apply_refuses_what_is_wrong_and_goes_on(shell: Shell) -> None:
     big = shell.pod("big")
-    big["metadata"]["annotations"] = {"ballast": "x" * 1_600_000}
-    bad = shell.pod("bad", containers=[{"resources": {"requests": {"cpu": "-1"}}}])
+    big["spec"]["containers"][0]["args"] = ["x" * 1_600_000]
+    bad = shell.pod("bad", containers=[{"name": "c", "image": "x", "resources": {"requests": {"cpu": "-1"}}}])
     unknown = {"apiVersion": "example.com/v1", "kind": "Unicorn", "metadata": {"name": "u"}}
 
     file = shell.file([bad, 7, unknown, big, shell.pod("good")])
@@ -88,7 +88,7 @@ def test_apply_refuses_what_is_wrong_and_goes_on(shell: Shell) -> None:
     assert answer.out == f"pod/{shell.namespace}/good created\n"
     errors = "\n".join(sorted(answer.err.splitlines()))
     for reason in (
-        "'-1' is negative",
+        'spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
         "'Unicorn' is not known",
         "one of its documents is a number, not an object",
         f"pod/{shell.namespace}/big: ",

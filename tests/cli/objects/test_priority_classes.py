@@ -63,9 +63,9 @@ def test_classes_are_applied_shown_described_and_deleted(shell: Shell) -> None:
     [
         ("high", 2**31, {}, "value"),
         ("high", "5", {}, "value"),
-        ("high", 1_000_000_001, {}, "the maximum of a user defined priority is 1000000000"),
-        ("system-mine", 1, {}, "names with 'system-' are for system use only"),
-        ("high", 1, {"preemptionPolicy": "Always"}, "preemptionPolicy is 'Always'"),
+        ("high", 1_000_000_001, {}, "value: Forbidden: maximum allowed value of a user defined priority is 1000000000"),
+        ("system-mine", 1, {}, "names with 'system-' prefix are reserved for system use only"),
+        ("high", 1, {"preemptionPolicy": "Always"}, 'preemptionPolicy: Unsupported value: "Always"'),
     ],
 )
 def test_apply_refuses_classes_that_an_api_server_refuses(

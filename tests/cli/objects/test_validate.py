@@ -10,7 +10,8 @@ UNKNOWN = "spec.dnsPolcy: unknown field; did you mean dnsPolicy?"
 
 
 def test_apply_refuses_all_unknown_and_duplicate_fields_and_continues(shell: Shell) -> None:
-    misspelt = shell.pod("misspelt", node_name="n1", containers=[{"resources": {"request": {"cpu": "1"}}}])
+    container = {"name": "c", "image": "x", "resources": {"request": {"cpu": "1"}}}
+    misspelt = shell.pod("misspelt", node_name="n1", containers=[container])
     wrong = shell.pod("wrong", brandNew=1, priority="high")
     twice = f"""
 ---
@@ -20,6 +21,7 @@ metadata: {{name: twice, namespace: {shell.namespace}}}
 spec:
   nodeName: n1
   nodeName: n2
+  containers: [{{name: c, image: x}}]
 ---
 apiVersion: v1
 kind: Service
@@ -37,7 +39,7 @@ spec: {{Selector: {{app: web}}}}
         f"error: pod/{space}/misspelt: spec.node_name: unknown field; did you mean nodeName?",
         f"error: pod/{space}/misspelt: spec.containers[0].resources.request: unknown field; did you mean requests?",
         f"error: pod/{space}/wrong: spec.brandNew: unknown field",
-        f"error: pod/{space}/wrong: spec.priority is no integer",
+        f'error: pod/{space}/wrong: spec.priority: Invalid value: "high": must be an integer of 32 bits',
         f"error: pod/{space}/twice: spec.nodeName: duplicate field (again at line 8)",
         f"error: service/{space}/service: spec.Selector: unknown field; did you mean selector?",
     }
@@ -77,6 +79,39 @@ def test_another_word_is_used_wrongly(outside: Shell) -> None:
     assert "'perhaps' is none of strict, warn, ignore, true, false" in answer.err
 
 
+EXISTS = "spec.tolerations[0].operator: Invalid value: \"v\": value must be empty when `operator` is 'Exists'"
+
+
+def test_apply_refuses_what_an_api_server_refuses(shell: Shell) -> None:
+    bad = shell.pod("bad", tolerations=[{"key": "k", "operator": "Exists", "value": "v"}])
+
+    answer = shell("apply", "-f", shell.file([bad, shell.pod("good")]))
+
+    assert (answer.code, answer.out) == (1, f"pod/{shell.namespace}/good created\n")
+    assert answer.err == f"error: pod/{shell.namespace}/bad: {EXISTS}\n"
+
+
+@pytest.mark.parametrize("command", ["simulate", "capacity"])
+def test_what_if_commands_refuse_what_an_api_server_refuses(outside: Shell, command: str) -> None:
+    bad = outside.pod("bad", tolerations=[{"key": "k", "operator": "Exists", "value": "v"}])
+    file = outside.file([bad, outside.node()])
+
+    for validate in ("strict", "ignore"):
+        answer = outside(command, "-f", file, f"--validate={validate}")
+        assert (answer.code, answer.err) == (2, f"error: {file}: Pod default/bad: {EXISTS}\n")
+
+
+def test_what_an_api_server_took_is_decided_with_a_note(outside: Shell) -> None:
+    taken = outside.pod("taken", tolerations=[{"key": "k", "operator": "Exists", "value": "v"}])
+    taken["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+
+    answer = outside("simulate", "-f", outside.file([taken, outside.node()]))
+
+    assert answer.code == 0
+    assert "an API server of Kubernetes 1.36 would refuse 1 of the objects that come from a cluster" in answer.out
+    assert f"Pod default/taken: {EXISTS}" in answer.out
+
+
 @pytest.mark.parametrize("command", ["simulate", "capacity"])
 def test_what_if_commands_refuse_unknown_fields_of_given_objects(outside: Shell, command: str) -> None:
     pod, node = outside.pod("web", dnsPolcy="x"), outside.node()
@@ -94,12 +129,16 @@ def test_what_if_commands_refuse_unknown_fields_of_given_objects(outside: Shell,
 
 
 def test_misspelt_templates_are_refused_by_simulate(outside: Shell) -> None:
-    container = {"name": "c", "resources": {"request": {"cpu": "1"}}}
+    container = {"name": "c", "image": "e/x:1", "resources": {"request": {"cpu": "1"}}}
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "web"},
-        "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": [container]}}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+        },
     }
     file = outside.file([deployment, outside.node()])
     where = "spec.template.spec.containers[0].resources.request: unknown field; did you mean requests?"

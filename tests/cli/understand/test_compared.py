@@ -106,7 +106,7 @@ def test_live_pods_are_compared_in_the_order_of_their_create_revisions(shell: Sh
     one = {
         "nodeName": name,
         "nodeSelector": here,
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
     }
     for pod_name in ("z", "a"):
         shell("apply", "-f", shell.file([own, shell.pod(pod_name, **one)]))

@@ -330,8 +330,11 @@ def test_an_installed_plugin_of_a_users_own_takes_part_when_it_is_named(outside:
     assert without["notes"] == ["plugin OnlyRacks (of only-racks) is installed, but the configuration does not name it"]
 
 
-WRONG = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2cores"}}}]}
-CPU = "spec.containers[0].resources.requests['cpu']: '2cores' is no quantity"
+WRONG = {"containers": [{"name": "c", "image": "e/x:1", "resources": {"requests": {"cpu": "2cores"}}}]}
+CPU = (
+    'spec.containers[0].resources.requests[cpu]: Invalid value: "2cores": '
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 BAD = workload("Deployment", "web", WRONG)
 
 
@@ -343,9 +346,9 @@ BAD = workload("Deployment", "web", WRONG)
         (workload("DaemonSet", "agent", WRONG), f"DaemonSet default/agent: spec.template.{CPU}"),
         (
             workload("Deployment", "web", replicas="six"),
-            "Deployment default/web: replicas is no integer between 0 and 2147483647",
+            'Deployment default/web: spec.replicas: Invalid value: "six": must be an integer of 32 bits',
         ),
-        (pod("a", cpu="2cores"), f"Pod default/a: {CPU}"),
+        ({**pod("a", cpu="2cores"), "metadata": {"name": "a"}}, f"Pod default/a: {CPU}"),
     ],
 )
 def test_a_wrong_object_is_named_with_its_file_and_field(outside: Shell, wrong: Any, said: str) -> None:

@@ -146,10 +146,20 @@ async def _read(store: Store, batch: Sequence[Manifest]) -> dict[int, Read]:
 
 
 async def _written(store: Store, entry: Manifest, now: str, strict: bool, read: Read | None) -> Applied:
-    if strict and entry.findings:
-        others = (problem for problem in unreadable(entry) if problem not in entry.findings)
-        return Applied(str(entry.about), REFUSED, (*entry.findings, *others))
+    findings = entry.findings if strict else ()
+    problems = _problems(entry)
+    if findings or problems:
+        others = () if problems else (problem for problem in unreadable(entry) if problem not in findings)
+        return Applied(str(entry.about), REFUSED, (*findings, *problems, *others))
     return await write(store, entry, uid=str(uuid4()), now=now, read=read)
+
+
+def _problems(entry: Manifest) -> tuple[str, ...]:
+    """What an API server would refuse. Documents of rk8s are none of Kubernetes' objects."""
+    from wharfinger.manifests.checks.objects import problems_of
+
+    is_kubernetes = entry.about is not None and entry.obj is not None and entry.document is None
+    return problems_of(entry.obj) if is_kubernetes and entry.obj is not None else ()
 
 
 def _batches(manifests: Sequence[Manifest]) -> Iterator[list[Manifest]]:

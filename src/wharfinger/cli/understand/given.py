@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.cli.objects.validation import Validation, warn
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.manifests.fields import mapping
 from wharfinger.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class _Taking:
         self._again: dict[str, list[str]] = {}
         """Object that is defined more than once -> its files."""
         self._others: dict[OtherKind, None] = {}
+        self._doubtful: list[str] = []
+        """What an API server of this release would refuse of objects that one took."""
 
     def take(self, one: GivenObject) -> None:
         """Add an object, or pass it over. Raises `InvalidObject`."""
@@ -136,7 +139,8 @@ class _Taking:
             return
         meant = self._with_name(obj) if is_kubernetes else kubernetes_object(obj)
         ref = found.inventory.put(meant, applied=True)
-        self._judge(one, str(ref), found_in_kubernetes=is_kubernetes)
+        if is_kubernetes:
+            self._judge(one, str(ref))
         if ref in found.given:
             self._again.setdefault(str(ref), [found.sources[ref]]).append(one.source)
         found.given[ref] = meant
@@ -154,16 +158,20 @@ class _Taking:
         taken = {ref.name for ref, _ in self._found.inventory.of_kind(obj["kind"])}
         return {**obj, "metadata": {**obj["metadata"], "name": generated(stem, taken)}}
 
-    def _judge(self, one: GivenObject, title: str, *, found_in_kubernetes: bool) -> None:
-        """Find unknown and duplicate fields."""
+    def _judge(self, one: GivenObject, title: str) -> None:
+        """Find unknown and duplicate fields, and what an API server would refuse."""
         from wharfinger.manifests import strict
+        from wharfinger.manifests.checks.objects import problems_of, was_taken
 
-        judged = found_in_kubernetes and self._validate is not Validation.IGNORE
-        findings = strict.findings(one.obj) if judged else ()
+        findings = strict.findings(one.obj) if self._validate is not Validation.IGNORE else ()
         if self._validate is Validation.WARN:
             warn(title, findings)
         else:
             self._problems += [f"{one.source}: {title}: {finding}" for finding in findings]
+        if not was_taken(one.obj):
+            self._problems += [f"{one.source}: {title}: {problem}" for problem in problems_of(one.obj)]
+        elif not (one.obj["kind"] == "Node" or mapping(one.obj, "spec").get("nodeName")):
+            self._doubtful += [f"{title}: {problem}" for problem in problems_of(one.obj)[:1]]
 
     def finish(self) -> None:
         """Raise `UsageError` or `InvalidConfiguration` if something is wrong; else note what is worth knowing."""
@@ -173,6 +181,9 @@ class _Taking:
             raise UsageError(_of_rk8s(of_rk8s, live=found.revision is not None))
         if self._problems:
             raise InvalidConfiguration(self._problems)
+        if self._doubtful:
+            of = f"{len(self._doubtful)} of the objects that come from a cluster"
+            found.notes.append(f"an API server of Kubernetes 1.36 would refuse {of}: {self._doubtful[0]}")
         for title, sources in list(self._again.items())[:_NAMED]:
             places = ", ".join(dict.fromkeys(sources))
             found.notes.append(f"{title} is defined {len(sources)} times, and the last one counts ({places})")

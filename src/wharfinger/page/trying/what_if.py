@@ -18,6 +18,11 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.manifests import documents
+from wharfinger.manifests.checks.metadata import check_labels
+from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.resources import check_container_resource
+from wharfinger.manifests.checks.scheduling import check_taints, check_tolerations
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
@@ -89,11 +94,32 @@ class WhatIfForm(_Part):
 def form_of(body: bytes) -> WhatIfForm:
     """Read a form. Raises `BadInput`, which says where it is wrong."""
     try:
-        return WhatIfForm.model_validate_json(body)
+        form = WhatIfForm.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the form"
         raise BadInput(f"{text(place)}: {first['msg']}") from None
+    problems = _problems(form)
+    if problems:
+        raise BadInput(text(problems[0]))
+    return form
+
+
+def _problems(form: WhatIfForm) -> list[str]:
+    """What an API server would refuse of a pod or node that is changed so."""
+    supposed = form.model_dump()
+    for toleration in supposed["tolerations"]:
+        toleration["operator"] = "Equal" if toleration["value"] else "Exists"
+    place = Place.whole(documents.parse(documents.to_json(supposed)))
+    check_labels(place["labels"])
+    check_labels(place["nodeSelector"])
+    check_tolerations(place["tolerations"])
+    for name, amount in place["requests"].pairs():
+        check_container_resource(name, amount)
+    for node in place["nodes"].entries():
+        check_labels(node["labels"])
+        check_taints(node["addTaints"])
+    return place.problems
 
 
 def what_if(stage: PresentState, pod: Pod, form: WhatIfForm) -> dict[str, Any]:

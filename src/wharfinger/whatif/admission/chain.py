@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.metadata import OF_THE_API
 from wharfinger.manifests.surroundings import priority_class
 from wharfinger.model.priority import PRIORITY_CLASS, PriorityClasses
 from wharfinger.whatif.admission import limit_ranges, priorities, quotas, runtime_classes, storage_classes
@@ -25,7 +26,6 @@ KINDS = ("LimitRange", "ResourceQuota", "RuntimeClass")
 """Kinds that only admission reads."""
 CLAIM = "PersistentVolumeClaim"
 _LIMIT_RANGE, _QUOTA, _RUNTIME_CLASS = KINDS
-_OF_THE_API = ("uid", "resourceVersion", "creationTimestamp")
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ def is_new(ref: Ref, obj: Obj) -> bool:
     metadata = mapping(obj, "metadata")
     phase = mapping(obj, "status").get("phase")
     there = bool(node_of(obj)) or ended(obj) if ref.kind == "Pod" else phase in ("Bound", "Lost")
-    return not there and not any(metadata.get(field) for field in _OF_THE_API)
+    return not there and not any(metadata.get(field) for field in OF_THE_API)
 
 
 class AdmissionChain:

@@ -1,0 +1,164 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.checks import words
+from wharfinger.manifests.checks.metadata import check_label_selector, check_metadata, is_empty
+from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.pods import check_template
+from wharfinger.manifests.checks.volumes import check_claim_spec
+from wharfinger.manifests.selectors import label_selector
+
+_NO_MATCH = "`selector` does not match template `labels`"
+_COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit")
+
+
+def check_deployment(deployment: Place) -> None:
+    """A Deployment."""
+    check_metadata(deployment["metadata"])
+    spec = deployment["spec"]
+    _check_selecting(spec, "deployment", "ReplicaSet")
+    _check_counts(spec)
+    strategy = spec["strategy"]
+    rolling = strategy["rollingUpdate"]
+    if strategy["type"].text == "Recreate":
+        if rolling.given:
+            rolling.forbidden("may not be specified when strategy `type` is 'Recreate'")
+    elif strategy["type"].text in ("", "RollingUpdate"):
+        unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+        check_share(unavailable)
+        check_share(surge)
+        if rolling.given and _is_zero(unavailable) and _is_zero(surge):
+            unavailable.invalid("may not be 0 when `maxSurge` is 0")
+    else:
+        strategy.unsupported(("Recreate", "RollingUpdate"))
+    deadline = spec["progressDeadlineSeconds"]
+    deadline.no_less_than(0)
+    if deadline.given and deadline.value <= (spec["minReadySeconds"].value or 0):
+        deadline.invalid("must be greater than minReadySeconds")
+
+
+def check_replica_set(replica_set: Place) -> None:
+    """A ReplicaSet."""
+    check_metadata(replica_set["metadata"])
+    _check_selecting(replica_set["spec"], "deployment", "ReplicaSet")
+    _check_counts(replica_set["spec"])
+
+
+def check_stateful_set(stateful_set: Place) -> None:
+    """A StatefulSet."""
+    check_metadata(stateful_set["metadata"], words.dns_label)
+    spec = stateful_set["spec"]
+    claims = [claim["metadata"]["name"].text for claim in spec["volumeClaimTemplates"].entries()]
+    _check_selecting(spec, "statefulset", "StatefulSet", claims)
+    _check_counts(spec)
+    for claim in spec["volumeClaimTemplates"].entries():
+        check_claim_spec(claim["spec"])
+    spec["ordinals"]["start"].no_less_than(0)
+    management, update = spec["podManagementPolicy"], spec["updateStrategy"]
+    if management.given and management.value not in ("OrderedReady", "Parallel"):
+        management.invalid("must be 'OrderedReady' or 'Parallel'")
+    if update["type"].given and update["type"].value not in ("RollingUpdate", "OnDelete"):
+        update.invalid("must be 'RollingUpdate' or 'OnDelete'")
+    update["rollingUpdate"]["partition"].no_less_than(0)
+    service = spec["serviceName"]
+    if service.text:
+        service.each(words.dns_label(service.text))
+
+
+def check_daemon_set(daemon_set: Place) -> None:
+    """A DaemonSet."""
+    check_metadata(daemon_set["metadata"])
+    spec = daemon_set["spec"]
+    _check_selecting(spec, "daemonset", "DaemonSet")
+    _check_counts(spec)
+    update = spec["updateStrategy"]
+    rolling = update["rollingUpdate"]
+    if update["type"].text not in ("", "RollingUpdate", "OnDelete"):
+        update.unsupported(("RollingUpdate", "OnDelete"))
+    elif rolling.given and update["type"].text != "OnDelete":
+        unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+        check_share(unavailable)
+        check_share(surge)
+        if surge.given and not _is_zero(surge):
+            if not _is_zero(unavailable):
+                surge.invalid("may not be set when maxUnavailable is non-zero")
+        elif unavailable.given and _is_zero(unavailable):
+            unavailable.required("cannot be 0 when maxSurge is 0")
+
+
+def check_replication_controller(controller: Place) -> None:
+    """A ReplicationController. Without a selector it has the labels of its template."""
+    check_metadata(controller["metadata"])
+    spec = controller["spec"]
+    template = spec["template"]
+    labels = template["metadata"]["labels"]
+    selector = spec["selector"].map or labels.map
+    if not selector:
+        spec["selector"].required()
+    _check_counts(spec)
+    if not template.given:
+        template.required()
+        return
+    if not selector.items() <= labels.map.items():
+        labels.invalid(_NO_MATCH, labels.value)
+    check_template(template)
+    _check_endless(template, "ReplicationController")
+
+
+def check_share(share: Place) -> None:
+    """A number that is not negative, or a percentage of at most 100."""
+    if isinstance(share.value, str):
+        wrong = words.percent(share.value)
+        share.each(wrong)
+        if not wrong and int(share.value[:-1]) > 100 and not share.path.endswith("maxSurge"):
+            share.invalid("must not be greater than 100%")
+    else:
+        share.no_less_than(0)
+
+
+def _is_zero(share: Place) -> bool:
+    return share.value == 0 or (isinstance(share.value, str) and share.value.rstrip("%").strip("0") == "")
+
+
+def _check_counts(spec: Place) -> None:
+    for field in _COUNTS:
+        spec[field].no_less_than(0)
+
+
+def _check_selecting(spec: Place, shown: str, title: str, claims: list[str] | None = None) -> None:
+    """The selector, the template, and that the one matches the other."""
+    selector, template = spec["selector"], spec["template"]
+    labels = template["metadata"]["labels"]
+    if not selector.given:
+        selector.required()
+    else:
+        before = len(selector.problems)
+        check_label_selector(selector)
+        if is_empty(selector):
+            selector.invalid(f"empty selector is invalid for {shown}")
+        elif len(selector.problems) == before and not matches(selector, labels.map):
+            labels.invalid(_NO_MATCH, labels.value)
+    own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims or ()]
+    check_template(template, own)
+    _check_endless(template, title)
+
+
+def matches(selector: Place, labels: Mapping[str, str]) -> bool:
+    """Whether a selector without mistakes matches these labels."""
+    try:
+        found = label_selector({"selector": selector.value}, "selector")
+    except InvalidObject:
+        return True  # what is wrong with it is told already
+    return found is not None and found.matches(labels)
+
+
+def _check_endless(template: Place, title: str) -> None:
+    """Pods that run for ever."""
+    restart, deadline = template["spec"]["restartPolicy"], template["spec"]["activeDeadlineSeconds"]
+    restart.one_of("Always")
+    if deadline.given:
+        deadline.forbidden(f"activeDeadlineSeconds in {title} is not Supported")
