@@ -42,7 +42,7 @@ def test_only_what_makes_users_has_the_passwords_of_others(name: str) -> None:
     assert "etcd-worker" in holders["worker"]
     assert found["worker"]["environment"]["WHARFINGER_ETCD_USER"] == "worker"
     assert found["worker"]["depends_on"]["etcd-users"] == {"condition": "service_completed_successfully"}
-    assert found["etcd"]["environment"]["ETCDCTL_USER"] == "health"
+    assert "--user=health" in found["etcd"]["healthcheck"]["test"]
 
 
 class Project:
@@ -112,7 +112,7 @@ async def test_what_the_file_runs_gives_etcd_users(
         if etcdctl is not None:
             words = [str(etcdctl), *services(name)["etcd"]["healthcheck"]["test"][2:]]
             password = project.inside(of_health).read_text().strip()
-            login = {"ETCDCTL_ENDPOINTS": etcd.url, "ETCDCTL_USER": "health", "ETCDCTL_PASSWORD": password}
+            login = {"ETCDCTL_ENDPOINTS": etcd.url, "ETCDCTL_PASSWORD": password}
             for env, code in ((login, 0), ({**login, "ETCDCTL_PASSWORD": "another"}, 1)):
                 assert subprocess.run(words, check=False, env=env, capture_output=True).returncode == code
     finally:

@@ -146,6 +146,28 @@ def test_every_role_is_looked_at() -> None:
     assert {*MAY_WRITE, ROOT} == set(ROLES)
 
 
+WRITTEN_BY_PEOPLE = {keys.CORDONS, keys.CONFIG, keys.CONFIG_HISTORY}
+"""By `host cordon` and `config set` only."""
+WHOLE = {keys.ROOT, keys.OURS, keys.ASIDE, placement_keys.HUB, placement_keys.PLACEMENT_OBJECTS, placement_keys.PLACED}
+
+
+def test_each_kind_of_key_has_a_component_that_writes_it() -> None:
+    """A new kind must be given to a role: its component would be refused where etcd has users."""
+    kinds = {
+        value
+        for module in (keys, placement_keys)
+        for name, value in vars(module).items()
+        if name.isupper()
+        and not name.startswith("_")
+        and isinstance(value, str)
+        and value.startswith((keys.OURS, keys.ASIDE))
+    }
+    components = (WORKER, IMPORTER, AGENT, HUB, MEMBER, APPLIER, PAGE)
+    written = {kind for kind in kinds if any(role.may_write(kind) for role in components)}
+
+    assert kinds - written - WHOLE == WRITTEN_BY_PEOPLE
+
+
 def test_a_key_that_is_read_and_written_has_one_permission() -> None:
     role = Role("r", "", (keys.ROOT, keys.ASIDE), (keys.ROOT,), without=keys.OURS)
 

@@ -324,7 +324,8 @@ def _existing(kv: KeyValue | None, reference: str) -> dict[str, Any]:
     obj = readable(kv.value)
     if obj is None:
         raise InvalidObject(
-            f"placement {reference} cannot be read: apply it again, or remove its key (etcdctl del {kv.key})"
+            f"placement {reference} cannot be read: apply it again, or remove its key "
+            f"(etcdctl --user root del {kv.key})"
         )
     return obj
 

@@ -107,7 +107,9 @@ class PlacingPart:
             path = self._files / f"{name}.yaml"
             found: dict[str, object] = {"etcd": [etcd.url]}
             if self.guarded:
-                found |= {"user": APPLIER.name, "passwordFile": str(etcd.passwords / APPLIER.name)}
+                login = etcd.settings(APPLIER)
+                found |= {"user": login.user, "passwordFile": str(login.password_file)}
+                found |= {"allowInsecure": login.allow_insecure}
             path.write_text(json.dumps(found) + "\n", encoding="utf-8")
             path.chmod(0o400)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from wharfinger.errors import ServerError, Unavailable
+from wharfinger.errors import ServerError, Unavailable, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
 from wharfinger.registry.etcd_json import JsonGateway
@@ -43,7 +43,8 @@ class Backup:
 async def save(settings: EtcdSettings, folder: Path, now: datetime) -> Backup:
     """Save a snapshot of the member that answers; its name has the time.
 
-    Raises `AccessDenied`, `Unavailable`, and `ServerError` where the file cannot be written or its sum is wrong.
+    Raises `AccessDenied`, `UserWanted`, `Unavailable`, and `ServerError` where the file cannot be written or its sum
+    is wrong.
     """
     path = folder / f"etcd-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}.db"
     part = path.with_suffix(".part")
@@ -76,6 +77,8 @@ async def _blobs(connection: Connection) -> AsyncIterator[bytes]:
             async for message in messages:
                 yield a2b_base64(message.get("blob", ""))
     except (NotSent, Unanswered, TokenRefused, CertificateRefused) as error:
+        if isinstance(error, TokenRefused) and not connection.settings.user:
+            raise UserWanted(f"etcd at {connection.endpoint} wants its user root, and none is named") from error
         raise Unavailable(f"no snapshot from etcd at {connection.endpoint}: {error}") from error
 
 

@@ -98,8 +98,10 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
         text = await _whole(response)
         try:
             answer = orjson.loads(text)
+            if isinstance(answer.get("error"), dict):  # of a stream that etcd refuses at once
+                answer = answer["error"]
             message, code = str(answer["message"]), int(answer["code"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             if NAMED_CERTIFICATE in text:
                 raise AccessDenied(
                     "etcd has users, so its JSON gateway takes no client certificate with a common name: "

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.model.addresses import is_loopback
-from wharfinger.registry.etcd_roles import ADMIN
+from wharfinger.registry.etcd_roles import ADMIN, Role
 
 OPTION = b"--data-dir="
 LISTENS = "0A"
@@ -52,8 +52,8 @@ def password(folder: Path, name: str) -> str:
     return made
 
 
-def found_here(endpoints: Iterable[str]) -> tuple[str, Path]:
-    """The first of the endpoints on which the person's own etcd listens here, and the file with `admin`'s password.
+def found_here(endpoints: Iterable[str], role: Role = ADMIN) -> tuple[str, Path]:
+    """The first of the endpoints on which the person's own etcd listens here, and the file with the role's password.
 
     Raises `NotFoundHere`.
     """
@@ -68,7 +68,7 @@ def found_here(endpoints: Iterable[str]) -> tuple[str, Path]:
                 f"looked for a process of yours that listens on port {parts.port} with a data folder: there is none"
             )
             continue
-        file = folder_of(data) / ADMIN.name
+        file = folder_of(data) / role.name
         problem = _problem(file)
         if not problem:
             return endpoint, file

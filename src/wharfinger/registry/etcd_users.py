@@ -23,6 +23,7 @@ from wharfinger.errors import AccessDenied, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_json import JsonGateway
 from wharfinger.registry.etcd_json_wire import base64
+from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
 from wharfinger.registry.etcd_roles import ROOT, KeyRange, Role
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
@@ -85,6 +86,16 @@ async def disable(settings: EtcdSettings) -> bool:
     async with _connected(settings) as etcd:
         await _ask(etcd, Method.AUTH_DISABLE)
     return True
+
+
+def as_root_here(settings: EtcdSettings) -> EtcdSettings:
+    """The connection as root of the person's own etcd on this machine, for one that wants root. Raises `UserWanted`."""
+    try:
+        endpoint, file = found_here(settings.endpoints, ROOT)
+    except NotFoundHere as reason:
+        told = f"etcd at {settings.endpoints[0]} wants its user root: --etcd-user and --etcd-password-file name it"
+        raise UserWanted(f"{told} ({reason})") from reason
+    return replace(settings, endpoints=(endpoint,), user=ROOT.name, password_file=file)
 
 
 async def _make_role(etcd: Connection, role: Role, *, there: bool) -> None:

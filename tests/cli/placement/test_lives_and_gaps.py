@@ -104,7 +104,7 @@ async def test_what_cannot_be_read_is_not_said_to_be_deleted(
     told = capsys.readouterr()
     assert told.out == ""
     assert "cannot be read" in told.err
-    assert f"etcdctl del {key}" in told.err
+    assert f"etcdctl --user root del {key}" in told.err
 
 
 async def test_a_join_is_written_over_what_is_there_then(store: MemoryStore) -> None:

@@ -170,7 +170,7 @@ async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
     if unreadable:
         say(
             f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
-            f"or remove its key at once (etcdctl del {key})",
+            f"or remove its key at once (etcdctl --user root del {key})",
             err=True,
         )
         return False

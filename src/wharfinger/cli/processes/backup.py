@@ -12,7 +12,7 @@ import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, connected
 from wharfinger.config.durations import parse
-from wharfinger.errors import ServerError, UsageError, WharfingerError
+from wharfinger.errors import ServerError, UsageError, UserWanted, WharfingerError
 
 if TYPE_CHECKING:
     from wharfinger.registry.etcd_backup import Backup
@@ -45,7 +45,8 @@ def backup(
 ) -> None:
     """Save what is in etcd as a file, from which `etcdutl snapshot restore` makes an etcd again.
 
-    Where etcd has users, only root may do so. A file that has its name is whole: its SHA-256 was checked.
+    Where etcd has users, only root may do so; of your own `wharfinger dev` the password is found. A file that has its
+    name is whole: its SHA-256 was checked.
     """
     if not every:
         from wharfinger.cli import connect
@@ -72,8 +73,13 @@ def _seconds(every: str) -> float:
 
 async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> Backup:
     from wharfinger.registry import etcd_backup
+    from wharfinger.registry.etcd_users import as_root_here
 
-    saved = await etcd_backup.save(connection.etcd, folder, datetime.now(UTC))
+    now = datetime.now(UTC)
+    try:
+        saved = await etcd_backup.save(connection.etcd, folder, now)
+    except UserWanted:
+        saved = await etcd_backup.save(as_root_here(connection.etcd), folder, now)
     try:
         etcd_backup.prune(folder, keep)
     except OSError as error:
