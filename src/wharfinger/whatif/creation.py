@@ -185,11 +185,10 @@ class Creator:
                     refused = self._refusal(ref, obj)
                     self._put(self._inventory.put(obj), obj)
             except InvalidObject as error:
-                of_template = ref.kind == _POD and owner.kind != _POD
-                said = workloads.by_template(owner, error) if of_template else str(error)
-                raise InvalidObject(
-                    f"{owner}: {said if ref.kind in (_POD, owner.kind) else f'{ref}: {said}'}"
-                ) from None
+                said = f"{ref}: {error}"
+                if ref.kind == _POD:
+                    said = str(error) if owner.kind == _POD else workloads.by_template(owner, error)
+                raise InvalidObject(f"{owner}: {said}") from None
 
     def _refusal(self, ref: Ref, obj: Obj) -> str:
         """Why a workload itself is not made; empty when it is, or is there already."""

@@ -227,17 +227,24 @@ def test_the_live_state_is_read_at_one_revision_and_stays_as_it_is(shell: Shell)
     name = own["metadata"]["name"]
     here = {"kubernetes.io/hostname": name}
     own["metadata"]["labels"] = here
-    shell("apply", "-f", shell.file([own, shell.pod("waits", nodeSelector=here)]))
+    silent = {"nodeSelector": here, "containers": [{"name": "c"}]}
+    limits = {"limits": [{"type": "Container", "default": {"cpu": "5"}}]}
+    about = {"name": "large", "namespace": shell.namespace}
+    limit_range = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": limits}
+    shell(
+        "apply", "-f", shell.file([own, limit_range, shell.pod("waits", nodeSelector=here), shell.pod("old", **silent)])
+    )
     before = shell("get", "pods", "-n", shell.namespace, "-o", "json").json["items"]
 
     answer = shell(
         "simulate", "--live", "--pending", "-n", shell.namespace, "-o", "json",
-        "-f", shell.file([shell.pod("new", nodeSelector=here)], "new.yaml"),
+        "-f", shell.file([shell.pod("new", nodeSelector=here), shell.pod("silent", **silent)], "new.yaml"),
     )  # fmt: skip
 
     causes = {one["pod"]: (one["cause"], one["node"]) for one in answer.json["pods"]}
     assert causes[f"{shell.namespace}/new"] == ("given", name)
-    assert causes[f"{shell.namespace}/waits"] == ("waiting", name)
+    assert causes[f"{shell.namespace}/waits"] == causes[f"{shell.namespace}/old"] == ("waiting", name)
+    assert causes[f"{shell.namespace}/silent"] == ("given", None), "a new pod gets the LimitRange's default"
     assert answer.json["revision"] > 0
     assert shell("get", "pods", "-n", shell.namespace, "-o", "json").json["items"] == before
 
