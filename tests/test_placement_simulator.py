@@ -204,3 +204,22 @@ def test_a_plan_tells_who_would_get_other_members_and_changes_nothing(simulator:
     with pytest.raises(UsageError):
         simulator.plan(leave=["x"])
     assert simulator.plan() == []
+
+
+@pytest.mark.parametrize(("upstream", "kept"), [(False, ["b", "d"]), (True, ["a", "b"])])
+def test_a_scale_down_keeps_hard_spread_but_not_as_kubefleet_does_it(upstream: bool, kept: list[str]) -> None:
+    simulator = PlacementSimulator(upstream=upstream)
+    for name, zone in zip("abcd", "AABB", strict=True):
+        simulator.add(cluster(name, zone=zone))
+    spread = [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    for number in (4, 2):
+        wanted = web(number)
+        wanted["spec"]["policy"]["topologySpreadConstraints"] = spread
+        simulator.add(wanted)
+        decision = simulator.decide(P)
+        simulator.commit(decision)
+        for one in decision.bindings:
+            if one["state"] == "Scheduled":
+                simulator.bind(P, one["id"])
+    assert sorted(one["cluster"] for one in decision.bindings if one["state"] != "Unscheduled") == kept
+    assert ("D14" in decision.deviations) is not upstream
