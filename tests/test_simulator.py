@@ -67,7 +67,7 @@ def test_deleting_a_pod_gives_its_room_back(simulator: Simulator) -> None:
 def test_an_unsupported_feature_is_refused_not_placed_wrongly(simulator: Simulator) -> None:
     decision = simulator.decide(pod("accelerated", resourceClaims=[{"name": "gpu"}]))
     assert decision.node is None
-    assert "which this version does not support" in decision.message
+    assert "devices are not decided here (resource claims)" in decision.message
     assert decision.rejectors == ["UnsupportedFeatures"]
 
 

@@ -84,7 +84,7 @@ async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> Non
             classes = around.priority_classes.by_name
             stored = around.storage != NO_STORAGE
             others = around.namespaces or around.collections or around.budgets or around.pod_groups
-            return bool(others or classes or stored)
+            return bool(others or classes or around.device_classes or stored)
 
         await put(stage, prefix, "web", **whole)
         await stage.caught_up()

@@ -136,7 +136,7 @@ def test_unsupported_pod_is_refused_with_a_reason_and_never_placed(cluster: DevT
 
     wait_until(refused(etcd, "claims"), 15, "refused")
     message = condition(etcd.get(f"{PODS}default/claims"))["message"]
-    assert "which this version does not support" in message
+    assert "devices are not decided here (resource claims)" in message
     etcd.put(f"{NODES}n1", node("n1"))
     marker(cluster)
     assert set(bound_pods(etcd)) == {"marker"}

@@ -229,6 +229,7 @@ SURROUNDINGS = (
         "preemptionPolicy": "Never",
     },
     _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", spec={"minMember": 3}),
+    _stored("resource.k8s.io/v1", "DeviceClass", spec={"extendedResourceName": "example.com/gpu"}),
     *STORAGE,
 )
 EVERYTHING = (POD, NODE, *SURROUNDINGS)

@@ -223,6 +223,7 @@ def test_a_number_that_is_none_makes_the_pod_wait_and_not_vanish() -> None:
     ("spec", "words"),
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
+        ({"containers": [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}]}, "resource claims"),
     ],
 )
 def test_what_cannot_be_honoured_is_named(spec: dict[str, Any], words: str) -> None:

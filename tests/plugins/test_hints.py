@@ -176,7 +176,7 @@ class TestNodeDeclaredFeatures:
 
 class TestUnsupportedFeatures:
     def test_only_a_changed_pod_helps(self) -> None:
-        claiming = pod(unsupported=("volume claims",))
+        claiming = pod(unsupported=("resource claims",), requests={"example.com/gpu": 1})
         assert not helps(names.UNSUPPORTED_FEATURES, claiming, appears(node()))
         assert helps(names.UNSUPPORTED_FEATURES, claiming, unscheduled_pod_event(claiming, pod(), 1))
 

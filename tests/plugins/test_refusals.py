@@ -50,9 +50,9 @@ def test_more_important_pods_come_first_then_older_ones() -> None:
             "node(s) didn't match Pod's required features",
         ),
         (
-            pod(unsupported=("volume claims",)),
+            pod(unsupported=("resource claims",)),
             node(),
-            "pod uses volume claims, which this version does not support",
+            "devices are not decided here (resource claims)",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -24,7 +24,7 @@ from wharfinger.upstream.client import NODES, OWN_ACCESS_REVIEWS, PODS, ApiAnswe
 
 LEASE = LeaseName("kube-system", "kube-scheduler")
 POD_GROUPS = ApiResource("scheduling.k8s.io", "v1alpha2", "podgroups", namespaced=True)
-NEEDS = needed_access(lease=LEASE, pod_groups=[POD_GROUPS])
+NEEDS = needed_access(lease=LEASE, optional=[POD_GROUPS])
 
 
 def verdict(allowed: object) -> ApiAnswer:

@@ -261,3 +261,23 @@ def test_the_scene_keeps_nothing_of_what_it_was_given_changed() -> None:
     made.given_pods()
 
     assert repr(objects) == before
+
+
+def test_devices_of_a_class_are_named_and_never_insufficient() -> None:
+    """A node whose device plugin has the resource decides as for any extended resource."""
+    gpu = "example.com/gpu"
+    of_class = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": gpu, "selectors": [{"cel": {"expression": "true"}}]},
+    }
+    wanted = pod("p")
+    wanted["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", gpu: "1"}, "limits": {gpu: "1"}}
+    plugin = node("plugin")
+    plugin["status"]["allocatable"][gpu] = "1"
+
+    refused = ask(of_class, node("plain"), wanted).pods[0]
+    assert refused.message.startswith(f"0/1 nodes are available: 1 devices are not decided here ({gpu}).")
+    assert "Insufficient" not in refused.message
+    assert nodes_of(ask(of_class, node("plain"), plugin, wanted)) == {"p": "plugin"}

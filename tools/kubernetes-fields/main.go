@@ -53,7 +53,7 @@ const module = "k8s.io/api"
 var versions = runtime.NewSchemeBuilder(
 	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, schedulingv1.AddToScheme,
 	schedulingv1alpha2.AddToScheme, storagev1.AddToScheme, nodev1.AddToScheme, networkingv1.AddToScheme,
-	autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, rbacv1.AddToScheme,
+	autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, rbacv1.AddToScheme, resourcev1.AddToScheme,
 )
 
 // groups registers all API groups of Kubernetes, each with the versions that have all of its kinds.
@@ -62,7 +62,7 @@ var groups = runtime.NewSchemeBuilder(
 	apiserverinternalv1alpha1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	certificatesv1.AddToScheme, certificatesv1beta1.AddToScheme, coordinationv1.AddToScheme,
 	coordinationv1beta1.AddToScheme, discoveryv1.AddToScheme, eventsv1.AddToScheme, flowcontrolv1.AddToScheme,
-	resourcev1.AddToScheme, resourcev1alpha3.AddToScheme, storagemigrationv1beta1.AddToScheme,
+	resourcev1alpha3.AddToScheme, storagemigrationv1beta1.AddToScheme,
 )
 
 // elsewhere are the kinds of Kubernetes whose structs are in other modules.
@@ -75,7 +75,7 @@ var elsewhere = map[string][]string{
 var kinds = []string{
 	"Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "ServiceAccount", "ReplicationController",
 	"PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "ReplicaSet", "Deployment", "StatefulSet",
-	"DaemonSet", "Job", "CronJob", "PodDisruptionBudget", "PriorityClass", "PodGroup", "StorageClass", "CSINode",
+	"DaemonSet", "Job", "CronJob", "PodDisruptionBudget", "PriorityClass", "PodGroup", "DeviceClass", "StorageClass", "CSINode",
 	"CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "RuntimeClass", "Ingress", "NetworkPolicy",
 	"HorizontalPodAutoscaler", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 }

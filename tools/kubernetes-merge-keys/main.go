@@ -24,6 +24,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
@@ -35,7 +36,7 @@ const module = "k8s.io/api"
 // versions registers the API versions whose merge keys are listed.
 var versions = runtime.NewSchemeBuilder(
 	corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, policyv1.AddToScheme, schedulingv1.AddToScheme,
-	schedulingv1alpha2.AddToScheme, storagev1.AddToScheme, nodev1.AddToScheme, networkingv1.AddToScheme,
+	schedulingv1alpha2.AddToScheme, resourcev1.AddToScheme, storagev1.AddToScheme, nodev1.AddToScheme, networkingv1.AddToScheme,
 	autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, rbacv1.AddToScheme,
 )
 
@@ -43,7 +44,7 @@ var versions = runtime.NewSchemeBuilder(
 var kinds = []string{
 	"Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "ServiceAccount", "ReplicationController",
 	"PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "ReplicaSet", "Deployment", "StatefulSet",
-	"DaemonSet", "Job", "CronJob", "PodDisruptionBudget", "PriorityClass", "PodGroup", "StorageClass", "CSINode",
+	"DaemonSet", "Job", "CronJob", "PodDisruptionBudget", "PriorityClass", "PodGroup", "DeviceClass", "StorageClass", "CSINode",
 	"CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "RuntimeClass", "Ingress", "NetworkPolicy",
 	"HorizontalPodAutoscaler", "Role", "RoleBinding",
 	"ClusterRole", "ClusterRoleBinding",

@@ -42,6 +42,7 @@ SURROUNDING_KINDS = {
     keys.STATEFUL_SETS: "StatefulSet",
     keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
     keys.POD_GROUPS: "PodGroup",
+    keys.DEVICE_CLASSES: "DeviceClass",
     keys.PRIORITY_CLASSES: "PriorityClass",
     keys.PERSISTENT_VOLUMES: "PersistentVolume",
     keys.PERSISTENT_VOLUME_CLAIMS: "PersistentVolumeClaim",

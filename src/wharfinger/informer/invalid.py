@@ -20,6 +20,7 @@ _KINDS = {
     keys.STATEFUL_SETS: "statefulset",
     keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
     keys.POD_GROUPS: "podgroup",
+    keys.DEVICE_CLASSES: "deviceclass",
     keys.PRIORITY_CLASSES: "priorityclass",
     keys.PERSISTENT_VOLUMES: "persistentvolume",
     keys.PERSISTENT_VOLUME_CLAIMS: "persistentvolumeclaim",

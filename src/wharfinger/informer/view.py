@@ -31,6 +31,7 @@ from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarna
 from wharfinger.informer.invalid import InvalidObjects
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
 from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
+from wharfinger.model.devices import DeviceClass
 from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.held_places import HeldPlace
@@ -51,6 +52,7 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
     keys.NAMESPACES: Namespace,
     keys.DISRUPTION_BUDGETS: DisruptionBudget,
     keys.POD_GROUPS: PodGroup,
+    keys.DEVICE_CLASSES: DeviceClass,
     keys.PRIORITY_CLASSES: PriorityClass,
     **{prefix: STORAGE_TYPES[SURROUNDING_KINDS[prefix]] for prefix in keys.STORAGE},
 }

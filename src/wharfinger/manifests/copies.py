@@ -205,6 +205,12 @@ COPIED: Mapping[str, CopiedKind] = {
             {"metadata": _META, "value": None, "globalDefault": None, "preemptionPolicy": None},
         ),
         *_STORAGE_KINDS,
+        CopiedKind(
+            "deviceclasses",
+            "DeviceClass",
+            "resource.k8s.io/v1",
+            {"metadata": _META, "spec": {"extendedResourceName": None}},
+        ),
         CopiedKind("podgroups", "PodGroup", "", {"apiVersion": None, "metadata": _META, "spec": None}),
     )
 }

@@ -160,6 +160,7 @@ KINDS = (
     Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
     PRIORITY_CLASS,
     POD_GROUP,
+    Kind("DeviceClass", "resource.k8s.io", "deviceclasses", namespaced=False),
     FLEET,
     *DECIDING,
     *DELIVERING,

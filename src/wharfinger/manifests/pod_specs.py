@@ -6,7 +6,7 @@ and `recurring` reads them once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
@@ -113,7 +113,7 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
         "termination_grace_seconds": _grace(spec),
         "scheduling_gates": _gates(spec),
         "required_features": required_features(spec, [*containers, *init_containers]),
-        "unsupported": unsupported_features(spec),
+        "unsupported": unsupported_features(spec, [*init_containers, *containers]),
         "hard_terms_across_nodes": bool(required or required_anti or any(entry.hard for entry in constraints)),
     }
 
@@ -180,9 +180,13 @@ def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], wh
             found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard
 
 
-def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def unsupported_features(spec: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """What the pod asks for and this version cannot honour, in words and a fixed order; such a pod is refused."""
-    return (RESOURCE_CLAIMS,) if sequence(spec, "resourceClaims", "spec.") else ()
+    claims = sequence(spec, "resourceClaims", SPEC) or any(
+        sequence(mapping(one, "resources", f"{SPEC}containers."), "claims", f"{SPEC}containers.resources.")
+        for one in containers
+    )
+    return (RESOURCE_CLAIMS,) if claims else ()
 
 
 def required_features(spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]]) -> frozenset[str]:

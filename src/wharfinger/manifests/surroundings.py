@@ -16,6 +16,7 @@ from wharfinger.manifests.selectors import equalities, label_selector
 from wharfinger.manifests.spelling import SHAPES
 from wharfinger.manifests.storage import GROUPS as STORAGE_KINDS
 from wharfinger.manifests.storage import storage_object
+from wharfinger.model.devices import DeviceClass
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.names import is_qualified_name
 from wharfinger.model.pod import PREEMPT_LOWER_PRIORITY
@@ -38,7 +39,8 @@ _INT32 = 2**31 - 1
 PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, "Never")
 
 POD_GROUP = "PodGroup"
-KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, PRIORITY_CLASS, *STORAGE_KINDS)
+DEVICE_CLASS = "DeviceClass"
+KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, DEVICE_CLASS, PRIORITY_CLASS, *STORAGE_KINDS)
 """All kinds that are read here, or in `storage`."""
 
 
@@ -50,6 +52,8 @@ def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding
         return disruption_budget(given, default_namespace)
     if kind == POD_GROUP:
         return pod_group(given, default_namespace)
+    if kind == DEVICE_CLASS:
+        return device_class(given)
     if kind == PRIORITY_CLASS:
         return priority_class(given)
     if kind in STORAGE_KINDS:
@@ -123,6 +127,19 @@ def pod_group(given: object, default_namespace: str) -> PodGroup:
         object_name(metadata),
         min_count or 0,
         tuple(_topology_keys(mapping(spec, "schedulingConstraints", "spec."))),
+    )
+
+
+def device_class(given: object) -> DeviceClass:
+    """Read a DeviceClass, of any version that an API server may serve; raises `InvalidObject`."""
+    obj = checked_object(given)
+    version = text(obj, "apiVersion") or "resource.k8s.io/v1"
+    if version.rpartition("/")[0] != "resource.k8s.io":
+        raise InvalidObject(f"apiVersion is {version[:40]!r}, not of 'resource.k8s.io'")
+    check_kind(obj, DEVICE_CLASS, version)
+    SHAPES["resource/v1.DeviceClass"].check_all(obj)
+    return DeviceClass(
+        object_name(mapping(obj, "metadata")), text(mapping(obj, "spec"), "extendedResourceName", "spec.")
     )
 
 

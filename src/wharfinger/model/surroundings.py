@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
+from wharfinger.model.devices import IMPLIED, DeviceClass
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.pod import NO_LABELS
 from wharfinger.model.priority import NO_CLASSES, PriorityClass, PriorityClasses
@@ -48,7 +49,7 @@ class DisruptionBudget:
     """Names of pods whose eviction is counted already."""
 
 
-_Other = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass
+_Other = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass | DeviceClass
 Surrounding = _Other | StorageObject
 
 
@@ -64,6 +65,7 @@ class Surroundings:
     pod_groups: Mapping[str, tuple[PodGroup, ...]] = field(default_factory=dict)
     """By namespace, in the order of their names."""
 
+    device_classes: Mapping[str, DeviceClass] = field(default_factory=dict)
     priority_classes: PriorityClasses = NO_CLASSES
     storage: Storage = NO_STORAGE
     """Volumes, claims, and what decides about them."""
@@ -77,6 +79,12 @@ class Surroundings:
         """The PodGroup of this name; None when there is none."""
         return next((one for one in self.pod_groups.get(namespace, ()) if one.name == name), None)
 
+    def are_devices(self, resource: str) -> bool:
+        """Whether the resource is devices, on nodes whose device plugin does not have it."""
+        if resource.startswith(IMPLIED):
+            return True
+        return any(one.extended_resource == resource for one in self.device_classes.values())
+
     def with_object(self, thing: Surrounding) -> Surroundings:
         """With this object, in the place of an older state of it; itself when that says the same."""
         if isinstance(thing, StorageObject):
@@ -85,6 +93,8 @@ class Surroundings:
             return self
         if isinstance(thing, Namespace):
             return replace(self, namespaces={**self.namespaces, thing.name: thing})
+        if isinstance(thing, DeviceClass):
+            return replace(self, device_classes={**self.device_classes, thing.name: thing})
         if isinstance(thing, PriorityClass):
             return replace(self, priority_classes=self.priority_classes.with_class(thing))
         rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
@@ -114,6 +124,8 @@ class Surroundings:
                 return thing in self.budgets.get(thing.namespace, ())
             case PodGroup():
                 return thing in self.pod_groups.get(thing.namespace, ())
+            case DeviceClass():
+                return self.device_classes.get(thing.name) == thing
             case PriorityClass():
                 return self.priority_classes.by_name.get(thing.name) == thing
 
@@ -125,6 +137,11 @@ class Surroundings:
             if name not in self.namespaces:
                 return self
             return replace(self, namespaces={key: value for key, value in self.namespaces.items() if key != name})
+        if what is DeviceClass:
+            if name not in self.device_classes:
+                return self
+            kept_classes = {key: value for key, value in self.device_classes.items() if key != name}
+            return replace(self, device_classes=kept_classes)
         if what is PriorityClass:
             known_class = name in self.priority_classes.by_name
             return replace(self, priority_classes=self.priority_classes.without(name)) if known_class else self

@@ -129,8 +129,7 @@ async def read_status(
         try:
             version = str(((await api.read("/version")).object or {}).get("gitVersion") or "")
             held = await _lease(api, lease, f"{installation.cluster}_{installation.id}")
-            groups = [kind for kind in kinds if kind.plural == "podgroups"]
-            access = await review(api, needed_access(lease=lease, pod_groups=groups))
+            access = await review(api, needed_access(lease=lease, optional=kinds))
         except UpstreamError as error:
             trouble = str(error)
     return UpstreamStatus(

@@ -39,6 +39,11 @@ COPIED_KINDS = (
     client.PODS,
 )
 """What every API server serves and is copied; pods last, so that what they refer to is there."""
+OPTIONAL_KINDS = (
+    *(ApiResource(group, "", "podgroups", namespaced=True) for group in POD_GROUPS),
+    ApiResource("resource.k8s.io", "", "deviceclasses", namespaced=False),
+)
+"""What some API servers serve and is copied there; which version depends on the server."""
 SYSTEM_NAMESPACE = "kube-system"
 """Its uid tells one cluster from all others."""
 DEFAULT_LEASE = "kube-scheduler"
@@ -112,28 +117,29 @@ async def cluster_uid(upstream: Upstream) -> str:
 
 
 async def copied_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
-    """The kinds that are copied now: those that every server has, and PodGroups as they are served.
+    """The kinds that are copied now: those that every server has, and of `OPTIONAL_KINDS` those that are served.
 
     Raises `UpstreamError`.
     """
-    return (*COPIED_KINDS, *await served_pod_groups(upstream))
+    return (*COPIED_KINDS, *await served_kinds(upstream))
 
 
-async def served_pod_groups(upstream: Upstream) -> tuple[ApiResource, ...]:
-    """The PodGroups of each API group that has them, in the order of `POD_GROUPS`, each in one version.
+async def served_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
+    """Those of `OPTIONAL_KINDS` that the server has, each in one version, in the same order.
 
-    The version is the one that the server prefers, else the first that has them. Raises `UpstreamError`.
+    The version is the one that the server prefers, else the first that has the kind. Raises `UpstreamError`.
     """
     document = (await upstream.read("/apis")).object or {}
     groups = {group.get("name"): group for group in document.get("groups") or ()}
     found: list[ApiResource] = []
-    for name in (one for one in POD_GROUPS if one in groups):
-        preferred = groups[name].get("preferredVersion") or {}
-        versions = [one["version"] for one in (preferred, *(groups[name].get("versions") or ())) if one.get("version")]
+    for kind in (one for one in OPTIONAL_KINDS if one.group in groups):
+        group = groups[kind.group]
+        preferred = group.get("preferredVersion") or {}
+        versions = [one["version"] for one in (preferred, *(group.get("versions") or ())) if one.get("version")]
         for version in dict.fromkeys(versions):
-            listing = (await upstream.read(f"/apis/{name}/{version}")).object or {}
-            if any(one.get("name") == "podgroups" for one in listing.get("resources") or ()):
-                found.append(ApiResource(name, version, "podgroups", namespaced=True))
+            listing = (await upstream.read(f"/apis/{kind.group}/{version}")).object or {}
+            if any(one.get("name") == kind.plural for one in listing.get("resources") or ()):
+                found.append(kind._replace(version=version))
                 break
     return tuple(found)
 

@@ -19,6 +19,7 @@ REPLICA_SETS = ROOT + "replicasets/"
 STATEFUL_SETS = ROOT + "statefulsets/"
 DISRUPTION_BUDGETS = ROOT + "poddisruptionbudgets/"
 POD_GROUPS = ROOT + "podgroups/"
+DEVICE_CLASSES = ROOT + "deviceclasses/"
 PRIORITY_CLASSES = ROOT + "priorityclasses/"
 PERSISTENT_VOLUMES = ROOT + "persistentvolumes/"
 PERSISTENT_VOLUME_CLAIMS = ROOT + "persistentvolumeclaims/"
@@ -45,6 +46,7 @@ SURROUNDINGS = (
     STATEFUL_SETS,
     DISRUPTION_BUDGETS,
     POD_GROUPS,
+    DEVICE_CLASSES,
     PRIORITY_CLASSES,
     *STORAGE,
 )
@@ -52,6 +54,7 @@ SURROUNDINGS = (
 CLUSTER_WIDE = (
     NODES,
     NAMESPACES,
+    DEVICE_CLASSES,
     PRIORITY_CLASSES,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,

@@ -19,8 +19,9 @@ from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.rk8s import given
 from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
+from wharfinger.manifests.surroundings import DEVICE_CLASS, POD_GROUP
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
-from wharfinger.manifests.surroundings import POD_GROUP
+from wharfinger.model.devices import DeviceClass
 from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification, storage_event
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.gang import GangKey, PodGroup
@@ -39,6 +40,7 @@ FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 _CLUSTER_WIDE = (
     "Node",
     "Namespace",
+    DEVICE_CLASS,
     PRIORITY_CLASS,
     "PersistentVolume",
     "StorageClass",
@@ -265,6 +267,8 @@ def _type_of(kind: str) -> type[Surrounding]:
         return Namespace
     if kind == POD_GROUP:
         return PodGroup
+    if kind == DEVICE_CLASS:
+        return DeviceClass
     if kind == PRIORITY_CLASS:
         return PriorityClass
     return DisruptionBudget if kind == "PodDisruptionBudget" else PodCollection

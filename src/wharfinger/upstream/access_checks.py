@@ -51,6 +51,13 @@ _AUTHENTICATION = "extension-apiserver-authentication"
 _STORAGE = (STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CSI_STORAGE_CAPACITIES, VOLUME_ATTACHMENTS)
 
 
+_LOST_WITHOUT = {
+    "podgroups": "gangs stay pending",
+    "deviceclasses": "pods that need devices of a class wait with another reason than that",
+}
+"""Of kinds that not every server has."""
+
+
 @dataclass(frozen=True, slots=True)
 class NeededAccess:
     """One verb on one resource."""
@@ -106,12 +113,12 @@ class LeaseName(NamedTuple):
 
 
 def needed_access(
-    *, lease: LeaseName | None, pod_groups: Sequence[ApiResource] = (), events: bool = True
+    *, lease: LeaseName | None, optional: Sequence[ApiResource] = (), events: bool = True
 ) -> tuple[NeededAccess, ...]:
     """All that is needed.
 
-    `lease` None = without leader election. `pod_groups`: the resources with PodGroups that the server has.
-    `events` False = none are sent.
+    `lease` None = without leader election. `optional`: kinds that the server has; those that every server has do not
+    count. `events` False = none are sent.
     """
     needs = [
         *_reads("nothing can be scheduled", PODS, NODES, NAMESPACES, required=True),
@@ -122,7 +129,12 @@ def needed_access(
         ),
         *_reads("PriorityClasses are not shown", PRIORITY_CLASSES),
         *_reads("pods with volumes stay pending", PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, *_STORAGE),
-        *_reads("gangs stay pending", *pod_groups, verbs=("list", "watch")),
+        *(
+            need
+            for kind in optional
+            if kind.plural in _LOST_WITHOUT
+            for need in _reads(_LOST_WITHOUT[kind.plural], kind, verbs=("list", "watch"))
+        ),
         BIND_ACCESS,
         STATUS_ACCESS,
         DELETE_ACCESS,

@@ -46,7 +46,7 @@ from wharfinger.registry.store import Compare, Lease, Put, Store
 from wharfinger.settings import UpstreamSettings
 from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import LeaseHolding, note
-from wharfinger.worker_loops.served_pod_groups import ServedPodGroups
+from wharfinger.worker_loops.served_kinds import ServedKinds
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Importing:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`election`: None = this installation binds whenever it runs; `resources`: the kinds that every server has;
-        PodGroups are followed as they are served (`served_pod_groups`). `holder`: this worker, `<pid>@<host>`; `whole`:
+        others are followed as they are served (`served_kinds`). `holder`: this worker, `<pid>@<host>`; `whole`:
         copies keep all fields of pods and nodes; `promised`: the promise of a pod as this worker has seen it last;
         `pause`: waits for so many seconds.
         """
@@ -185,7 +185,7 @@ class Importing:
                 progress, self._upstream, copying, self._process.metrics, floor=floor, pause=self._pause
             )
 
-        groups = ServedPodGroups(
+        optional = ServedKinds(
             self._upstream,
             self.kinds,
             revisions,
@@ -198,9 +198,9 @@ class Importing:
             await first_to_end(
                 # first, because what ends the process counts more than what ends at the same moment
                 self._holding.hold(epoch, copied, resumes=resumes),
-                self._tell(epoch, before.generation, written, copied, lambda: groups.looked),
+                self._tell(epoch, before.generation, written, copied, lambda: optional.looked),
                 _until_lost(lease),
-                groups.run(),
+                optional.run(),
                 *(self._follow(followed(progress)) for progress in always),
             )
         except UpstreamWentBack:
@@ -240,17 +240,18 @@ class Importing:
     async def _tell(
         self, epoch: int, generation: int, written: int, copied: asyncio.Event, looked: Callable[[], bool]
     ) -> None:
-        """Write each second up to where the copies are complete, while every kind is followed.
+        """Write each second up to where the copies are complete, while every kind that is needed is followed.
 
         `looked`: whether it is known which kinds there are. `written`: mod revision of `imported` as it was read. It is
         compared, because an etcd that was restored from a backup may have this importer's key, and not the copies that
         it has made since.
         """
         while True:
-            if looked() and all(kind.live for kind in self.kinds.values()):
-                for name in self.kinds:
+            if looked() and all(kind.live or not kind.needed for kind in self.kinds.values()):
+                for name in (name for name, kind in self.kinds.items() if kind.live):
                     self.trouble.pop(name, None)
-                revisions = {name: kind.revision or 0 for name, kind in self.kinds.items()}
+                copies = {name: kind.revision for name, kind in self.kinds.items()}
+                revisions = {name: revision for name, revision in copies.items() if revision is not None}
                 now = rfc3339(self._process.utc_now())
                 record = Imported(revisions, generation, now, self._whole, hindered=self._holding.hindered)
                 written = await self._write(epoch, record, written)

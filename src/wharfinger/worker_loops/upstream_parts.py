@@ -21,7 +21,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.model.refusal import Refusal
 from wharfinger.process.connecting import identity
-from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_pod_groups
+from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.settings import WorkerSettings
 from wharfinger.upstream.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.upstream.event_lane import EventLane, EventPolicy
@@ -94,9 +94,9 @@ class UpstreamParts:
         settings = self._upstream.settings
         name = lease_name(settings.election, self._worker.cluster, profiles)
         lease = LeaseName(settings.election.namespace, name) if settings.election.enabled else None
-        groups = await served_pod_groups(self._upstream.api)
+        optional = await served_kinds(self._upstream.api)
         events = EventPolicy(settings.events) is not EventPolicy.NONE
-        return await review(self._upstream.api, needed_access(lease=lease, pod_groups=groups, events=events))
+        return await review(self._upstream.api, needed_access(lease=lease, optional=optional, events=events))
 
     def _importing(self, profiles: frozenset[str]) -> Importing:
         etcd = self._worker.etcd

@@ -6,9 +6,8 @@ The rules come from the table that workers check at their start (`upstream.acces
 from __future__ import annotations
 
 from wharfinger.cli.kubernetes.install_choices import NAME, InstallChoices, Manifest
-from wharfinger.manifests.kinds import POD_GROUPS
+from wharfinger.process.upstream import OPTIONAL_KINDS
 from wharfinger.upstream.access_checks import NeededAccess, cluster_role_rules, needed_access, role_rules
-from wharfinger.upstream.client import ApiResource
 
 RBAC = "rbac.authorization.k8s.io"
 LEADER_ELECTION_PRECEDENCE, PRECEDENCE = 200, 900
@@ -16,9 +15,8 @@ LEADER_ELECTION_PRECEDENCE, PRECEDENCE = 200, 900
 
 
 def needs(choices: InstallChoices) -> tuple[NeededAccess, ...]:
-    """What the installation needs; PodGroups of every maker, whether the cluster has them or not."""
-    groups = [ApiResource(group, "v1", "podgroups", namespaced=True) for group in POD_GROUPS]
-    return needed_access(lease=choices.lease, pod_groups=groups)
+    """What the installation needs, whether the cluster has all kinds or not."""
+    return needed_access(lease=choices.lease, optional=OPTIONAL_KINDS)
 
 
 def rbac_objects(choices: InstallChoices) -> list[Manifest]:

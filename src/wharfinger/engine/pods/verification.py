@@ -46,6 +46,8 @@ GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
 OF_VOLUMES = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
 """Plugins that say nothing of pods without volumes. Of a pod with volumes they look at the one node and at storage; at
 other nodes, only for a claim that one pod may use."""
+OF_ONE_NODE = frozenset({"UnsupportedFeatures"})
+"""Plugins that look at the one node, and at objects beside nodes and pods."""
 REMEMBERED = 4096
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
 GONE = 0
@@ -230,7 +232,7 @@ def _state(info: NodeInfo | None) -> int:
 def sees_beyond(plugin: Plugin) -> bool:
     """Whether the plugin's answer for one node may depend on others, as far as we can know."""
     looks = offers(plugin, PreFilter) or offers(plugin, Filter)
-    return looks and not offers(plugin, Local) and plugin.name not in GUARDED | OF_VOLUMES
+    return looks and not offers(plugin, Local) and plugin.name not in GUARDED | OF_VOLUMES | OF_ONE_NODE
 
 
 def _with(profile: Profile, wanted: Callable[[Plugin], bool]) -> Profile:

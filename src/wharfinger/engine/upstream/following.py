@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Finished pods are not copied, as kube-scheduler does not watch them."""
+FOR_REASONS = frozenset({"deviceclasses"})
+"""Kinds by which only the reason of a refusal differs."""
 GATHER = 0.025
 """Seconds in which changes of known objects may gather into one transaction. A pod that is new is copied at once."""
 OPENS_WITHIN = 0.5
@@ -53,6 +55,11 @@ class KindProgress:
     def group(self) -> str:
         """The API group where copies of several groups lie together; else empty."""
         return self.resource.group if self.resource.plural in COPIED_TOGETHER else ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether decisions rest on it: nothing is placed while such a kind is not followed."""
+        return self.resource.plural not in FOR_REASONS
 
     @property
     def name(self) -> str:

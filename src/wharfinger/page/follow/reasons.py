@@ -35,7 +35,7 @@ WORDS: Mapping[str, str] = {
     "NodeVolumeLimits": "no more volumes can be attached",
     "GangScheduling": "the gang does not fit together",
     "DefaultPreemption": "no pods can be preempted for it",
-    "DynamicResources": "devices are not available",
+    "UnsupportedFeatures": "devices, or too many rules, are not decided here",
 }
 """What a refusal by a plugin means, for people."""
 

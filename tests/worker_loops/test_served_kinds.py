@@ -1,4 +1,4 @@
-"""PodGroups of every API group that serves them are copied, also when CustomResourceDefinitions come and go."""
+"""Kinds that not every API server has are copied as they are served, also when they come and go."""
 
 from __future__ import annotations
 
@@ -90,6 +90,23 @@ async def test_kind_that_comes_and_goes_is_followed_while_the_worker_runs(site: 
     assert await copied(site) == {}
     assert set(hand.importing.kinds) == {"pods", "nodes"}
     assert live(hand)
+
+
+async def test_device_classes_are_copied_and_nothing_waits_for_them(site: Site) -> None:
+    """An installation whose role does not name them yet places pods as before."""
+    classes = ApiResource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
+    site.api.serve(classes, "DeviceClass")
+    site.api.put(classes, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+    refused = await site.hand(before=lambda api: api.faults.forbid("watch", classes))
+    assert set((await site.imported()).revisions) == {"pods", "nodes"}
+    assert "deviceclasses" in refused.importing.trouble
+    assert await site.active() == refused.name
+    await refused.stop()
+
+    await site.hand()
+
+    assert (await site.store.get(keys.DEVICE_CLASSES + "gpu")).kv is not None
+    assert "deviceclasses" in (await site.imported()).revisions
 
 
 async def test_copies_go_though_their_kind_went_while_no_importer_ran(site: Site) -> None:

@@ -1,13 +1,13 @@
-"""The importer's part for PodGroups: which API groups have them changes with CustomResourceDefinitions.
+"""The importer's part for kinds that not every API server has: PodGroups of several API groups, DeviceClasses.
 
 ::
 
     which are served? ─► follow each (`importing`) ─► look again: every ten seconds, and soon while one is not followed
          ▲                                                 │
-         └──── another group or version is served ◄────────┘ copies of a group that is gone are removed
+         └──── another kind or version is served ◄─────────┘ copies of a kind that is gone are removed
 
-Copies of all groups have the same keys. Of two PodGroups of one name, the one whose group is the first in `POD_GROUPS`
-is copied. When it goes, the groups behind it are listed once more.
+Copies of PodGroups of all groups have the same keys. Of two of one name, the one whose group is the first in
+`POD_GROUPS` is copied. When it goes, the groups behind it are listed once more.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 
 from wharfinger.engine.upstream.following import FollowedKind, KindProgress
 from wharfinger.errors import UpstreamError
-from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.process.side_by_side import first_to_end
-from wharfinger.process.upstream import served_pod_groups
+from wharfinger.process.upstream import OPTIONAL_KINDS, served_kinds
 from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import note
 
 LOOK_EVERY = 10.0
-"""Seconds between two looks at what is served: two small requests of one worker."""
+"""Seconds between two looks at what is served: a few small requests of one worker."""
 LOOK_SOON = 2.0
 """Seconds until the next look, while a kind is not followed: it may be gone, and nothing is placed meanwhile."""
 GONE_AFTER = 2
-"""Looks in a row that do not show a group before it counts as gone: a server that starts may not have it yet."""
-WHAT = "podgroups"
+"""Looks in a row that do not show a kind before it counts as gone: a server that starts may not have it yet."""
+WHAT = "discovery"
+"""Under this name troubles of looking are reported."""
 
 
-class ServedPodGroups:
-    """Follows the PodGroups of every API group that has them, for one importer."""
+class ServedKinds:
+    """Follows those of `OPTIONAL_KINDS` that the server has, for one importer."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class ServedPodGroups:
         self._follow = follow
         self._trouble = trouble
         self._pause = pause
-        self._unseen = dict.fromkeys(POD_GROUPS, 0)
-        """Looks in a row that did not show the group."""
+        self._unseen = {KindProgress(kind).name: 0 for kind in OPTIONAL_KINDS}
+        """Looks in a row that did not show the kind, by its name; in the order of `OPTIONAL_KINDS`."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises `StoreError`, `NotTheImporter`, `UpstreamWentBack`."""
@@ -71,7 +71,7 @@ class ServedPodGroups:
             await first_to_end(self._until_others(), *following)
 
     def _progress(self) -> list[KindProgress]:
-        return [one for one in self._kinds.values() if one.group]
+        return [self._kinds[name] for name in self._unseen if name in self._kinds]
 
     async def _until_others(self) -> None:
         """Return when other kinds are served than are followed, or one has to be listed again."""
@@ -79,7 +79,11 @@ class ServedPodGroups:
         while True:
             await self._pause(LOOK_SOON)
             waited += LOOK_SOON
-            if waited < LOOK_EVERY and all(one.live for one in self._progress()) and not self._leaving:
+            if (
+                waited < LOOK_EVERY
+                and all(one.live or not one.needed for one in self._progress())
+                and not self._leaving
+            ):
                 continue
             waited = 0.0
             before = [one.resource for one in self._progress()]
@@ -89,24 +93,25 @@ class ServedPodGroups:
 
     @property
     def _leaving(self) -> bool:
-        """Whether a group was not shown by the last look, and may still have copies."""
+        """Whether a kind was not shown by the last look, and may still have copies."""
         return any(0 < looks < GONE_AFTER for looks in self._unseen.values())
 
     async def _look(self) -> bool:
         """Bring the kinds up to date with what is served; whether the API server has answered."""
         try:
-            served = {one.group: one for one in await served_pod_groups(self._upstream)}
+            served = {KindProgress(one).name: one for one in await served_kinds(self._upstream)}
         except UpstreamError as error:
             note(self._trouble, WHAT, str(error))
             return False
         self._trouble.pop(WHAT, None)
-        for group in POD_GROUPS:
-            resource = served.get(group)
-            self._unseen[group] = 0 if resource is not None else self._unseen[group] + 1
+        for kind in OPTIONAL_KINDS:
+            name = KindProgress(kind).name
+            resource = served.get(name)
+            self._unseen[name] = 0 if resource is not None else self._unseen[name] + 1
             if resource is not None:
                 self._serve(resource)
-            elif self._unseen[group] == GONE_AFTER:
-                await self._forget(group)
+            elif self._unseen[name] == GONE_AFTER:
+                await self._forget(kind)
         return True
 
     def _serve(self, resource: ApiResource) -> None:
@@ -120,9 +125,9 @@ class ServedPodGroups:
             return
         self._kinds[found.name] = found
 
-    async def _forget(self, group: str) -> None:
-        """Also where the group was not followed by this importer: an earlier one may have copied it."""
-        gone = KindProgress(ApiResource(group, "", WHAT, namespaced=True))
+    async def _forget(self, kind: ApiResource) -> None:
+        """Also where the kind was not followed by this importer: an earlier one may have copied it."""
+        gone = KindProgress(kind)
         await self._followed(gone).forget()
         self._kinds.pop(gone.name, None)
         self._trouble.pop(gone.name, None)
@@ -130,7 +135,7 @@ class ServedPodGroups:
     def _list_hidden(self) -> bool:
         """Whether a kind has to be listed again: a PodGroup has gone, and a later group may have one of its name."""
         gone, again = 0, False
-        for progress in sorted(self._progress(), key=lambda one: POD_GROUPS.index(one.group)):
+        for progress in (one for one in self._progress() if one.group):
             if gone:
                 progress.revision, again = None, True
             gone, progress.gone = gone + progress.gone, 0
