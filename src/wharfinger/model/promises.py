@@ -46,6 +46,8 @@ class Promise:
     """Seconds, from `since` on, within which its volumes have to be there."""
     asked: bool = False
     """Whether the API was told of all of that."""
+    expected: bool = False
+    """Whether the API was told the node, in the status of the pod."""
     calls: tuple[str, ...] = ()
     """The asynchronous plugins that are still to be called, `PreBind/<plugin>`: it is not ready until they agreed."""
     call_patience: float = 0.0
@@ -56,6 +58,11 @@ class Promise:
     """The refusal of the API server because of which it was given up; empty = it was for another reason."""
     mod_revision: int = field(default=0, compare=False)
     """Of its key."""
+
+    @property
+    def prepares(self) -> bool:
+        """Whether PreBind has, or had, something to do before it may be sent: volumes to bind, plugins to call."""
+        return bool(self.volumes) or any(call.startswith("PreBind/") for call in self.calls) or self.call_patience > 0
 
     def at(self, revision: int) -> Promise:
         """The same, of the pod as it is now in the API."""

@@ -49,13 +49,23 @@ def binding(*, namespace: str, name: str, uid: str, revision: int, node: str, at
     }
 
 
-def fence_patch(uid: str, our_revision: int) -> Body:
+def fence_patch(uid: str, our_revision: int, *, expected: bool = False) -> Body:
     """Patch of `pods/status` after which no binding with an older resourceVersion can succeed.
 
     `our_revision`: the revision of our etcd at which the promise was withdrawn. Two fences of one pod need
     different ones, because the server does not move the resourceVersion for a value that is there already.
+    `expected`: whether the status names the node that was expected, which is cleared.
     """
-    return {"metadata": {"uid": uid, "annotations": {FENCE_ANNOTATION: str(our_revision)}}}
+    cleared: Body = {"status": {"nominatedNodeName": None}} if expected else {}
+    return {"metadata": {"uid": uid, "annotations": {FENCE_ANNOTATION: str(our_revision)}}, **cleared}
+
+
+def expectation_patch(uid: str, node: str) -> Body:
+    """Patch of `pods/status` that names the node to which the pod is expected to be bound, before PreBind works.
+
+    As kube-scheduler does (KEP-5278), so that a cluster autoscaler keeps the node.
+    """
+    return {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}}
 
 
 def refusal_patch(pod: Object, *, reason: str, message: str, nominated_node: str | None, now: datetime) -> Body | None:

@@ -50,6 +50,10 @@ def bind_claim(between: Between, volume: str = "pv-1") -> None:
     )
 
 
+def nominated(between: Between) -> str:
+    return str((between.api.find(PODS, "a") or {}).get("status", {}).get("nominatedNodeName") or "")
+
+
 def sent(between: Between) -> bool:
     return bool((between.api.find(PODS, "a") or {}).get("spec", {}).get("nodeName"))
 
@@ -81,6 +85,37 @@ async def test_a_volume_is_asked_for_on_the_chosen_node(between: Between) -> Non
     assert len([one for one in between.api.requests if one.writes]) == writes
     bind_claim(between, "made")
     assert (await keep(between)).kind is KeptKind.KEPT
+
+
+async def test_status_names_the_expected_node_until_the_pod_is_bound_or_given_up(between: Between) -> None:
+    """As kube-scheduler does (KEP-5278): before the volumes are asked for, and cleared when the promise is given up."""
+    await promised(between, VolumeStep("data"))
+    order: list[str] = []
+    between.api.before_request = lambda one: order.append(one.name) if one.verb == "patch" else None
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert (order, nominated(between)) == (["a", "data"], "n1")
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert order == ["a", "data"]
+
+    between.api.remove(PERSISTENT_VOLUME_CLAIMS, "data")
+
+    assert (await keep(between)).kind is KeptKind.CHANGED
+    assert nominated(between) == ""
+
+
+async def test_promise_without_work_before_the_bind_leaves_the_nomination_alone(between: Between) -> None:
+    await between.promised()
+    assert (await keep(between)).kind is KeptKind.KEPT
+    assert [one.verb for one in between.api.requests if one.subresource == "status"] == []
+
+
+async def test_expected_node_that_cannot_be_told_hinders_nothing(between: Between) -> None:
+    await promised(between, VolumeStep("data"))
+    between.api.faults.refuse(503, verb="patch", subresource="status", times=1)
+    assert (await keep(between)).kind is KeptKind.NOT_READY
+    assert (claim(between)["metadata"]["annotations"][SELECTED], nominated(between)) == ("n1", "")
+    await keep(between)
+    assert nominated(between) == "n1"
 
 
 async def test_a_volume_that_another_claim_got_gives_it_up(between: Between) -> None:

@@ -3,7 +3,8 @@
 ::
 
     promise ── withdrawn ─────────────────────► fence (`withdrawing`), then as after a look
-       ├────── not ready ─────────────────────► its volumes are prepared (`preparing`), or plugins are called first
+       ├────── not ready ─────────────────────► its node is told (`expecting`), then its volumes are prepared
+       │                                        (`preparing`), or plugins are called first
        │
       POST ── 201 ────────────────────────────► kept
        ├───── 409, 404 ─► look: GET, adopt ───► on its node with our annotation: kept · elsewhere, gone: gone
@@ -28,6 +29,7 @@ from enum import StrEnum
 
 from wharfinger.engine.upstream import unproven
 from wharfinger.engine.upstream.adopting import Adopter, present
+from wharfinger.engine.upstream.expecting import ExpectedNodes
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.engine.upstream.right_to_bind import RightToBind
@@ -132,6 +134,7 @@ class Promises:
         self.unproven = unproven.UnprovenPromises(store, upstream, adopter)
         self._withdrawals = Withdrawals(store, upstream, adopter)
         self._preparation = VolumePreparation(store, upstream)
+        self._expected = ExpectedNodes(store, upstream, adopter)
         self._right = right
         self._utc_now = utc_now
         self._binders = binders
@@ -161,6 +164,9 @@ class Promises:
                     return KeptPromise(KeptKind.REFUSED, message=promise.told)
                 continue
             if not promise.ready:
+                if await self._expected.tell(pod, promise):
+                    there = await self._adopter.read(state)
+                    continue
                 found = await self._prepare(pod, promise)
                 if found is not None:
                     return KeptPromise(

@@ -51,7 +51,7 @@ class Withdrawals:
         answer = await self._upstream.patch(
             client.PODS,
             pod.name,
-            fence_patch(promise.uid, promise.mod_revision),
+            fence_patch(promise.uid, promise.mod_revision, expected=promise.prepares),
             namespace=pod.namespace,
             subresource="status",
         )
