@@ -9,7 +9,9 @@ import json
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -18,9 +20,11 @@ from aiohttp import web
 from tests.registry.test_etcd_faults import hasty
 from wharfinger.errors import StoreAnswerTooLarge, Unavailable
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_gateway import LARGEST_ANSWER
+from wharfinger.registry.etcd_connection import Connection
+from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, Unanswered
 from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.store import Put
+from wharfinger.registry.etcd_watch import Watch
+from wharfinger.registry.store import Event, KeyValue, Put
 from wharfinger.settings import EtcdSettings
 
 BOMB = gzip.compress(b'{"header":{"revision":"7"},"kvs":[' + b" " * (96 * 2**20) + b"]}", 9)
@@ -158,3 +162,17 @@ async def test_a_large_message_of_grpc_is_refused(compression: grpc.Compression,
             assert refused.value.maybe_applied
     finally:
         await server.stop(None)
+
+
+def test_pieces_of_one_message_without_an_end_are_dropped() -> None:
+    watch = Watch(
+        cast("Connection", SimpleNamespace(random=Random(1))), "/a/", 1, previous=False, observe=lambda _: None
+    )
+    piece = [Event(KeyValue("/a/1", b" " * 2**24, 3, 3), deleted=False)]
+    for _ in range(16):
+        assert list(watch._complete(piece, more=True)) == []
+    with pytest.raises(Unanswered, match="more than 256 MiB"):
+        list(watch._complete(piece, more=True))
+    assert watch._pieces == []
+    [batch] = watch._complete(piece, more=False)
+    assert batch.revision == 3

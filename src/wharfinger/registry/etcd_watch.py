@@ -22,6 +22,8 @@ from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenR
 from wharfinger.registry.etcd_wire import Method, Notice
 from wharfinger.registry.store import Event, WatchBatch
 
+LARGEST_REVISION = 256 * 2**20
+"""Bytes of values that the pieces of one message may have together."""
 TOKENS_IN_A_ROW = 3
 """Tokens refused one after the other before the watch calls itself denied."""
 
@@ -47,6 +49,7 @@ class Watch:
         self._previous = previous
         self._observe = observe
         self._pieces: list[Event] = []
+        self._pieces_size = 0
         self._backoff = Backoff(connection.random)
         self._untrusted: set[str] = set()
         self._tokens = 0
@@ -58,7 +61,7 @@ class Watch:
         """
         while not self._connection.closed.is_set():
             endpoint = self._connection.endpoint
-            self._pieces.clear()
+            self._drop_pieces()
             try:
                 async with aclosing(self._messages()) as messages:
                     async for message in messages:
@@ -121,13 +124,21 @@ class Watch:
     def _complete(self, events: list[Event], *, more: bool) -> Iterator[WatchBatch]:
         if more or self._pieces:
             self._pieces.extend(events)
+            self._pieces_size += sum(len(event.kv.value) for event in events)
+            if self._pieces_size > LARGEST_REVISION:
+                self._drop_pieces()
+                raise Unanswered(f"a message in pieces has more than {LARGEST_REVISION >> 20} MiB")
             if more:
                 return
-            events, self._pieces = self._pieces, []
+            events = self._pieces
+            self._drop_pieces()
         for batch in wire.batches(events):
             self._next = batch.revision + 1
             self._observe(batch.revision)
             yield batch
+
+    def _drop_pieces(self) -> None:
+        self._pieces, self._pieces_size = [], 0
 
     async def _begin(self, revision: int) -> None:
         """The stream stands. A member that lags is fine, a cluster that went back is not: ask it."""

@@ -21,13 +21,14 @@ from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.engine.upstream.true_copies import CopyKind, TrueCopies
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import disruption_patch, is_other_object
 from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of, uid_of
 
 log = logging.getLogger(__name__)
 
+REMEMBERED = 1_000
 NOT_FOUND, CONFLICT = 404, 409
 
 
@@ -39,6 +40,8 @@ class UpstreamEvictions:
         self._adopter = adopter
         self._utc_now = utc_now
         self.copies = TrueCopies(upstream, adopter)
+        self._logged: set[tuple[PodKey, str]] = set()
+        """Preemptors that are not in the API: pod and uid. Their attempts go on, and each is logged once."""
 
     async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:
         """Whether the API has the preemptor as its copy says, still waiting. `raw`: the copy.
@@ -46,7 +49,11 @@ class UpstreamEvictions:
         Raises `UpstreamError` and `StoreError`.
         """
         found = await self.copies.compare(preemptor, raw)
-        if found.kind is CopyKind.GONE:
+        named = (preemptor.key, preemptor.uid)
+        if found.kind is CopyKind.GONE and named not in self._logged:
+            if len(self._logged) >= REMEMBERED:
+                self._logged.clear()
+            self._logged.add(named)
             log.warning("preemptor_not_in_api effect=nothing_evicted pod=%s uid=%s", preemptor.key, preemptor.uid)
         return found.kind is CopyKind.TRUE
 
