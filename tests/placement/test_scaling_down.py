@@ -104,6 +104,12 @@ def test_a_choice_is_found_exactly_where_there_is_one(keys: str) -> None:
     assert found > 50
 
 
+def test_constraints_that_cannot_be_searched_end_in_upstreams_order() -> None:
+    members = [member(f"m{at:03}", labels={"z": "z" if at else "y", "r": f"r{at}"}) for at in range(400)]
+    domains = [{one.labels[key] for one in members} for key in "zr"]
+    assert given_up(members, 100, [ClusterSpread("z", 1), ClusterSpread("r", 1)], domains) is None
+
+
 def test_a_thousand_members_in_a_hundred_zones_cost_little() -> None:
     members = [member(f"m{at:04}", labels={"region": f"z{at % 100}"}) for at in range(1000)]
     domains = [{one.labels["region"] for one in members}]

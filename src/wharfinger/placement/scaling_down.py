@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from wharfinger.model.members import Member
 from wharfinger.model.placement import ClusterSpread
 
-STEPS = 20_000
-"""Choices that are tried at most where several constraints have to hold together."""
+STEPS, MOST_GROUPS = 5_000, 200
+"""Choices that are tried at most where several constraints have to hold together, and among how many groups."""
 
 _Values = tuple[str | None, ...]
 """A member's domain under each constraint; None = it lacks the label, and is outside that spread."""
@@ -43,7 +43,8 @@ def given_up(
     kept = {values: len(group) for values, group in groups.items()}
     _give_up(groups, kept, spreads, count, {member.name: at for at, member in enumerate(order)})
     if any(spread.excess() for spread in spreads):
-        found = _searched(groups, spreads, len(order) - count) if len(spreads) > 1 else None
+        searchable = len(spreads) > 1 and len(groups) <= MOST_GROUPS
+        found = _searched(groups, spreads, len(order) - count) if searchable else None
         if found is None:
             return None
         kept = found
