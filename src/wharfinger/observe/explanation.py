@@ -40,6 +40,8 @@ class Explanation:
     """What can no longer be told, and why."""
     held: str = ""
     """Why nothing is tried: an unserved scheduler name, the pod's scheduling gates, or what its gang lacks."""
+    doubts: tuple[str, ...] = ()
+    """What an API server would refuse of a pod that waits: it is decided as it is stored."""
     calling: str = ""
     """Which plugin the pod's open attempt calls, and how that goes; empty while it calls none."""
     left: Departure | None = None
@@ -133,6 +135,7 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "state": explanation.state,
         "node": explanation.node,
         "held": explanation.held,
+        "doubts": list(explanation.doubts),
         "calling": explanation.calling,
         "left": explanation.left.to_plain() if explanation.left is not None else None,
         "missing": list(explanation.missing),

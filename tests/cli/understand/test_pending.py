@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from tests.manifests.manifests import pod_manifest, raw
+from wharfinger.cli.objects.stored import Stored
+from wharfinger.cli.objects.stored import read as stored_object
 from wharfinger.cli.understand.gangs import held
-from wharfinger.cli.understand.pending import NOT_SERVED, NOT_TRIED, group
+from wharfinger.cli.understand.pending import NOT_SERVED, NOT_TRIED, doubtful, group
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import GangTerms, Pod
 from wharfinger.observe.serving import Unserved, unserved
 from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue
 from wharfinger.testing.memory_store import MemoryStore
 
 
@@ -28,6 +33,23 @@ def test_what_is_left_of_a_running_gang_waits_for_reasons_of_its_own() -> None:
     pods = (member("a"), member("b", refused=True), member("c", node="n"))
 
     assert told(*pods) == [(NOT_TRIED, 1), ("Unschedulable", 1)]
+
+
+def stored(name: str, *, node: str = "", **toleration: str) -> Stored:
+    container = {"name": "c", "image": "x"}
+    pod = pod_manifest(metadata={"name": name}, containers=[container], tolerations=[toleration], nodeName=node)
+    return stored_object(POD, KeyValue(keys.pod("default", name), raw(pod), 1, 1))
+
+
+def test_a_note_counts_the_waiting_pods_that_an_api_server_would_refuse() -> None:
+    wrong = {"key": "k", "operator": "Gt", "value": "5"}
+    right = {"key": "k", "operator": "Exists"}
+    found = [stored("a", **right), stored("b", **wrong), stored("c", node="n", **wrong), stored("d", **wrong)]
+
+    [note] = doubtful(found)
+
+    assert note.startswith("an API server of Kubernetes 1.36 would refuse 2 pods, such as default/b: spec.tolerations")
+    assert doubtful(found[:1]) == []
 
 
 async def test_unserved_pod_has_the_reason_why_no_attempt_was_made() -> None:

@@ -37,6 +37,14 @@ def test_the_story_reads_from_the_headline_to_the_steps() -> None:
     assert "  Steps: backed off " in story
 
 
+def test_the_headline_has_what_an_api_server_would_refuse() -> None:
+    found = replace(explained(record=RECORD, attempts=[]), doubts=("spec.containers[0].image: Required value",))
+
+    note = "Note: an API server of Kubernetes 1.36 would refuse the pod: spec.containers[0].image: Required value"
+    assert note in tell(found).splitlines()
+    assert to_plain(found)["doubts"] == ["spec.containers[0].image: Required value"]
+
+
 def test_explanation_names_the_configuration_that_decided() -> None:
     attempt = read("bound")
     computation = {**attempt.computation, "profile": "0123456789abcdef", "profile_name": "batch"}

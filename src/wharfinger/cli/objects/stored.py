@@ -9,6 +9,7 @@ from typing import Any
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
+from wharfinger.manifests.checks.objects import problems_of
 from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
 from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
@@ -117,6 +118,11 @@ def refused(found: Stored, record: AttemptRecord | None) -> Stored:
 def promised(found: Stored, promises: Container[PodKey]) -> Stored:
     """The same; a pod with whether its bind is promised only."""
     return replace(found, promised=True) if found.pod is not None and found.pod.key in promises else found
+
+
+def doubts(found: Stored) -> tuple[str, ...]:
+    """What an API server of Kubernetes would refuse of a stored object; nothing of another format's."""
+    return problems_of(found.mapping()) if found.format is KUBERNETES else ()
 
 
 async def priority_classes(store: Store) -> PriorityClasses:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.objects.stored import attempt_records, one, pod_key
+from wharfinger.cli.objects.stored import attempt_records, doubts, one, pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.gangs import held_member
@@ -100,7 +100,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "pending":
-            found = replace(found, held=await held_back(store, key))
+            found = replace(found, held=await held_back(store, key), doubts=doubts(await one(store, POD, *key)))
         if found.state in ("pending", "bound") and await has_copies(store):
             found = await with_upstream(store, key, found)
         if found.state in ("deleted", "terminating") and found.attempts:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated
 
 import typer
 
 from wharfinger.cli.objects import rows
-from wharfinger.cli.objects.stored import every, record_of
+from wharfinger.cli.objects.stored import Stored, doubts, every, record_of
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.understand.gangs import held_of
@@ -25,6 +26,8 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.held_rooms import held_rooms
 from wharfinger.observe.serving import Unserved, gates, unserved
 
+CHECKED = 1000
+"""Pods of which is asked whether an API server would refuse them."""
 EXAMPLES = 3
 """Names shown of each group."""
 NOT_TRIED = "NotTried"
@@ -72,7 +75,7 @@ def pending(
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    groups, unreadable = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
+    groups, notes = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
@@ -82,13 +85,12 @@ def pending(
         where = f" in namespace {plain(namespace)}" if namespace else ""
         waits = "is bound to a node that does not exist" if lost else "waits for a node"
         typer.echo(f"no pod{where} {waits}", err=True)
-    if unreadable:
-        some = "pod" if unreadable == 1 else "pods"
-        typer.echo(f"note: {unreadable} {some} cannot be read: see `wharfinger get pods --invalid`", err=True)
+    for note in notes:
+        typer.echo(plain(f"note: {note}"), err=True)
 
 
-async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], int]:
-    """The groups of pending pods, and how many pods cannot be read."""
+async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], list[str]]:
+    """The groups of pending pods, and notes on pods that cannot be read or that an API server would refuse."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
@@ -100,17 +102,33 @@ async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[G
         reasons = await unserved(store, [pod for pod in pods if pod.pending])
         rooms = await held_rooms(store, namespace)
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return group(pods, records, held, reasons, rooms), len(found) - len(pods)
+    return group(pods, records, held, reasons, rooms), [*_unreadable(len(found) - len(pods)), *doubtful(found)]
 
 
-async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], int]:
+def _unreadable(count: int) -> list[str]:
+    some = "pod" if count == 1 else "pods"
+    return [f"{count} {some} cannot be read: see `wharfinger get pods --invalid`"] if count else []
+
+
+def doubtful(found: Iterable[Stored]) -> list[str]:
+    """A note on the waiting pods that an API server would refuse: they are decided as they are stored."""
+    waiting = islice((entry for entry in found if entry.pod is not None and entry.pod.pending), CHECKED)
+    problems = {f"{entry.namespace}/{entry.name}": wrong for entry in waiting if (wrong := doubts(entry))}
+    if not problems:
+        return []
+    name, wrong = next(iter(problems.items()))
+    some = "1 pod" if len(problems) == 1 else f"{len(problems)} pods"
+    return [f"an API server of Kubernetes 1.36 would refuse {some}, such as {name}: {wrong[0]}"]
+
+
+async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], list[str]]:
     """The groups of lost pods; pods that cannot be read are not looked for."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
         lost = await lost_pods(store, namespace)
     found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
-    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), 0
+    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), []
 
 
 def group(

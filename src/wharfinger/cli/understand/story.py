@@ -77,6 +77,8 @@ def _headline(explanation: Explanation) -> Iterator[str]:
         yield f"Bound once its plugin agrees: {plain(explanation.calling)}."
     if explanation.held:
         yield f"Not tried now: {plain(explanation.held)}."
+    for problem in explanation.doubts:
+        yield f"Note: an API server of Kubernetes 1.36 would refuse the pod: {plain(problem)}"
     for sentence in explanation.missing:
         yield f"Not shown: {plain(sentence)}."
 
