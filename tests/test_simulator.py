@@ -51,6 +51,24 @@ def test_refusal_has_reasons_for_every_node_and_plugin(simulator: Simulator) -> 
     }
 
 
+def test_the_end_of_a_resize_in_place_wakes_who_waits_for_its_room(simulator: Simulator) -> None:
+    def shrinking(allocated: str) -> dict[str, Any]:
+        found = pod("web", cpu="1", nodeName="n1")
+        report = {"name": "main", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": "1"}}}
+        return {**found, "status": {"phase": "Running", "containerStatuses": [report]}}
+
+    simulator.delete("Node", "n2")
+    simulator.update(shrinking("3"))
+    simulator.add(pod("next", cpu="2"))
+    refused = simulator.decide(("default", "next"))
+    simulator.park(("default", "next"), refused)
+
+    assert refused.refusals["n1"] == {"NodeResourcesFit": ["Insufficient cpu"]}
+    assert simulator.update(shrinking("4")) == []
+    assert simulator.update(shrinking("1")) == [("default", "next")]
+    assert simulator.decide(("default", "next")).node == "n1"
+
+
 def test_scoring_is_skipped_with_one_feasible_node(simulator: Simulator) -> None:
     simulator.delete("Node", "n2")
     decision = simulator.decide(pod("web"))

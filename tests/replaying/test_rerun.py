@@ -93,6 +93,23 @@ def test_a_pod_without_a_place_waits_for_what_happens_in_the_rerun() -> None:
     assert span.nodes == {"first": "a", "second": "a"}
 
 
+def test_a_resize_in_place_counts_where_the_pod_is_and_wakes_when_it_frees_room() -> None:
+    def reported(cpu: str) -> dict[str, Any]:
+        amounts = {"cpu": cpu}
+        return {"name": "main", "allocatedResources": amounts, "resources": {"requests": amounts}}
+
+    span = Span()
+    span.node("a", cpu="4")
+    span.pod("web")
+    span.bound("web", "a", status={"containerStatuses": [reported("3")]})
+    span.pod("next", cpu="2")
+    waiting = dict(span.nodes)
+    span.bound("web", "a", status={"containerStatuses": [reported("1")]})
+
+    assert waiting == {"web": "a", "next": ""}
+    assert span.nodes == {"web": "a", "next": "a"}
+
+
 def test_a_finished_pod_gives_its_room_away() -> None:
     span = Span()
     span.node("a", cpu="2")

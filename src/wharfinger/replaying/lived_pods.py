@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.model.conditions import DISRUPTION_TARGET, PREEMPTION
+from wharfinger.manifests.pod_requests import resize_of
+from wharfinger.model.conditions import DISRUPTION_TARGET, POD_RESIZE_PENDING, PREEMPTION
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
@@ -72,12 +73,21 @@ def pod_key_of(stored: str) -> PodKey | None:
 
 
 def freed(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod without what schedulers and kubelets wrote, but for its end."""
+    """The pod without what schedulers and kubelets wrote, but for its end and a resize in place.
+
+    Raises `InvalidObject`.
+    """
     spec = {name: value for name, value in (obj.get("spec") or {}).items() if name != "nodeName"}
     metadata = dict(obj.get("metadata") or {})
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {name: value for name, value in annotations.items() if name != ATTEMPT_ANNOTATION}
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+    found = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+    status = obj.get("status") or {}
+    resize = resize_of(spec, status)
+    if resize:
+        pending = [one for one in status.get("conditions") or () if one.get("type") == POD_RESIZE_PENDING]
+        found["status"] = {**resize, "conditions": pending}
+    return found
 
 
 def digest_of(free: Mapping[str, Any]) -> bytes:
@@ -109,5 +119,5 @@ def placed_object(free: dict[str, Any], pod: LivedPod) -> dict[str, Any]:
     """What `freed` made, where the pod is in the rerun."""
     if not pod.node:
         return free
-    status = {"startTime": pod.started} if pod.started else {}
+    status = {**free.get("status", {}), **({"startTime": pod.started} if pod.started else {})}
     return {**free, "spec": {**free["spec"], "nodeName": pod.node}, "status": status}
