@@ -128,6 +128,19 @@ def test_fence_makes_an_older_binding_fail_whenever_its_value_is_new(scheduler: 
     assert scheduler.bind(moved).code == 201
 
 
+def test_expected_node_stands_in_the_status_until_the_fence_or_the_bind(scheduler: Scheduler) -> None:
+    pod = scheduler.pod()
+    expected = scheduler.patch_status(pod, bodies.expectation_patch(uid_of(pod), "n1"))
+    fenced = scheduler.patch_status(pod, bodies.fence_patch(uid_of(pod), 77, expected=True))
+    again = scheduler.patch_status(pod, bodies.expectation_patch(uid_of(pod), "n1"))
+
+    named = [one["status"].get("nominatedNodeName", "") for one in (expected, fenced, again)]
+    assert named == ["n1", "", "n1"]
+    assert scheduler.bind(expected).code == 409
+    assert scheduler.bind(again).code == 201
+    assert "nominatedNodeName" not in scheduler.read(pod)["status"]
+
+
 def test_nomination_is_cleared_of_the_state_that_was_read_alone(scheduler: Scheduler) -> None:
     pod = scheduler.pod()
     refusal = bodies.refusal_patch(pod, reason="Unschedulable", message="no room", nominated_node="n1", now=NOW)
