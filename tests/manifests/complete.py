@@ -8,14 +8,16 @@ SELECTOR: dict[str, Any] = {
     "matchLabels": {"app": "web"},
     "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front"]}],
 }
-RESOURCES: dict[str, Any] = {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+RESOURCES: dict[str, Any] = {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}, "claims": [{"name": "gpu"}]}
 CONTAINER: dict[str, Any] = {
     "name": "main",
     "image": "web:1",
     "restartPolicy": "Always",
+    "restartPolicyRules": [{"action": "RestartAllContainers"}],
     "resources": RESOURCES,
     "ports": [{"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "UDP"}],
 }
+CONTAINER_STATUS: dict[str, Any] = {"name": "main", "resources": RESOURCES, "allocatedResources": {"cpu": "1"}}
 EXPRESSION: dict[str, Any] = {"key": "zone", "operator": "In", "values": ["a"]}
 NODE_TERM: dict[str, Any] = {
     "matchExpressions": [EXPRESSION],
@@ -58,6 +60,7 @@ POD: dict[str, Any] = {
         "preemptionPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "hostNetwork": True,
+        "hostUsers": False,
         "overhead": {"cpu": "100m"},
         "resources": RESOURCES,
         "resourceClaims": [{"name": "gpu"}],
@@ -104,6 +107,10 @@ POD: dict[str, Any] = {
         "startTime": "2026-01-01T00:00:01Z",
         "nominatedNodeName": "n2",
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}],
+        "resources": RESOURCES,
+        "allocatedResources": {"cpu": "1"},
+        "containerStatuses": [CONTAINER_STATUS],
+        "initContainerStatuses": [CONTAINER_STATUS],
     },
 }
 NODE: dict[str, Any] = {
@@ -116,6 +123,7 @@ NODE: dict[str, Any] = {
         "capacity": {"cpu": "4"},
         "conditions": [{"type": "Ready", "status": "True"}],
         "images": [{"names": ["web:1"], "sizeBytes": 5}],
+        "declaredFeatures": ["UserNamespacesHostNetworkSupport"],
     },
 }
 

@@ -35,7 +35,7 @@ async def test_pods_of_a_deleted_node_are_counted_until_the_node_returns() -> No
 async def test_pods_of_a_node_that_cannot_be_read_are_not_lost() -> None:
     async with Stage() as stage:
         await stage.put_pod("runs", node="n")
-        await stage.store.put(keys.node("n"), node_bytes("n").replace(b"allocatable", b"allocatabel"))
+        await stage.store.put(keys.node("n"), node_bytes("n").replace(b"allocatable", b"Allocatable"))
         await stage.caught_up()
 
         assert stage.loops.view.invalid.reasons

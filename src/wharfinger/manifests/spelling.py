@@ -100,7 +100,7 @@ READ: Mapping[str, tuple[str, ...]] = {
     "core/v1.Container": ("image", "name", "ports", "resources", "restartPolicy", "restartPolicyRules"),
     "core/v1.ContainerRestartRule": ("action",),
     "core/v1.ContainerPort": ("containerPort", "hostIP", "hostPort", "protocol"),
-    "core/v1.ResourceRequirements": ("limits", "requests"),
+    "core/v1.ResourceRequirements": ("claims", "limits", "requests"),
     "core/v1.Volume": (
         "awsElasticBlockStore",
         "azureDisk",
