@@ -188,7 +188,7 @@ def selecting(*selectors: dict[str, str]) -> dict[str, Any]:
     return {**found, "spec": {"resourceSelectors": [*SELECTORS, *selectors], "policy": {}}}
 
 
-async def test_kinds_that_no_format_of_member_takes_are_refused_with_the_other_mistakes() -> None:
+async def test_kinds_that_no_format_of_member_takes_are_refused() -> None:
     given = selecting(WIDGET, {"group": "", "version": "v1", "kind": "Node"})
     given["spec"]["policy"] = {"placementType": "PickN"}
     applied = await apply(MemoryStore(), given)
