@@ -291,10 +291,16 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
     from wharfinger.dev import binaries
     from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT
+    from wharfinger.registry.etcd_roles import ADMIN
 
     variables = {}
     if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":
         variables[variable("etcd")] = tree.etcd.url
+    login = tree.etcd.settings(ADMIN)
+    if login.allow_insecure:  # at another address than loopback no command looks for the password
+        variables[variable("etcd-user")] = login.user
+        variables[variable("etcd-password-file")] = str(login.password_file)
+        variables[variable("allow-insecure-etcd")] = "true"
     if tree.temporal.address != f"127.0.0.1:{TEMPORAL_PORT}":
         variables[variable("temporal")] = tree.temporal.address
     if settings.cluster != DEFAULT_CLUSTER:
