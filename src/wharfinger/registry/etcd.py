@@ -70,7 +70,7 @@ class EtcdStore(Store):
             except NotFoundHere as reason:
                 raise UserWanted(f"{error}: --etcd-user and --etcd-password-file name them ({reason})") from error
             found = replace(settings, endpoints=(endpoint,), user=ADMIN.name, password_file=file)
-            return await cls._connected(found, within)
+            return await cls._connected(found, None)  # it has answered, so a slow login is worth the usual wait
 
     @classmethod
     async def _connected(cls, settings: EtcdSettings, within: float | None) -> Self:
