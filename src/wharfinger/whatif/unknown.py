@@ -135,7 +135,10 @@ class Unknown:
         return list(found)
 
     def _claims_of(self, ref: Ref, pod: Obj) -> list[Ref]:
-        return [] if self._live else [claim for claim in named_by(ref, pod) if claim not in self._inventory]
+        if self._live:
+            return []
+        # A given claim that is not there was not made.
+        return [one for one in named_by(ref, pod) if one not in self._inventory and one not in self._by_hand]
 
     def _leans_on_labels(self, ref: Ref, pod: Obj) -> bool:
         if not self.namespaces:
