@@ -47,6 +47,14 @@ def test_numbers_and_amounts_are_written_without_needless_quotes() -> None:
     assert to_yaml({"cpu": "100m", "port": "80", "on": "yes"}) == "cpu: 100m\nport: '80'\n'on': 'yes'\n"
 
 
+def test_whole_numbers_with_an_exponent_are_integers() -> None:
+    """Helm writes a million that way."""
+    found = parse(b"a: 1e+06\nb: 2.0\nc: 1.5\nd: 1e30\n")
+
+    assert found == {"a": 1000000, "b": 2, "c": 1.5, "d": 1e30}
+    assert [type(value) for value in found.values()] == [int, int, float, float]
+
+
 def test_keys_are_text() -> None:
     assert parse(b"1: a\ntrue: b\n") == {"1": "a", "true": "b"}
 

@@ -30,6 +30,8 @@ def test_kinds_that_are_stored_are_no_others() -> None:
         ("snapshot.storage.k8s.io/v1", "VolumeSnapshot", False),
         ("apps/v1", "ControllerRevision", False),
         ("v1", "Endpoints", False),
+        ("postgresql.cnpg.io/v1", "Cluster", True),
+        ("monitoring.coreos.com/v1", "ServiceMonitor", False),
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
     ],
 )
@@ -71,3 +73,19 @@ def test_pod_templates_are_found_below_the_specification(spec: object) -> None:
 @pytest.mark.parametrize("spec", [None, {}, {"containers": ["x"]}, {"containers": {"image": "x"}}, [1]])
 def test_what_has_no_images_is_no_pod_template(spec: object) -> None:
     assert not has_pod_template({"spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "noted"),
+    [
+        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", False),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
+        ("resource.k8s.io/v1", "ResourceClaimTemplate", True),
+        ("example.com/v1", "Rocket", True),
+    ],
+)
+def test_own_kinds_of_kubernetes_without_pods_are_not_worth_a_note(version: str, name: str, noted: bool) -> None:
+    found = other_kind({"apiVersion": version, "kind": name})
+
+    assert found is not None
+    assert found.is_worth_a_note is noted

@@ -23,19 +23,33 @@ _SIMILAR_GROUPS = 0.9
 _SHOWN = 80
 _DEEPEST = 12
 """Levels below an object at which a pod template is looked for."""
-_MAKERS_OF_PODS = (
-    "apps.kruise.io",
-    "argoproj.io",
-    "batch.volcano.sh",
-    "jobset.x-k8s.io",
-    "kubeflow.org",
-    "leaderworkerset.x-k8s.io",
-    "ray.io",
-    "serving.knative.dev",
-    "sparkoperator.k8s.io",
-    "workload.codeflare.dev",
-)
-"""Groups whose controllers make pods for most of their kinds."""
+_MAKERS_OF_PODS: Mapping[str, tuple[str, ...]] = {
+    "acid.zalan.do": ("postgresql",),
+    "apps.kruise.io": (),
+    "argoproj.io": ("CronWorkflow", "Rollout", "Workflow"),
+    "batch.volcano.sh": (),
+    "cassandra.datastax.com": ("CassandraDatacenter",),
+    "ceph.rook.io": ("CephCluster",),
+    "databases.spotahome.com": ("RedisFailover",),
+    "elasticsearch.k8s.elastic.co": ("Elasticsearch",),
+    "jobset.x-k8s.io": (),
+    "k8ssandra.io": ("K8ssandraCluster",),
+    "kafka.strimzi.io": ("Kafka", "KafkaConnect", "KafkaNodePool"),
+    "kubeflow.org": (),
+    "leaderworkerset.x-k8s.io": (),
+    "monitoring.coreos.com": ("Alertmanager", "Prometheus", "ThanosRuler"),
+    "mongodbcommunity.mongodb.com": ("MongoDBCommunity",),
+    "nvidia.com": ("ClusterPolicy",),
+    "postgresql.cnpg.io": ("Cluster", "Pooler"),
+    "ray.io": (),
+    "serving.knative.dev": (),
+    "sparkoperator.k8s.io": (),
+    "workload.codeflare.dev": (),
+}
+"""Groups whose controllers make pods, for these kinds; where none is named, for all. Others are seen
+by their templates."""
+_PLACED_BY = ("resource.k8s.io", "scheduling.k8s.io")
+"""Groups of Kubernetes whose kinds say something about where pods go, also those that are not read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,11 @@ class OtherKind:
     group: str
     makes_pods: bool
     """Whether its controller makes pods, as far as that can be seen."""
+
+    @property
+    def is_worth_a_note(self) -> bool:
+        """Whether it may matter: not an own kind of Kubernetes that says nothing about where pods go."""
+        return self.group in _PLACED_BY or self.group not in kubernetes_fields().groups
 
     def __str__(self) -> str:
         return f"{self.name[:_SHOWN]} ({self.group[:_SHOWN]})" if self.group else self.name[:_SHOWN]
@@ -73,7 +92,9 @@ def other_kind(obj: Mapping[str, Any]) -> OtherKind | None:
         meant = _meant(name, group, groups)
         if meant or group in groups or "." not in group:  # the group of a custom resource has a dot
             raise InvalidObject(_no_match(name, version, meant))
-    return OtherKind(name, group, group in _MAKERS_OF_PODS or has_pod_template(obj))
+    kinds = _MAKERS_OF_PODS.get(group)
+    makes_pods = kinds is not None and (not kinds or name in kinds)
+    return OtherKind(name, group, makes_pods or (group not in groups and has_pod_template(obj)))
 
 
 def has_pod_template(obj: Mapping[str, Any]) -> bool:

@@ -24,6 +24,8 @@ ALIAS_LIMIT = 10_000
 """Values that aliases may add to one document."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FLOATS_FROM = 1e21
+"""Whole numbers from which on Go writes JSON with an exponent."""
 _Value = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
@@ -218,7 +220,10 @@ def _plain(text: str) -> _Value:
         return _integer(text)
     if FLOAT.fullmatch(text):
         number = float(text)
-        return number if math.isfinite(number) else text
+        if not math.isfinite(number):
+            return text
+        # kubectl makes JSON of YAML, and JSON has 1e+06, which Helm writes for a million, as an integer
+        return int(number) if number.is_integer() and abs(number) < _FLOATS_FROM else number
     return text
 
 

@@ -169,7 +169,10 @@ def test_the_first_line_names_a_kind_whose_pods_are_not_made(outside: Shell) -> 
     assert first == "1 of 1 pod would be placed, without the pods of LeaderWorkerSet (leaderworkerset.x-k8s.io)"
 
 
-@pytest.mark.parametrize("objects", [[NODE, LEADERS], [LEADERS], [{**LEADERS, "apiVersion": "x.org/v1", "spec": {}}]])
+OTHER = {**LEADERS, "apiVersion": "x.org/v1", "spec": {}}
+
+
+@pytest.mark.parametrize("objects", [[NODE, LEADERS], [LEADERS], [OTHER], [NODE, OTHER]])
 def test_files_without_a_pod_to_simulate_are_exit_code_2(outside: Shell, objects: list[Any]) -> None:
     answer = outside("simulate", "-f", outside.file(objects))
 

@@ -133,7 +133,7 @@ class _Taking:
             raise InvalidObject("one of its objects has no kind")
         is_kubernetes = found.format is ClusterFormat.KUBERNETES
         other = other_kind(obj) if is_kubernetes else None
-        if other is not None:
+        if other is not None and other.is_worth_a_note:
             self._others[other] = None
         if other is not None or obj["kind"] not in telling_kinds(found.format):
             return
@@ -193,6 +193,7 @@ class _Taking:
         if found.unmade:
             whose = ", ".join(found.unmade)
             found.notes.append(f"the pods of {whose} are not made, because its controller is not simulated: give pods")
+        found.passed_over = bool(self._others)
         if self._others:
             passed = ", ".join(sorted(map(str, self._others)))
             found.notes.append(f"objects of kinds that are not known here are passed over: {passed}")

@@ -113,7 +113,7 @@ def simulate(
         _compare(found, config, plugins, output, every=every, extenders=extenders)
         return
     answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending, extenders=extenders)
-    if found.unmade and not (answer.pods or drain or pending):
+    if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell
@@ -127,6 +127,13 @@ def simulate(
         show(simulation(answer, found.revision), output)
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
+
+
+def _makes_pods(found: Supposed) -> bool:
+    """Whether a pod or a workload is given."""
+    from wharfinger.whatif import daemons, workloads
+
+    return any(ref.kind in ("Pod", daemons.KIND, *workloads.KINDS) for ref in found.given)
 
 
 def _nothing(found: Supposed, files: Sequence[str]) -> str:

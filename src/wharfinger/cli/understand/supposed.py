@@ -57,6 +57,8 @@ class Supposed:
     """Create revisions of the live pods."""
     sources: dict[Ref, str] = field(default_factory=dict)
     """The file of each given object."""
+    passed_over: bool = False
+    """Whether kinds that are not known here are given."""
     unmade: list[str] = field(default_factory=list)
     """The given kinds whose pods are not made, because their controllers are not simulated."""
 
