@@ -19,7 +19,7 @@ FROM python:3.12-slim-bookworm
 COPY --from=build /opt/wharfinger /opt/wharfinger
 # Volumes of compose that are mounted there begin with this owner.
 RUN useradd --system --uid 10001 --no-create-home wharfinger \
-    && install -d -m 700 -o 10001 /etcd-users /etcd-worker
+    && install -d -m 700 -o 10001 /etcd-users /etcd-worker /backups
 USER 10001
 ENV PATH=/opt/wharfinger/bin:$PATH PYTHONUNBUFFERED=1 WHARFINGER_BIND_ADDRESS=0.0.0.0
 EXPOSE 10259

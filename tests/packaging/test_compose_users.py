@@ -18,6 +18,7 @@ from wharfinger.dev import binaries
 from wharfinger.errors import AccessDenied
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.etcd_tls import endpoints
 from wharfinger.registry.etcd_users import is_enabled
 from wharfinger.settings import EtcdSettings
 
@@ -43,6 +44,36 @@ def test_only_what_makes_users_has_the_passwords_of_others(name: str) -> None:
     assert found["worker"]["environment"]["WHARFINGER_ETCD_USER"] == "worker"
     assert found["worker"]["depends_on"]["etcd-users"] == {"condition": "service_completed_successfully"}
     assert "--user=health" in found["etcd"]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_services_that_name_a_user_may_send_its_password(name: str) -> None:
+    """etcd speaks plain inside the project's network, which each process has to accept."""
+    logs_in = [what["environment"] for what in services(name).values() if "WHARFINGER_ETCD_USER" in str(what)]
+
+    assert logs_in
+    for env in logs_in:
+        accepted = env.get("WHARFINGER_ALLOW_INSECURE_ETCD") == "true"
+        endpoints(
+            EtcdSettings((env["WHARFINGER_ETCD"],), user=env["WHARFINGER_ETCD_USER"], allow_insecure=accepted),
+        )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_volumes_that_the_image_writes_to_belong_to_its_user(name: str) -> None:
+    """A new volume gets its owner from the folder in the image; without one it belongs to root."""
+    made = re.search(r"install -d -m 700 -o 10001 (.*)", (ROOT / "Dockerfile").read_text())
+    ours = [what for what in services(name).values() if what.get("image") == "wharfinger"]
+    written = {
+        mount.split(":")[1]
+        for what in ours
+        for mount in what.get("volumes", ())
+        if not mount.startswith(".") and not mount.endswith(":ro")
+    }
+
+    assert made is not None
+    assert written
+    assert written <= set(made[1].split())
 
 
 class Project:
