@@ -167,6 +167,17 @@ def test_nodes_that_are_added_are_like_the_other_but_new() -> None:
     assert (answer.before.nodes, answer.after.nodes) == (1, 3)
 
 
+def test_nodes_that_are_added_declare_the_same_features() -> None:
+    like = node("a", unschedulable=True)
+    like["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+    restarting = pod("x")
+    restarting["spec"]["containers"][0]["restartPolicyRules"] = [{"action": "RestartAllContainers"}]
+
+    answer = ask(like, restarting, changes=NodeChanges(more=(MoreNodes(1, "a"),)))
+
+    assert nodes_of(answer) == {"x": "a-new-1"}
+
+
 def test_changes_combine() -> None:
     answer = ask(
         node("a"), node("b"), pod("x", nodeName="a"),

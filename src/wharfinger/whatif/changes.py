@@ -88,7 +88,8 @@ def _copy(node: Obj, name: str) -> dict[str, Any]:
         labels[HOSTNAME] = name
     spec = {key: value for key, value in mapping(node, "spec").items() if key not in ("unschedulable", "providerID")}
     taints = mappings(spec, "taints", "spec.")
-    status = {key: value for key, value in mapping(node, "status").items() if key in ("allocatable", "capacity")}
+    kept = ("allocatable", "capacity", "declaredFeatures")
+    status = {key: value for key, value in mapping(node, "status").items() if key in kept}
     return {
         **node,
         "metadata": {**metadata, "name": name, "labels": labels},

@@ -126,7 +126,7 @@ def _shapes(snapshot: Snapshot) -> list[tuple[Node, int]]:
     for info in snapshot.rows:
         node = info.node
         taints = tuple(one for one in node.taints if one.key not in PASSING)
-        kinds.setdefault((tuple(sorted(node.allocatable.items())), taints), []).append(node)
+        kinds.setdefault((tuple(sorted(node.allocatable.items())), taints, node.declared_features), []).append(node)
     largest = sorted(kinds.values(), key=lambda nodes: -len(nodes))[:MOST_SHAPES]
     return [(nodes[0], len(nodes)) for nodes in largest]
 
@@ -142,6 +142,7 @@ def _fresh(like: Node) -> Node:
         allocatable=like.allocatable,
         images=like.images,
         conditions={**like.conditions, "Ready": "True"},
+        declared_features=like.declared_features,
     )
 
 
