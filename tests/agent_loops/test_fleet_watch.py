@@ -132,7 +132,7 @@ async def host(store: MemoryStore, name: str, *, control: bool = True) -> None:
     await store.put(keys.host(name), stored(HostRecord(boot_id="b", pid=1, control=control)))
 
 
-async def test_fleets_at_rest_are_not_signalled_and_a_terminated_one_is_within_ten_minutes(temporal: Temporal) -> None:
+async def test_fleets_at_rest_get_no_signal_and_a_terminated_one_gets_one_soon(temporal: Temporal) -> None:
     store, passing = MemoryStore(), VirtualTime()
     names = [f"host-{number:02}" for number in range(50)]
     for name in names:

@@ -127,7 +127,7 @@ def test_a_reader_that_has_left_is_nothing_wrong(line: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_wrong_use_is_reported_by_the_exit_code_where_no_output_has_a_reader() -> None:
+def test_exit_code_reports_wrong_use_where_no_output_has_a_reader() -> None:
     assert without_reader([sys.executable, "-m", "wharfinger", "get", "x"], stderr=True).returncode == main.USAGE
 
 

@@ -104,7 +104,7 @@ def test_a_copy_has_of_a_status_what_counts_during_a_resize_in_place() -> None:
     assert "containerStatuses" not in copy_of({**resizing, "spec": pod()["spec"]}, "pods").decode()
 
 
-def test_a_status_that_cannot_be_read_is_copied_so_that_the_copy_is_invalid_too() -> None:
+def test_status_that_cannot_be_read_is_copied_and_the_copy_is_invalid() -> None:
     copied = copy_of(running(resources=[]), "pods")
     with pytest.raises(InvalidObject, match=r"status\.containerStatuses\[0\]\.resources is no mapping"):
         decode_pod(copied)

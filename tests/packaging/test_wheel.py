@@ -97,7 +97,7 @@ def test_the_console_script_starts_from_the_wheel(installed: Path) -> None:
     assert answer.stdout.startswith("wharfinger ")
 
 
-def test_the_wheel_and_a_strict_editable_install_of_the_same_files_have_one_build_id(installed: Path) -> None:
+def test_wheel_and_editable_install_of_the_same_files_have_one_build_id(installed: Path) -> None:
     answer = run(installed, sys.executable, "-c", "from wharfinger.process.build import build_id; print(build_id())")
 
     assert answer.stdout.strip() == build_id(), answer.stderr

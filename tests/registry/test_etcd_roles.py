@@ -25,8 +25,8 @@ from wharfinger.registry.etcd_roles import (
     ROLES,
     ROOT,
     WORKER,
+    EtcdRole,
     KeyRange,
-    Role,
 )
 from wharfinger.registry.etcd_users import EtcdUser
 from wharfinger.registry.store import Compare, Delete, Get, Put
@@ -138,7 +138,7 @@ MAY_WRITE = {
 
 
 @pytest.mark.parametrize("role", MAY_WRITE, ids=lambda role: role.name)
-def test_each_role_writes_what_its_component_writes(role: Role) -> None:
+def test_each_role_writes_what_its_component_writes(role: EtcdRole) -> None:
     assert {key for key in ONE_OF_EACH if role.may_write(key)} == MAY_WRITE[role]
 
 
@@ -169,7 +169,7 @@ def test_each_kind_of_key_has_a_component_that_writes_it() -> None:
 
 
 def test_a_key_that_is_read_and_written_has_one_permission() -> None:
-    role = Role("r", "", (keys.ROOT, keys.ASIDE), (keys.ROOT,), without=keys.OURS)
+    role = EtcdRole("r", "", (keys.ROOT, keys.ASIDE), (keys.ROOT,), without=keys.OURS)
 
     assert role.permissions() == {
         KeyRange(b"/registry/", b"/registry/wharfinger.dev/"): "WRITE",
@@ -220,7 +220,7 @@ async def enabled(guarded: Guarded) -> Guarded:
 
 @pytest.mark.servers
 @pytest.mark.parametrize("role", MAY_WRITE, ids=lambda role: role.name)
-async def test_etcd_refuses_what_a_role_may_not_write(enabled: Guarded, role: Role) -> None:
+async def test_etcd_refuses_what_a_role_may_not_write(enabled: Guarded, role: EtcdRole) -> None:
     async with EtcdStore(enabled.settings(role.name)) as store:
         for key in ONE_OF_EACH:
             if role.may_write(key):

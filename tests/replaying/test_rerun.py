@@ -93,7 +93,7 @@ def test_a_pod_without_a_place_waits_for_what_happens_in_the_rerun() -> None:
     assert span.nodes == {"first": "a", "second": "a"}
 
 
-def test_a_resize_in_place_counts_where_the_pod_is_and_wakes_when_it_frees_room() -> None:
+def test_resize_in_place_counts_and_wakes_pods_when_it_frees_room() -> None:
     def reported(cpu: str) -> dict[str, Any]:
         amounts = {"cpu": cpu}
         return {"name": "main", "allocatedResources": amounts, "resources": {"requests": amounts}}

@@ -14,7 +14,7 @@ from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
 from wharfinger.model.addresses import is_loopback
 from wharfinger.registry.etcd_passwords import folder_of
-from wharfinger.registry.etcd_roles import Role
+from wharfinger.registry.etcd_roles import EtcdRole
 from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024
@@ -83,7 +83,7 @@ class EtcdServer:
         """Where clients connect with the certificate."""
         return f"https://{LOOPBACK_HOSTS[0]}:{self.tls_port}"
 
-    def settings(self, role: Role) -> EtcdSettings:
+    def settings(self, role: EtcdRole) -> EtcdSettings:
         """The connection of a component that has this role."""
         logs_in: dict[str, Any] = (
             {
@@ -96,7 +96,7 @@ class EtcdServer:
         )
         return EtcdSettings(endpoints=(self.url,), max_txn_ops=MAX_TXN_OPS, **logs_in)
 
-    def login(self, role: Role, prefix: str = "") -> list[str]:
+    def login(self, role: EtcdRole, prefix: str = "") -> list[str]:
         """The options by which a process logs in; `prefix` stands before their names."""
         if not self.guarded:
             return []

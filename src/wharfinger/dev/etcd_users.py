@@ -26,13 +26,13 @@ from wharfinger.registry.etcd_roles import (
     READER,
     ROOT,
     WORKER,
-    Role,
+    EtcdRole,
 )
 from wharfinger.registry.etcd_users import EtcdUser
 from wharfinger.serving.certificates import self_signed
 from wharfinger.settings import EtcdSettings
 
-KUBE_APISERVER = Role("kube-apiserver", "the API server of `dev --kubernetes`", (f"{PREFIX}/",), (f"{PREFIX}/",))
+KUBE_APISERVER = EtcdRole("kube-apiserver", "the API server of `dev --kubernetes`", (f"{PREFIX}/",), (f"{PREFIX}/",))
 """It has a client certificate: an API server knows no password of etcd's."""
 OF_EVERY_ETCD = (ROOT, ADMIN, READER, PAGE, AGENT, HUB, MEMBER, APPLIER)
 WARNING = (

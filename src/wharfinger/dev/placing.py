@@ -30,7 +30,7 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_roles import ADMIN, APPLIER, HUB, MEMBER, WORKER, Role
+from wharfinger.registry.etcd_roles import ADMIN, APPLIER, HUB, MEMBER, WORKER, EtcdRole
 from wharfinger.registry.store import Compare, Put, Store
 
 STOP_WITHIN = 8.0
@@ -50,7 +50,7 @@ class PlacingPart:
     """The children, as specifications; ports are chosen when a child starts."""
 
     folder: DataFolder
-    connection: Callable[[Role], list[str]]
+    connection: Callable[[EtcdRole], list[str]]
     """The options by which they find the tree's servers, and log in."""
     executable: Path
     """Of etcd."""

@@ -36,7 +36,7 @@ from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettin
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_roles import ADMIN, AGENT, PAGE, WORKER, Role
+from wharfinger.registry.etcd_roles import ADMIN, AGENT, PAGE, WORKER, EtcdRole
 
 OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
 """Processes that place nothing on members."""
@@ -312,7 +312,7 @@ class DevTree:
         """The port wanted unless another process took it since it was chosen, or just before us."""
         return ports.preferred((wanted,), self.settings.bind_address)
 
-    def connection(self, role: Role) -> list[str]:
+    def connection(self, role: EtcdRole) -> list[str]:
         """The options by which processes find this tree's servers, and log in to etcd with this role."""
         return [
             f"--etcd={self.etcd.url}",

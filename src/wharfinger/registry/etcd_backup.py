@@ -32,7 +32,7 @@ _NAME = re.compile(r"etcd-\d{8}T\d{6}Z\.db")
 
 
 @dataclass(frozen=True, slots=True)
-class Backup:
+class SavedSnapshot:
     """A saved snapshot."""
 
     path: Path
@@ -40,7 +40,7 @@ class Backup:
     """Bytes, the sum included."""
 
 
-async def save(settings: EtcdSettings, folder: Path, now: datetime) -> Backup:
+async def save(settings: EtcdSettings, folder: Path, now: datetime) -> SavedSnapshot:
     """Save a snapshot of the member that answers; its name has the time.
 
     Raises `AccessDenied`, `UserWanted`, `Unavailable`, and `ServerError` where the file cannot be written or its sum
@@ -59,7 +59,7 @@ async def save(settings: EtcdSettings, folder: Path, now: datetime) -> Backup:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         await connection.close()
-    return Backup(path, size)
+    return SavedSnapshot(path, size)
 
 
 def prune(folder: Path, keep: int) -> list[Path]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.model.addresses import is_loopback
-from wharfinger.registry.etcd_roles import ADMIN, Role
+from wharfinger.registry.etcd_roles import ADMIN, EtcdRole
 
 OPTION = b"--data-dir="
 LISTENS = "0A"
@@ -52,7 +52,7 @@ def password(folder: Path, name: str) -> str:
     return made
 
 
-def found_here(endpoints: Iterable[str], role: Role = ADMIN) -> tuple[str, Path]:
+def found_here(endpoints: Iterable[str], role: EtcdRole = ADMIN) -> tuple[str, Path]:
     """The first of the endpoints on which the person's own etcd listens here, and the file with the role's password.
 
     Raises `NotFoundHere`.

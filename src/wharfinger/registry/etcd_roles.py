@@ -31,7 +31,7 @@ class KeyRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class EtcdRole:
     """What the users of a role may do. Keys that end with a slash stand for all keys below them."""
 
     name: str
@@ -69,16 +69,18 @@ def _but(whole: KeyRange, without: str) -> Iterable[KeyRange]:
     return (KeyRange(whole.start, hole.start), KeyRange(hole.end, whole.end))
 
 
-ROOT = Role("root", "etcd's administrator: users, snapshots, compaction; etcd defines what it may do")
-ADMIN = Role("admin", "people: `apply`, `delete`, `fleet`, `config`, `placement` and all other commands", TREES, TREES)
-READER = Role("reader", "`get`, `explain`, `pending`, `simulate --live` and others that change nothing", TREES)
-PAGE = Role(
+ROOT = EtcdRole("root", "etcd's administrator: users, snapshots, compaction; etcd defines what it may do")
+ADMIN = EtcdRole(
+    "admin", "people: `apply`, `delete`, `fleet`, `config`, `placement` and all other commands", TREES, TREES
+)
+READER = EtcdRole("reader", "`get`, `explain`, `pending`, `simulate --live` and others that change nothing", TREES)
+PAGE = EtcdRole(
     "page",
     "the web page; what it writes are actions of `--allow-actions`",
     TREES,
     (keys.FLEETS, *placement_keys.UPDATE_RUNS, placement_keys.RUNS),
 )
-WORKER = Role(
+WORKER = EtcdRole(
     "worker",
     "`wharfinger worker`, and the instances of agents",
     (keys.ROOT,),
@@ -102,13 +104,13 @@ WORKER = Role(
         keys.SOFTWARE,
     ),
 )
-IMPORTER = Role(
+IMPORTER = EtcdRole(
     "importer",
     "workers of a cluster whose store is a Kubernetes API, beside `worker`: its copies and its promises",
     (keys.ROOT,),
     (keys.NODES, *keys.SURROUNDINGS, keys.PROMISES, keys.IMPORTER, keys.IMPORTED, keys.ACTIVE),
 )
-AGENT = Role(
+AGENT = EtcdRole(
     "agent",
     "`wharfinger agent`: its host, and the fleets whose workflows it runs",
     (keys.ROOT,),
@@ -128,7 +130,7 @@ AGENT = Role(
         keys.TENANTS,
     ),
 )
-HUB = Role(
+HUB = EtcdRole(
     "hub",
     "`wharfinger hub`: decisions, works, snapshots and runs of placements",
     TREES,
@@ -153,7 +155,7 @@ HUB = Role(
         placement_keys.CONTENTS,
     ),
 )
-MEMBER = Role(
+MEMBER = EtcdRole(
     "member",
     "`wharfinger member`, in the etcd of its hub: the state and the results of its members",
     (
@@ -171,13 +173,13 @@ MEMBER = Role(
         placement_keys.LOSSES,
     ),
 )
-APPLIER = Role(
+APPLIER = EtcdRole(
     "applier",
     "`wharfinger member`, in the etcd of a member: the objects that are placed there",
     (keys.ROOT, placement_keys.PLACED, placement_keys.HUB_ID),
     (keys.ROOT, placement_keys.PLACED),
     without=keys.OURS,
 )
-HEALTH = Role("health", "health checks, which only have to log in")
+HEALTH = EtcdRole("health", "health checks, which only have to log in")
 ROLES = (ROOT, ADMIN, READER, PAGE, WORKER, IMPORTER, AGENT, HUB, MEMBER, APPLIER, HEALTH)
 """Every role; a user of each has its name, but `importer` goes to the user `worker`."""

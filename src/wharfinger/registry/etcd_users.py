@@ -24,7 +24,7 @@ from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_json import JsonGateway
 from wharfinger.registry.etcd_json_wire import base64
 from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
-from wharfinger.registry.etcd_roles import ROOT, KeyRange, Role
+from wharfinger.registry.etcd_roles import ROOT, EtcdRole, KeyRange
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
@@ -41,7 +41,7 @@ class EtcdUser:
     """A user that is to be."""
 
     name: str
-    roles: tuple[Role, ...]
+    roles: tuple[EtcdRole, ...]
     password: str = ""
     """Empty = none: the user shows a client certificate with its name."""
 
@@ -98,7 +98,7 @@ def as_root_here(settings: EtcdSettings) -> EtcdSettings:
     return replace(settings, endpoints=(endpoint,), user=ROOT.name, password_file=file)
 
 
-async def _make_role(etcd: Connection, role: Role, *, there: bool) -> None:
+async def _make_role(etcd: Connection, role: EtcdRole, *, there: bool) -> None:
     if role is ROOT and there:
         return
     if not there:

@@ -94,7 +94,7 @@ def test_feature_that_is_always_as_it_is_cannot_be_switched(name: str) -> None:
         check_gates([f"{name}={other}"])
 
 
-def test_gates_that_are_built_or_say_nothing_to_a_scheduler_give_no_warning() -> None:
+def test_gates_that_are_built_or_not_a_schedulers_give_no_warning() -> None:
     others = {name: gate.default for name, gate in GATES.items() if name not in NOT_BUILT}
 
     assert warnings_of(others) == []

@@ -18,7 +18,7 @@ from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_roles import Role
+    from wharfinger.registry.etcd_roles import EtcdRole
     from wharfinger.registry.etcd_users import EtcdUser
     from wharfinger.settings import EtcdSettings
 
@@ -114,6 +114,6 @@ def _as_root(connection: ConnectionOptions, passwords: Path) -> EtcdSettings:
     return replace(connection.etcd, user="root", password_file=file)
 
 
-def _mapping(role: Role) -> dict[str, object]:
+def _mapping(role: EtcdRole) -> dict[str, object]:
     found = {"role": role.name, "what": role.what, "reads": list(role.reads), "writes": list(role.writes)}
     return {**found, **({"without": role.without} if role.without else {})}

@@ -15,7 +15,7 @@ from wharfinger.config.durations import parse
 from wharfinger.errors import ServerError, UsageError, UserWanted, WharfingerError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_backup import Backup
+    from wharfinger.registry.etcd_backup import SavedSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def _seconds(every: str) -> float:
     return seconds
 
 
-async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> Backup:
+async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> SavedSnapshot:
     from wharfinger.registry import etcd_backup
     from wharfinger.registry.etcd_users import as_root_here
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from wharfinger.manifests.checks import words
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.resources import check_container_resources
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -14,7 +14,7 @@ _OF_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 """What only a container that keeps running has."""
 
 
-def check_containers(spec: Place, volumes: Collection[str], *, of_pod: bool) -> None:
+def check_containers(spec: FieldPlace, volumes: Collection[str], *, of_pod: bool) -> None:
     """All containers of a specification. `volumes`: names of its volumes; `of_pod`: it is no template."""
     containers, starting = spec["containers"], spec["initContainers"]
     claims = [claim["name"].text for claim in spec["resourceClaims"].entries()]
@@ -35,7 +35,9 @@ def check_containers(spec: Place, volumes: Collection[str], *, of_pod: bool) -> 
                     container[field].forbidden("may not be set for init containers without restartPolicy=Always")
 
 
-def _check(container: Place, names: set[str], volumes: Collection[str], claims: Sequence[str], *, of_pod: bool) -> None:
+def _check(
+    container: FieldPlace, names: set[str], volumes: Collection[str], claims: Sequence[str], *, of_pod: bool
+) -> None:
     name, image = container["name"], container["image"]
     if name.text:
         name.each(words.dns_label(name.text))
@@ -56,7 +58,7 @@ def _check(container: Place, names: set[str], volumes: Collection[str], claims: 
     check_container_resources(container["resources"], of_pod=of_pod, claims=claims)
 
 
-def _check_ports(ports: Place) -> None:
+def _check_ports(ports: FieldPlace) -> None:
     names: set[str] = set()
     for port in ports.entries():
         name, inner, outer, protocol = port["name"], port["containerPort"], port["hostPort"], port["protocol"]
@@ -76,7 +78,7 @@ def _check_ports(ports: Place) -> None:
             protocol.one_of(*_PROTOCOLS)
 
 
-def _check_host_ports(containers: Sequence[Place], *, of_pod: bool, on_host: bool) -> None:
+def _check_host_ports(containers: Sequence[FieldPlace], *, of_pod: bool, on_host: bool) -> None:
     """Ports of the node: each once, and equal to the container's on the host's network, where a pod has them all."""
     seen: set[str] = set()
     for container in containers:
@@ -93,7 +95,7 @@ def _check_host_ports(containers: Sequence[Place], *, of_pod: bool, on_host: boo
             seen.add(used)
 
 
-def _check_environment(variables: Place) -> None:
+def _check_environment(variables: FieldPlace) -> None:
     for variable in variables.entries():
         name, source = variable["name"], variable["valueFrom"]
         if name.text:
@@ -104,7 +106,7 @@ def _check_environment(variables: Place) -> None:
             source.invalid("may not be specified when `value` is not empty", "")
 
 
-def _check_mounts(mounts: Place, volumes: Collection[str]) -> None:
+def _check_mounts(mounts: FieldPlace, volumes: Collection[str]) -> None:
     paths: set[str] = set()
     for mount in mounts.entries():
         name, path = mount["name"], mount["mountPath"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.metadata import check_label_selector, check_metadata
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.pods import check_template
 from wharfinger.manifests.checks.workloads import matches
 
@@ -23,7 +23,7 @@ _LONGEST_CRON_JOB = 52
 _FIELDS_OF_SCHEDULE = 5
 
 
-def check_job(job: Place) -> None:
+def check_job(job: FieldPlace) -> None:
     """A Job. Its selector is made by the API server, unless that is asked for otherwise."""
     check_metadata(job["metadata"])
     spec = job["spec"]
@@ -45,7 +45,7 @@ def check_job(job: Place) -> None:
             name.invalid(f"will not able to create pod with invalid DNS label: {last}")
 
 
-def check_cron_job(cron_job: Place) -> None:
+def check_cron_job(cron_job: FieldPlace) -> None:
     """A CronJob."""
     name, spec = cron_job["metadata"]["name"], cron_job["spec"]
     check_metadata(cron_job["metadata"])
@@ -70,7 +70,7 @@ def check_cron_job(cron_job: Place) -> None:
         of_job["manualSelector"].unsupported(("nil", "false"))
 
 
-def _check_spec(spec: Place) -> None:
+def _check_spec(spec: FieldPlace) -> None:
     for field in _COUNTS:
         spec[field].no_less_than(0)
     mode = spec["completionMode"]
@@ -92,7 +92,7 @@ def _check_spec(spec: Place) -> None:
     _check_restart(spec)
 
 
-def _check_restart(spec: Place) -> None:
+def _check_restart(spec: FieldPlace) -> None:
     """Pods that end."""
     restart = spec["template"]["spec"]["restartPolicy"]
     if restart.text in ("", "Always"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wharfinger.manifests.checks import words
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 
 _MOST_ANNOTATIONS = 256 * 1024
 """Bytes of keys and values together."""
 
 
 def check_metadata(
-    metadata: Place, name_rule: Callable[[str], list[str]] = words.dns_subdomain, *, namespaced: bool = True
+    metadata: FieldPlace, name_rule: Callable[[str], list[str]] = words.dns_subdomain, *, namespaced: bool = True
 ) -> None:
     """The metadata of an object. `name_rule`: what is wrong with a name."""
     name = metadata["name"]
@@ -28,14 +28,14 @@ def check_metadata(
     _check_owners(metadata["ownerReferences"])
 
 
-def check_labels(labels: Place) -> None:
+def check_labels(labels: FieldPlace) -> None:
     """Labels, or a selector that looks like labels."""
     for key, value in labels.map.items():
         labels.each(words.label_key(key), key)
         labels.each(words.label_value(value or ""), value)
 
 
-def check_annotations(annotations: Place) -> None:
+def check_annotations(annotations: FieldPlace) -> None:
     """Annotations of an object."""
     for key in annotations.map:
         annotations.each(words.label_key(key.lower()), key)
@@ -44,7 +44,7 @@ def check_annotations(annotations: Place) -> None:
         annotations.invalid(f"may not be more than {_MOST_ANNOTATIONS} bytes", "")
 
 
-def _check_owners(owners: Place) -> None:
+def _check_owners(owners: FieldPlace) -> None:
     controllers = []
     for owner in owners.entries():
         for field, why in (("apiVersion", "version must not be empty"), ("kind", ""), ("name", ""), ("uid", "")):
@@ -57,7 +57,7 @@ def _check_owners(owners: Place) -> None:
         owners.invalid(f"Only one reference can have Controller set to true. {told}")
 
 
-def check_label_selector(selector: Place) -> None:
+def check_label_selector(selector: FieldPlace) -> None:
     """A selector of labels; nothing is wrong where there is none."""
     check_labels(selector["matchLabels"])
     for requirement in selector["matchExpressions"].entries():
@@ -76,6 +76,6 @@ def check_label_selector(selector: Place) -> None:
             value.each(words.label_value(value.text))
 
 
-def is_empty(selector: Place) -> bool:
+def is_empty(selector: FieldPlace) -> bool:
     """Whether a selector asks for nothing."""
     return not selector["matchLabels"].map and not selector["matchExpressions"].entries()

@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.checks import jobs, others, pods, volumes, workloads
 from wharfinger.manifests.checks.metadata import check_metadata
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.types import check_types
 from wharfinger.manifests.kubernetes_fields import kubernetes_fields
 from wharfinger.manifests.metadata import OF_THE_API
@@ -16,7 +16,7 @@ from wharfinger.manifests.metadata import OF_THE_API
 MOST = 100
 """Problems of one object that are named."""
 
-_CHECKS: Mapping[str, Callable[[Place], None]] = {
+_CHECKS: Mapping[str, Callable[[FieldPlace], None]] = {
     "v1 Pod": pods.check_pod,
     "v1 Node": others.check_node,
     "v1 Namespace": others.check_namespace,
@@ -48,7 +48,7 @@ def problems_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
     kind = kubernetes_fields().kinds.get(title)
     if kind is None:
         return ()
-    place = Place.whole(obj)
+    place = FieldPlace.whole(obj)
     try:
         check_types(place, kind)
         if not place.problems:
@@ -66,7 +66,7 @@ def was_taken(obj: Mapping[str, Any]) -> bool:
     return given or (isinstance(status, Mapping) and bool(status.get("phase")))
 
 
-def _check(place: Place, title: str) -> None:
+def _check(place: FieldPlace, title: str) -> None:
     check = _CHECKS.get(title)
     if check is not None:
         check(place)

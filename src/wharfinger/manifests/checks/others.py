@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.metadata import check_label_selector, check_labels, check_metadata
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.pods import PREEMPTION_POLICIES
 from wharfinger.manifests.checks.resources import check_amount, check_overhead
 from wharfinger.manifests.checks.scheduling import check_taints, check_tolerations
@@ -16,7 +16,7 @@ _SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_0
 _SYSTEM_PREFIX = "system-"
 
 
-def check_node(node: Place) -> None:
+def check_node(node: FieldPlace) -> None:
     """A Node."""
     check_metadata(node["metadata"], namespaced=False)
     check_taints(node["spec"]["taints"])
@@ -25,12 +25,12 @@ def check_node(node: Place) -> None:
             check_amount(name, amount)
 
 
-def check_namespace(namespace: Place) -> None:
+def check_namespace(namespace: FieldPlace) -> None:
     """A Namespace."""
     check_metadata(namespace["metadata"], words.dns_label, namespaced=False)
 
 
-def check_disruption_budget(budget: Place) -> None:
+def check_disruption_budget(budget: FieldPlace) -> None:
     """A PodDisruptionBudget."""
     check_metadata(budget["metadata"])
     spec = budget["spec"]
@@ -42,7 +42,7 @@ def check_disruption_budget(budget: Place) -> None:
     spec["unhealthyPodEvictionPolicy"].one_of("AlwaysAllow", "IfHealthyBudget")
 
 
-def check_priority_class(priority_class: Place) -> None:
+def check_priority_class(priority_class: FieldPlace) -> None:
     """A PriorityClass."""
     check_metadata(priority_class["metadata"], namespaced=False)
     name, value = priority_class["metadata"]["name"], priority_class["value"]
@@ -57,7 +57,7 @@ def check_priority_class(priority_class: Place) -> None:
     priority_class["preemptionPolicy"].one_of(*PREEMPTION_POLICIES)
 
 
-def check_runtime_class(runtime_class: Place) -> None:
+def check_runtime_class(runtime_class: FieldPlace) -> None:
     """A RuntimeClass."""
     check_metadata(runtime_class["metadata"], namespaced=False)
     handler = runtime_class["handler"]

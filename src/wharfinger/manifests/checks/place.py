@@ -15,7 +15,7 @@ _LONGEST = 200
 """Characters of a value that are shown."""
 
 
-class Place:
+class FieldPlace:
     """A field: where it is, its value, and the list that collects what is wrong.
 
     Values have the types of Kubernetes' fields (`types` is asked before); a field that is absent has the value None.
@@ -23,14 +23,14 @@ class Place:
 
     __slots__ = ("_above", "_step", "problems", "value")
 
-    def __init__(self, above: Place | None, step: str, value: Any, problems: list[str]) -> None:
+    def __init__(self, above: FieldPlace | None, step: str, value: Any, problems: list[str]) -> None:
         self._above = above
         self._step = step
         self.value = value
         self.problems = problems
 
     @classmethod
-    def whole(cls, obj: Mapping[str, Any]) -> Place:
+    def whole(cls, obj: Mapping[str, Any]) -> FieldPlace:
         """An object, with nothing wrong yet."""
         return cls(None, "", obj, [])
 
@@ -39,28 +39,28 @@ class Place:
         """Where it is, such as `spec.containers[0].name`."""
         return (self._above.path if self._above is not None else "") + self._step
 
-    def __getitem__(self, field: str) -> Place:
+    def __getitem__(self, field: str) -> FieldPlace:
         """A field below, whether it is there or not."""
         value = self.value.get(field) if isinstance(self.value, dict) else None
-        return Place(self, field if self._above is None and not self._step else f".{field}", value, self.problems)
+        return FieldPlace(self, field if self._above is None and not self._step else f".{field}", value, self.problems)
 
-    def entries(self) -> list[Place]:
+    def entries(self) -> list[FieldPlace]:
         """The entries of a list; none when it is absent."""
         values = self.value if isinstance(self.value, list) else ()
-        return [Place(self, f"[{index}]", value, self.problems) for index, value in enumerate(values)]
+        return [FieldPlace(self, f"[{index}]", value, self.problems) for index, value in enumerate(values)]
 
-    def pairs(self) -> Iterator[tuple[str, Place]]:
+    def pairs(self) -> Iterator[tuple[str, FieldPlace]]:
         """The entries of a map with free keys, sorted; none when it is absent."""
         for key in sorted(self.value) if isinstance(self.value, dict) else ():
-            yield key, Place(self, f"[{key}]", self.value[key], self.problems)
+            yield key, FieldPlace(self, f"[{key}]", self.value[key], self.problems)
 
-    def at(self, value: Any) -> Place:
+    def at(self, value: Any) -> FieldPlace:
         """The same place with another value, such as one that the API server fills in."""
-        return Place(self._above, self._step, value, self.problems)
+        return FieldPlace(self._above, self._step, value, self.problems)
 
-    def renamed(self, path: str, value: Any) -> Place:
+    def renamed(self, path: str, value: Any) -> FieldPlace:
         """Another place, whose problems are collected with those of this one."""
-        return Place(None, path, value, self.problems)
+        return FieldPlace(None, path, value, self.problems)
 
     @property
     def text(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.containers import check_containers
 from wharfinger.manifests.checks.metadata import check_annotations, check_labels, check_metadata
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.resources import check_overhead, check_pod_resources
 from wharfinger.manifests.checks.scheduling import check_affinity, check_spread_constraints, check_tolerations
 from wharfinger.manifests.checks.volumes import check_volumes
@@ -18,7 +18,7 @@ _SUBDOMAINS = ("nodeName", "priorityClassName", "runtimeClassName", "serviceAcco
 _LABELS = ("hostname", "subdomain")
 
 
-def check_pod(pod: Place) -> None:
+def check_pod(pod: FieldPlace) -> None:
     """A pod as it is created."""
     check_metadata(pod["metadata"])
     spec = pod["spec"]
@@ -27,7 +27,7 @@ def check_pod(pod: Place) -> None:
         spec["nodeName"].forbidden("cannot be set until all schedulingGates have been cleared")
 
 
-def check_template(template: Place, own_volumes: Sequence[Mapping[str, Any]] = ()) -> None:
+def check_template(template: FieldPlace, own_volumes: Sequence[Mapping[str, Any]] = ()) -> None:
     """The template of a workload's pods. `own_volumes`: which the workload's controller adds."""
     check_labels(template["metadata"]["labels"])
     check_annotations(template["metadata"]["annotations"])
@@ -39,7 +39,7 @@ def check_template(template: Place, own_volumes: Sequence[Mapping[str, Any]] = (
     check_pod_spec(spec, of_pod=False)
 
 
-def check_pod_spec(spec: Place, pod_name: str = "", *, of_pod: bool) -> None:
+def check_pod_spec(spec: FieldPlace, pod_name: str = "", *, of_pod: bool) -> None:
     """A pod's specification. `of_pod`: it is no template."""
     volumes = check_volumes(spec["volumes"], pod_name)
     _check_claims(spec["resourceClaims"])
@@ -68,7 +68,7 @@ def check_pod_spec(spec: Place, pod_name: str = "", *, of_pod: bool) -> None:
         group.each(words.dns_subdomain(group.text))
 
 
-def _check_gates(gates: Place) -> None:
+def _check_gates(gates: FieldPlace) -> None:
     seen: set[str] = set()
     for gate in gates.entries():
         name = gate["name"].text
@@ -78,7 +78,7 @@ def _check_gates(gates: Place) -> None:
         seen.add(name)
 
 
-def _check_claims(claims: Place) -> None:
+def _check_claims(claims: FieldPlace) -> None:
     seen: set[str] = set()
     sources = ("resourceClaimName", "resourceClaimTemplateName")
     for claim in claims.entries():

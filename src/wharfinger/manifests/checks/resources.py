@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wharfinger.manifests.checks import words
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.model.quantities import BINARY, DECIMAL, NANO, parse_quantity
 
 HUGE_PAGES = "hugepages-"
@@ -31,16 +31,16 @@ _STANDARD = {
     *(f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS),
 }
 
-Check = Callable[[str, Place], None]
+Check = Callable[[str, FieldPlace], None]
 
 
-def check_container_resources(resources: Place, *, of_pod: bool, claims: Iterable[str] = ()) -> None:
+def check_container_resources(resources: FieldPlace, *, of_pod: bool, claims: Iterable[str] = ()) -> None:
     """The resources of a container. `of_pod`: not of a template: then a limit is the request that is left out."""
     _check(resources, _check_container_name, of_pod=of_pod)
     _check_claims(resources["claims"], list(claims))
 
 
-def check_pod_resources(resources: Place, spec: Place) -> None:
+def check_pod_resources(resources: FieldPlace, spec: FieldPlace) -> None:
     """The resources of a whole pod, beside those of its containers."""
     if resources["claims"].given:
         resources["claims"].forbidden("claims may not be set for Resources at pod-level")
@@ -59,13 +59,13 @@ def check_pod_resources(resources: Place, spec: Place) -> None:
                 limit.invalid(f"must be less than or equal to pod limits of {shown(limits[name])}", shown(limit.value))
 
 
-def check_container_resource(name: str, amount: Place) -> None:
+def check_container_resource(name: str, amount: FieldPlace) -> None:
     """The name and the amount of a resource that a container asks for."""
     _check_container_name(name, amount)
     check_amount(name, amount)
 
 
-def check_amount(name: str, amount: Place) -> None:
+def check_amount(name: str, amount: FieldPlace) -> None:
     """An amount of a resource; what is no quantity at all is left to others."""
     try:
         found = nanos(amount.value)
@@ -77,7 +77,7 @@ def check_amount(name: str, amount: Place) -> None:
         amount.invalid("must be an integer", shown(amount.value))
 
 
-def check_overhead(overhead: Place) -> None:
+def check_overhead(overhead: FieldPlace) -> None:
     """What a pod needs beside its containers: rules of limits."""
     for name, amount in overhead.pairs():
         check_container_resource(name, amount)
@@ -122,7 +122,7 @@ def _with_suffix(amount: int, *, is_binary: bool) -> str:
     return f"{amount // 10 ** (9 + DECIMAL[suffix])}{suffix}"
 
 
-def _check(resources: Place, check_name: Check, *, of_pod: bool) -> None:
+def _check(resources: FieldPlace, check_name: Check, *, of_pod: bool) -> None:
     limits, requests = resources["limits"], resources["requests"]
     if of_pod and limits.map:
         requests = requests.at({**limits.map, **requests.map})
@@ -139,7 +139,7 @@ def _check(resources: Place, check_name: Check, *, of_pod: bool) -> None:
         resources.forbidden("HugePages require cpu or memory")
 
 
-def _check_overcommit(name: str, request: Place, requests: Place, limits: Place) -> None:
+def _check_overcommit(name: str, request: FieldPlace, requests: FieldPlace, limits: FieldPlace) -> None:
     may_overcommit = is_native(name) and not name.startswith(HUGE_PAGES)
     if name not in limits.map:
         if not may_overcommit:
@@ -162,7 +162,7 @@ def _whole_pages(name: str, amount: Any) -> bool:
     return size > 0 and size % NANO == 0 and -(-nanos(amount) // NANO) % (size // NANO) == 0
 
 
-def _check_container_name(name: str, amount: Place) -> None:
+def _check_container_name(name: str, amount: FieldPlace) -> None:
     wrong = words.label_key(name)
     amount.each(wrong, name)
     if "/" not in name:
@@ -174,12 +174,12 @@ def _check_container_name(name: str, amount: Place) -> None:
         amount.invalid("doesn't follow extended resource name standard", name)
 
 
-def _check_pod_name(name: str, amount: Place) -> None:
+def _check_pod_name(name: str, amount: FieldPlace) -> None:
     if name not in _COMPUTE and not name.startswith(HUGE_PAGES):
         amount.at(name).unsupported(("cpu", HUGE_PAGES, "memory"))
 
 
-def _check_claims(claims: Place, known: list[str]) -> None:
+def _check_claims(claims: FieldPlace, known: list[str]) -> None:
     seen: set[tuple[str, str]] = set()
     for claim in claims.entries():
         name = claim["name"].text
@@ -195,7 +195,7 @@ def _check_claims(claims: Place, known: list[str]) -> None:
             claim.not_there(name, f"must be one of the names in pod.spec.resourceClaims{names}")
 
 
-def _requests_of_all(spec: Place) -> Mapping[str, int]:
+def _requests_of_all(spec: FieldPlace) -> Mapping[str, int]:
     """What the containers of a pod ask for together: nano-units by resource."""
     total: dict[str, int] = {}
     for container in spec["containers"].entries():
@@ -214,7 +214,7 @@ def _requests_of_all(spec: Place) -> Mapping[str, int]:
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {*total, *peak}}
 
 
-def _requested(container: Place) -> Mapping[str, int]:
+def _requested(container: FieldPlace) -> Mapping[str, int]:
     resources = container["resources"]
     asked = {**resources["limits"].map, **resources["requests"].map}
     return {name: nanos(amount) for name, amount in asked.items()}

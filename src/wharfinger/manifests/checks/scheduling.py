@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.metadata import check_label_selector
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -17,7 +17,7 @@ _ONE_FIELD = "must be only one value when `operator` is 'In' or 'NotIn' for node
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def check_tolerations(tolerations: Place) -> None:
+def check_tolerations(tolerations: FieldPlace) -> None:
     """The tolerations of a pod or of a RuntimeClass."""
     for toleration in tolerations.entries():
         key, operator = toleration["key"], toleration["operator"]
@@ -43,7 +43,7 @@ def check_tolerations(tolerations: Place) -> None:
             effect.one_of(*_EFFECTS)
 
 
-def check_taints(taints: Place) -> None:
+def check_taints(taints: FieldPlace) -> None:
     """The taints of a node."""
     seen: set[tuple[str, str]] = set()
     for taint in taints.entries():
@@ -61,7 +61,7 @@ def check_taints(taints: Place) -> None:
         seen.add((key.text, effect.text))
 
 
-def check_affinity(affinity: Place) -> None:
+def check_affinity(affinity: FieldPlace) -> None:
     """Node affinity, and affinity and anti-affinity to pods."""
     nodes = affinity["nodeAffinity"]
     if nodes[_REQUIRED].given:
@@ -77,7 +77,7 @@ def check_affinity(affinity: Place) -> None:
             _check_pod_term(preferred["podAffinityTerm"])
 
 
-def check_node_selector(selector: Place) -> None:
+def check_node_selector(selector: FieldPlace) -> None:
     """A required selector of nodes, of a pod or of a volume."""
     terms = selector["nodeSelectorTerms"]
     if not terms.entries():
@@ -86,7 +86,7 @@ def check_node_selector(selector: Place) -> None:
         _check_node_term(term, check_values=True)
 
 
-def check_spread_constraints(constraints: Place) -> None:
+def check_spread_constraints(constraints: FieldPlace) -> None:
     """The topology spread constraints of a pod."""
     entries = constraints.entries()
     for index, constraint in enumerate(entries):
@@ -112,12 +112,12 @@ def check_spread_constraints(constraints: Place) -> None:
         check_label_selector(constraint["labelSelector"])
 
 
-def _check_weight(weight: Place) -> None:
+def _check_weight(weight: FieldPlace) -> None:
     if not 0 < (weight.value or 0) <= 100:
         weight.invalid("must be in the range 1-100", weight.value or 0)
 
 
-def _check_node_term(term: Place, *, check_values: bool) -> None:
+def _check_node_term(term: FieldPlace, *, check_values: bool) -> None:
     """`check_values`: preferences may have values that no label can have."""
     for requirement in term["matchExpressions"].entries():
         values = requirement["values"]
@@ -149,7 +149,7 @@ def _check_node_term(term: Place, *, check_values: bool) -> None:
                 value.each(words.dns_subdomain(value.text))
 
 
-def _check_pod_term(term: Place) -> None:
+def _check_pod_term(term: FieldPlace) -> None:
     check_label_selector(term["labelSelector"])
     check_label_selector(term["namespaceSelector"])
     for namespace in term["namespaces"].entries():
@@ -161,7 +161,7 @@ def _check_pod_term(term: Place) -> None:
     key.each(words.label_key(key.text), key.text)
 
 
-def _check_label_keys(term: Place) -> None:
+def _check_label_keys(term: FieldPlace) -> None:
     """`matchLabelKeys` and `mismatchLabelKeys` of a term or of a spread constraint."""
     selector = term["labelSelector"]
     for keys in (term["matchLabelKeys"], term["mismatchLabelKeys"]):

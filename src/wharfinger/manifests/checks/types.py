@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.kubernetes_fields import kubernetes_fields
 from wharfinger.model.quantities import parse_quantity
 
@@ -52,7 +52,7 @@ _SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def check_types(place: Place, kind: str) -> None:
+def check_types(place: FieldPlace, kind: str) -> None:
     """Find all values of other types than Kubernetes has, at and below a place.
 
     `kind`: a type of `kubernetes_fields`.
@@ -79,7 +79,7 @@ def _fits(value: Any, kind: str) -> bool:
     return all(_fits(entry, fields[key]) for key, entry in value.items() if key in fields)
 
 
-def _wrong(place: Place, kind: str) -> Iterator[tuple[Place, str]]:
+def _wrong(place: FieldPlace, kind: str) -> Iterator[tuple[FieldPlace, str]]:
     if not place.given:
         return
     if kind.startswith("[]"):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.metadata import check_annotations, check_label_selector, check_labels, check_metadata
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.resources import nanos, shown
 from wharfinger.manifests.checks.scheduling import check_node_selector
 from wharfinger.manifests.kubernetes_fields import kubernetes_fields
@@ -41,7 +41,7 @@ _NO_SOURCES = {
 _ONE_TYPE = "may not specify more than 1 volume type"
 
 
-def check_volumes(volumes: Place, pod_name: str = "") -> set[str]:
+def check_volumes(volumes: FieldPlace, pod_name: str = "") -> set[str]:
     """The volumes of a pod; answers the names of those that are right. `pod_name`: empty for a template."""
     names: set[str] = set()
     made = {f"{pod_name}-{one['name'].text}" for one in volumes.entries() if one["ephemeral"].given and pod_name}
@@ -59,7 +59,7 @@ def check_volumes(volumes: Place, pod_name: str = "") -> set[str]:
     return names
 
 
-def _check_volume(volume: Place, made: Collection[str]) -> None:
+def _check_volume(volume: FieldPlace, made: Collection[str]) -> None:
     _check_source(volume, kubernetes_fields().types["core/v1.Volume"].keys() - {"name"})
     if volume["ephemeral"].given:
         template = volume["ephemeral"]["volumeClaimTemplate"]
@@ -77,7 +77,7 @@ def _check_volume(volume: Place, made: Collection[str]) -> None:
         limit.forbidden("SizeLimit field must be a valid resource quantity")
 
 
-def _check_source(volume: Place, types: Collection[str]) -> None:
+def _check_source(volume: FieldPlace, types: Collection[str]) -> None:
     """At most one type, with what that type needs. A pod's volume without a type is an empty folder."""
     given = [volume[field] for field in sorted(types) if volume[field].given]
     for source in given[1:]:
@@ -88,13 +88,13 @@ def _check_source(volume: Place, types: Collection[str]) -> None:
                 source[field].required()
 
 
-def check_claim(claim: Place) -> None:
+def check_claim(claim: FieldPlace) -> None:
     """A PersistentVolumeClaim."""
     check_metadata(claim["metadata"])
     check_claim_spec(claim["spec"])
 
 
-def check_claim_spec(spec: Place) -> None:
+def check_claim_spec(spec: FieldPlace) -> None:
     """The specification of a claim, also of one in a template."""
     modes = spec["accessModes"]
     if not modes.entries():
@@ -116,7 +116,7 @@ def check_claim_spec(spec: Place) -> None:
                 source[field].required()
 
 
-def check_volume(volume: Place) -> None:
+def check_volume(volume: FieldPlace) -> None:
     """A PersistentVolume."""
     check_metadata(volume["metadata"], namespaced=False)
     spec = volume["spec"]
@@ -149,7 +149,7 @@ def check_volume(volume: Place) -> None:
     spec["volumeMode"].one_of(*_MODES)
 
 
-def check_storage_class(storage_class: Place) -> None:
+def check_storage_class(storage_class: FieldPlace) -> None:
     """A StorageClass."""
     check_metadata(storage_class["metadata"], namespaced=False)
     provisioner = storage_class["provisioner"]
@@ -168,7 +168,7 @@ def check_storage_class(storage_class: Place) -> None:
             keys.add(requirement["key"].text)
 
 
-def _check_topology(requirement: Place) -> None:
+def _check_topology(requirement: FieldPlace) -> None:
     values = requirement["values"]
     if not values.entries():
         values.required()
@@ -180,7 +180,7 @@ def _check_topology(requirement: Place) -> None:
     requirement["key"].each(words.label_key(requirement["key"].text), requirement["key"].text)
 
 
-def _check_access_modes(modes: Place) -> None:
+def _check_access_modes(modes: FieldPlace) -> None:
     found = [mode.text for mode in modes.entries()]
     for mode in found:
         if mode not in _ACCESS_MODES:
@@ -189,6 +189,6 @@ def _check_access_modes(modes: Place) -> None:
         modes.forbidden("may not use ReadWriteOncePod with other access modes")
 
 
-def _check_class(name: Place) -> None:
+def _check_class(name: FieldPlace) -> None:
     if name.text:
         name.each(words.dns_subdomain(name.text))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.checks import words
 from wharfinger.manifests.checks.metadata import check_label_selector, check_metadata, is_empty
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.pods import check_template
 from wharfinger.manifests.checks.volumes import check_claim_spec
 from wharfinger.manifests.selectors import label_selector
@@ -16,7 +16,7 @@ _NO_MATCH = "`selector` does not match template `labels`"
 _COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit")
 
 
-def check_deployment(deployment: Place) -> None:
+def check_deployment(deployment: FieldPlace) -> None:
     """A Deployment."""
     check_metadata(deployment["metadata"])
     spec = deployment["spec"]
@@ -41,14 +41,14 @@ def check_deployment(deployment: Place) -> None:
         deadline.invalid("must be greater than minReadySeconds")
 
 
-def check_replica_set(replica_set: Place) -> None:
+def check_replica_set(replica_set: FieldPlace) -> None:
     """A ReplicaSet."""
     check_metadata(replica_set["metadata"])
     _check_selecting(replica_set["spec"], "deployment", "ReplicaSet")
     _check_counts(replica_set["spec"])
 
 
-def check_stateful_set(stateful_set: Place) -> None:
+def check_stateful_set(stateful_set: FieldPlace) -> None:
     """A StatefulSet."""
     check_metadata(stateful_set["metadata"], words.dns_label)
     spec = stateful_set["spec"]
@@ -69,7 +69,7 @@ def check_stateful_set(stateful_set: Place) -> None:
         service.each(words.dns_label(service.text))
 
 
-def check_daemon_set(daemon_set: Place) -> None:
+def check_daemon_set(daemon_set: FieldPlace) -> None:
     """A DaemonSet."""
     check_metadata(daemon_set["metadata"])
     spec = daemon_set["spec"]
@@ -90,7 +90,7 @@ def check_daemon_set(daemon_set: Place) -> None:
             unavailable.required("cannot be 0 when maxSurge is 0")
 
 
-def check_replication_controller(controller: Place) -> None:
+def check_replication_controller(controller: FieldPlace) -> None:
     """A ReplicationController. Without a selector it has the labels of its template."""
     check_metadata(controller["metadata"])
     spec = controller["spec"]
@@ -109,7 +109,7 @@ def check_replication_controller(controller: Place) -> None:
     _check_endless(template, "ReplicationController")
 
 
-def check_share(share: Place) -> None:
+def check_share(share: FieldPlace) -> None:
     """A number that is not negative, or a percentage of at most 100."""
     if isinstance(share.value, str):
         wrong = words.percent(share.value)
@@ -120,16 +120,16 @@ def check_share(share: Place) -> None:
         share.no_less_than(0)
 
 
-def _is_zero(share: Place) -> bool:
+def _is_zero(share: FieldPlace) -> bool:
     return share.value == 0 or (isinstance(share.value, str) and share.value.rstrip("%").strip("0") == "")
 
 
-def _check_counts(spec: Place) -> None:
+def _check_counts(spec: FieldPlace) -> None:
     for field in _COUNTS:
         spec[field].no_less_than(0)
 
 
-def _check_selecting(spec: Place, shown: str, title: str, claims: list[str] | None = None) -> None:
+def _check_selecting(spec: FieldPlace, shown: str, title: str, claims: list[str] | None = None) -> None:
     """The selector, the template, and that the one matches the other."""
     selector, template = spec["selector"], spec["template"]
     labels = template["metadata"]["labels"]
@@ -147,7 +147,7 @@ def _check_selecting(spec: Place, shown: str, title: str, claims: list[str] | No
     _check_endless(template, title)
 
 
-def matches(selector: Place, labels: Mapping[str, str]) -> bool:
+def matches(selector: FieldPlace, labels: Mapping[str, str]) -> bool:
     """Whether a selector without mistakes matches these labels."""
     try:
         found = label_selector({"selector": selector.value}, "selector")
@@ -156,7 +156,7 @@ def matches(selector: Place, labels: Mapping[str, str]) -> bool:
     return found is not None and found.matches(labels)
 
 
-def _check_endless(template: Place, title: str) -> None:
+def _check_endless(template: FieldPlace, title: str) -> None:
     """Pods that run for ever."""
     restart, deadline = template["spec"]["restartPolicy"], template["spec"]["activeDeadlineSeconds"]
     restart.one_of("Always")

@@ -20,7 +20,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests import documents
 from wharfinger.manifests.checks.metadata import check_labels
-from wharfinger.manifests.checks.place import Place
+from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.resources import check_container_resource
 from wharfinger.manifests.checks.scheduling import check_taints, check_tolerations
 from wharfinger.model.node import CPU, MEMORY, Node
@@ -110,7 +110,7 @@ def _problems(form: WhatIfForm) -> list[str]:
     supposed = form.model_dump()
     for toleration in supposed["tolerations"]:
         toleration["operator"] = "Equal" if toleration["value"] else "Exists"
-    place = Place.whole(documents.parse(documents.to_json(supposed)))
+    place = FieldPlace.whole(documents.parse(documents.to_json(supposed)))
     check_labels(place["labels"])
     check_labels(place["nodeSelector"])
     check_tolerations(place["tolerations"])
