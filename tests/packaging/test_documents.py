@@ -48,6 +48,14 @@ def test_named_commands_exist(document: Path, command: Any) -> None:
     assert unknown == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_lines_of_etcdctl_log_in(document: Path) -> None:
+    """They are refused otherwise where etcd has users, as that of `dev` has; without users the option does no harm."""
+    lines = [line for line in document.read_text().splitlines() if re.match(r"(\$ )?(\w+=\S+ )?etcdctl ", line)]
+
+    assert [line for line in lines if " --user " not in line] == []
+
+
 def test_json_outputs_of_all_commands_are_documented(command: Any) -> None:
     rows = re.findall(r"^\| `([a-z -]+)", (ROOT / "docs/json-outputs.md").read_text(), flags=re.M)
     documented = {" ".join(word for word in row.split() if not word.startswith("--")) for row in rows}
