@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import ServerError
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.page.follow.followed_hosts import FollowedHosts
 
 SERVERS = ["--etcd=http://127.0.0.1:1", "--temporal=127.0.0.1:2"]
 
@@ -95,6 +97,15 @@ def test_the_page_gets_the_folders_of_the_tree(tmp_path: Path) -> None:
         f"--replays-dir={tmp_path / 'replays'}",
         "--temporal-ui=http://127.0.0.1:8233",
     } <= set(command)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "192.0.2.7"])
+def test_the_page_may_read_metrics_where_the_tree_listens(tmp_path: Path, address: str) -> None:
+    """Without more, a page reads none but those of loopback."""
+    part = replace(page(tmp_path, free_port()), bind_address=address)
+    given = [one.removeprefix("--metrics-host=") for one in part.spec().command() if one.startswith("--metrics-host=")]
+
+    assert FollowedHosts(given).follow(f"http://{address}:10259")
 
 
 def test_the_link_is_empty_until_the_page_has_written_it(tmp_path: Path) -> None:

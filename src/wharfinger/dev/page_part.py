@@ -31,6 +31,8 @@ class PagePart:
     """URL of Temporal's own pages."""
     named: int | None
     """The port that the user named, which must be free."""
+    bind_address: str = "127.0.0.1"
+    """Where the tree's workers and hubs listen: the page reads their metrics there."""
     port: int = 0
     """0 = it was not started yet."""
 
@@ -59,6 +61,7 @@ class PagePart:
                 "ui",
                 f"--port={self.port}",
                 *self.connection(),
+                f"--metrics-host={asking.found_at(self.bind_address)}",
                 f"--link-file={self.folder.page_link}",
                 f"--replays-dir={self.folder.replays}",
                 f"--temporal-ui={self.temporal_ui()}",

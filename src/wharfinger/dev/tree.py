@@ -83,7 +83,13 @@ class DevTree:
     def __post_init__(self) -> None:
         self.agent = AgentPart(self.settings, self.folder, self._connection_of_agent)
         self.page = (
-            PagePart(self.folder, lambda: self.connection(PAGE), lambda: self.temporal.ui, self.settings.page_port)
+            PagePart(
+                self.folder,
+                lambda: self.connection(PAGE),
+                lambda: self.temporal.ui,
+                self.settings.page_port,
+                self.settings.bind_address,
+            )
             if self.settings.page
             else None
         )
