@@ -181,6 +181,13 @@ def test_files_without_a_pod_to_simulate_are_exit_code_2(outside: Shell, objects
     assert "LeaderWorkerSet" in answer.err
 
 
+def test_capacity_names_the_kinds_whose_pods_are_not_made(outside: Shell) -> None:
+    answer = outside("capacity", "-f", outside.file([NODE, LEADERS]))
+
+    assert answer.code == 2
+    assert "not 0 (none); the pods of LeaderWorkerSet (leaderworkerset.x-k8s.io) are not made" in answer.err
+
+
 def test_json_lines_are_read(outside: Shell) -> None:
     path = outside.folder / "pods.jsonl"
     path.write_text("".join(json.dumps(pod(name)) + "\n" for name in ("a", "b")))

@@ -12,7 +12,7 @@ from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
-from wharfinger.errors import InvalidObject
+from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
     from wharfinger.cli.understand.supposed import Supposed
@@ -77,7 +77,10 @@ def _count(found: Supposed, config: Path | None, plugins: PluginPackages, most: 
 
     scene = scene_of(found, config, plugins)
     try:
-        pod = capacity.subject(scene, found.first.items(), found.given.items())
+        try:
+            pod = capacity.subject(scene, found.first.items(), found.given.items())
+        except UsageError as error:
+            raise UsageError("; ".join((str(error), *(found.notes if found.unmade else ())))) from error
         scene.load()
         with progress("counting", 0) as advance:
             return capacity.capacity(scene, pod, most=most, progress=lambda done: advance(done, 0))
