@@ -385,6 +385,19 @@ async def test_a_version_that_is_not_installed_is_not_tried_again(host: Host) ->
     assert host.command.arguments[0] == "worker"
 
 
+async def test_an_earlier_release_gets_no_option_that_it_does_not_know(host: Host, tmp_path: Path) -> None:
+    """A password over plain http, which it does not check, is accepted by a variable."""
+    etcd = EtcdSettings(user="worker", password_file=tmp_path / "worker", allow_insecure=True)
+    host.settings = replace(host.settings, etcd=etcd, installs=(("v0", Path("/opt/v0/wharfinger")),))
+    await host.grant(revision=2)
+    await host.revision(2, version="v0")
+
+    await host.activities.create_instance(CREATE)
+
+    assert not [said for said in host.command.arguments if "insecure" in said]
+    assert host.command.environment["WHARFINGER_ALLOW_INSECURE_ETCD"] == "true"
+
+
 async def test_an_executable_that_cannot_be_run_is_not_tried_again(host: Host) -> None:
     host.settings = replace(host.settings, installs=(("v2", Path("/opt/v2")),))
     host.runtime.broken.add(Path("/opt/v2"))

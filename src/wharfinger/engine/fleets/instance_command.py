@@ -36,6 +36,8 @@ ETCD_SECRETS = ("etcd-password", "etcd-ca", "etcd-cert", "etcd-key")
 SECRET_LIMIT = 1024 * 1024
 """Bytes of a secret."""
 PRIVATE = 0o400
+ALLOW_INSECURE = "WHARFINGER_ALLOW_INSECURE_ETCD"
+"""The option's variable: a template may name an earlier release, which refuses the option and ignores the variable."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
@@ -76,6 +78,8 @@ def compose(
     )
     environment = {name: value for name, value in environ.items() if name in settings.allow_env}
     environment |= {name: value for name, value in template.environment.items() if name in settings.allow_env}
+    if (settings.instance_etcd or settings.etcd).allow_insecure:
+        environment[ALLOW_INSECURE] = "true"
     if before and "PYTHONPATH" in environ:  # our own interpreter finds us as we were found
         environment.setdefault("PYTHONPATH", environ["PYTHONPATH"])
     return Command(executable, arguments, environment, memory=template.resources.memory, cpu=template.resources.cpu)
@@ -159,8 +163,6 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         said.append(f"--etcd-protocol={etcd.protocol}")
     if etcd.user and files["etcd-password-file"] is not None:
         said.append(f"--etcd-user={etcd.user}")
-    if etcd.allow_insecure:
-        said.append("--allow-insecure-etcd")
     said += [f"--{option}={Path(path).resolve()}" for option, path in files.items() if path is not None]
     if temporal.address is not None:
         said.append(f"--temporal={temporal.address}")
