@@ -37,6 +37,10 @@ def test_members_that_lack_the_label_go_in_upstreams_order() -> None:
     assert scaled(3, zones("-", "A", "A", "B", "B", "-")) == ["m2", "m4", "m5"]
 
 
+def test_two_zones_that_are_too_full_go_before_members_that_lack_the_label() -> None:
+    assert scaled(6, zones("-", "A", "A", "A", "B", "B", "B", "C")) == ["m0", "m2", "m3", "m5", "m6", "m7"]
+
+
 def test_the_delivered_and_the_higher_scores_stay_within_a_zone() -> None:
     members = zones("A", "A", "A", "B", "B", "B")
     before = [chosen(one.name, scores=MemberScores(0, 9 - at)) for at, one in enumerate(members)]

@@ -73,16 +73,24 @@ class _Spread:
         """By how much the skew exceeds its limit, also once one member with these values is gone."""
         if not self.counts:
             return 0
-        if self._ends is None:
-            most = max(self.counts.values())
-            self._ends = min(self.counts.values()), most, sum(one == most for one in self.counts.values())
-        fewest, most, fullest = self._ends
+        fewest, most, fullest = self._found()
         value = values[self.at] if values is not None else None
         if value is not None:
             left = self.counts[value] - 1
             most -= left + 1 == most and fullest == 1
             fewest = min(fewest, left)
         return max(0, most - fewest - self.max_skew)
+
+    def overfills(self, values: _Values) -> bool:
+        """Whether the domain of a member with these values has more members than the skew allows."""
+        value = values[self.at]
+        return value is not None and self.counts[value] > self._found()[0] + self.max_skew
+
+    def _found(self) -> tuple[int, int, int]:
+        if self._ends is None:
+            most = max(self.counts.values())
+            self._ends = min(self.counts.values()), most, sum(one == most for one in self.counts.values())
+        return self._ends
 
 
 def _give_up(
@@ -98,6 +106,8 @@ def _give_up(
             (values for values, left in kept.items() if left),
             key=lambda one: (
                 sum(spread.excess(one) for spread in spreads),
+                # Where several domains are the fullest, no single member lessens the skew, but one has to begin.
+                -sum(spread.overfills(one) for spread in spreads),
                 order[groups[one][len(groups[one]) - kept[one]].name],
             ),
         )
