@@ -137,8 +137,9 @@ class Unknown:
     def _claims_of(self, ref: Ref, pod: Obj) -> list[Ref]:
         if self._live:
             return []
-        # A given claim that is not there was not made.
-        return [one for one in named_by(ref, pod) if one not in self._inventory and one not in self._by_hand]
+        # A given claim that is not there was not made. One that a pod owns is made with it, unless the pod was there.
+        of_pod = (*named_by(ref, pod), *(one for one in owned_by(ref, pod) if one in self._claims))
+        return [one for one in of_pod if one not in self._inventory and one not in self._by_hand]
 
     def _leans_on_labels(self, ref: Ref, pod: Obj) -> bool:
         if not self.namespaces:
