@@ -12,6 +12,7 @@ from tests.conftest import free_port
 from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.page_part import PagePart
+from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import ServerError
 from wharfinger.model.formats import ClusterFormat
@@ -64,6 +65,15 @@ def test_the_agent_keeps_the_port_of_its_last_life(tmp_path: Path) -> None:
     second = agent(tmp_path)
     second.spec(None).command()
     assert second.port == first.port
+
+
+def test_the_worker_of_a_member_keeps_its_files_in_the_tree(tmp_path: Path) -> None:
+    part = PlacingPart(DataFolder(tmp_path), lambda _role: SERVERS, Path("etcd"), 1, "127.0.0.1", guarded=False)
+    part.member_specs()
+    command = part.worker_specs()[0].command()
+    (state,) = [one.removeprefix("--state-dir=") for one in command if one.startswith("--state-dir=")]
+
+    assert Path(state).is_relative_to(tmp_path)
 
 
 def test_the_page_keeps_its_port_unless_another_process_took_it(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ class PlacingPart:
             shared = [one for one in self.connection(WORKER) if not one.startswith(("--etcd", "--cluster="))]
             return [f"--etcd={etcd.url}", *etcd.login(WORKER), f"--cluster={member}", *shared]
 
-        return self._process("worker", "--eviction=immediate", name=f"worker-{member}", connection=connection)
+        options = ("--eviction=immediate", f"--state-dir={self.folder.root / 'members' / f'{member}.worker'}")
+        return self._process("worker", *options, name=f"worker-{member}", connection=connection)
 
     def _process(self, kind: str, *options: str, connection: Callable[[], list[str]], name: str = "") -> ChildSpec:
         """A process of the tree's, named by its kind where nothing else is said."""
