@@ -96,7 +96,7 @@ class AdmissionChain:
         if isinstance(classified, NotMade):
             return classified
         if ranges:
-            defaulted = any(one.limits for one in ranges)
+            defaulted = any(one.limits or one.requests for one in ranges)
             refused = limit_ranges.breach_of_defaults(classified) if defaulted else None
             refused = refused or limit_ranges.breach_by_pod(classified, ranges)
             if refused is not None:

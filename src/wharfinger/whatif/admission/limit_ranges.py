@@ -9,9 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.manifests.checks.place import FieldPlace
+from wharfinger.manifests.checks.resources import check_pod_resources
 from wharfinger.manifests.fields import mapping, mappings, quantities, text
 from wharfinger.model.quantities import NANO
-from wharfinger.whatif.admission.amounts import CONTAINERS, Amounts, each_container, pod_limits, pod_requests, shown
+from wharfinger.whatif.admission.amounts import (
+    CONTAINERS,
+    Amounts,
+    each_container,
+    pod_limits,
+    pod_requests,
+    requests_of,
+    shown,
+)
 from wharfinger.whatif.admission.verdict import NotMade
 
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
@@ -86,13 +96,21 @@ def _completed(spec: Mapping[str, Any], part: str, one: LimitRange) -> list[Mapp
 
 
 def breach_of_defaults(spec: Mapping[str, Any]) -> NotMade | None:
-    """A request above the limit that a LimitRange gave its container: validation refuses it. Raises `InvalidObject`."""
+    """What validation refuses once containers have the defaults of LimitRanges. Raises `InvalidObject`.
+
+    A request above the limit of its container, and resources of the whole pod below those of its containers.
+    """
     for name, _, requests, limits in each_container(spec):
         for resource, limit in limits.items():
             if requests[resource] > limit:
                 asked, most = shown(resource, requests[resource]), shown(resource, limit)
                 by = "by default of a LimitRange"
                 return NotMade(f"container {name} requests {resource} {asked}, and its limit is {most} {by}")
+    if requests_of(mapping(spec, "resources", "spec."), "spec.resources."):
+        place = FieldPlace.whole({"spec": spec})["spec"]
+        check_pod_resources(place["resources"], place)
+        if place.problems:
+            return NotMade(f"{place.problems[0]}, with the defaults of a LimitRange")
     return None
 
 
