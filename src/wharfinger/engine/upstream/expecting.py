@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class ExpectedNodes:
-    """Tells the expected nodes of one worker's promises."""
+    """Writes the expected nodes of one worker's promises to the API."""
 
     def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class ExpectedNodes:
     async def tell(self, pod: PodKey, promise: Promise) -> bool:
         """Have the pod's status name the promised node, where PreBind has work; whether it was told now.
 
-        The promise is another state then. A failure hinders nothing, as in kube-scheduler: the next look tells it.
+        The promise is another state then. A failure hinders nothing, as in kube-scheduler: the next look tries again.
         Raises `StoreError`.
         """
         if promise.expected or not promise.prepares:

@@ -139,7 +139,7 @@ def take(
 
     `now`: RFC 3339, for a bind that is promised again; `whole`: copies keep all fields; `anew`: a state that is copied
     already counts as a newer one; `later`: the API was read after the copy, so its state counts whatever revision the
-    copy names. Raises `InvalidObject` for a copy that cannot be read: nobody else writes there.
+    copy names. Raises `InvalidObject` for a copy that cannot be read.
     """
     copy = known.copy
     had = state_of(copy.value) if copy is not None else None

@@ -270,7 +270,7 @@ ELSEWHERE = "is on a host that the page was not given: start it with --metrics-h
 
 
 def plain_session(within: float) -> aiohttp.ClientSession:
-    """A client for answers of strangers: what it reads is what was sent, because nothing compressed is asked for.
+    """A client for answers that are not trusted: it asks for nothing compressed, and unpacks nothing.
 
     `within`: seconds for a whole answer.
     """
