@@ -130,3 +130,52 @@ def test_an_object_that_an_api_server_printed_was_taken() -> None:
     assert was_taken({"metadata": None, "status": {"phase": "Running"}})
     assert not was_taken({"metadata": {"name": "web", "creationTimestamp": None}, "status": {}})
     assert not was_taken({"metadata": None})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        (
+            "LimitRange",
+            {"limits": [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "2"}}]},
+            'limits[0].defaultRequest[cpu]: Invalid value: "2": '
+            "default request value 2 is greater than default limit value 1",
+        ),
+        (
+            "LimitRange",
+            {"limits": [{"type": "Pod", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]},
+            'limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1',
+        ),
+        (
+            "LimitRange",
+            {"limits": [{"type": "Pod", "default": {"cpu": "1"}}]},
+            "limits[0].default: Forbidden: may not be specified when `type` is 'Pod'",
+        ),
+        (
+            "LimitRange",
+            {"limits": [{"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}}]},
+            'limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio 500m is less than 1',
+        ),
+        ("ResourceQuota", {"hard": {"pods": "1.5"}}, 'hard[pods]: Invalid value: "1500m": must be an integer'),
+        (
+            "ResourceQuota",
+            {"hard": {"requests.cpu": "1"}, "scopes": ["BestEffort"]},
+            'scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource',
+        ),
+        (
+            "ResourceQuota",
+            {"hard": {"pods": "1"}, "scopes": ["Terminating", "NotTerminating"]},
+            'scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes',
+        ),
+        (
+            "ResourceQuota",
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}},
+            "scopeSelector.matchExpressions[0].values: Required value: "
+            "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        ),
+        ("ResourceQuota", {"hard": {"pods": "1", "requests.nvidia.com/gpu": "2"}, "scopes": ["NotTerminating"]}, ""),
+    ],
+)
+def test_limits_that_contradict_themselves_are_refused(kind: str, spec: dict[str, Any], said: str) -> None:
+    found = problems_of({"apiVersion": "v1", "kind": kind, "metadata": {"name": "one"}, "spec": spec})
+    assert found == ((f"spec.{said}",) if said else ())

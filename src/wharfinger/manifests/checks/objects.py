@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.checks import jobs, others, pods, volumes, workloads
+from wharfinger.manifests.checks import jobs, limits, others, pods, volumes, workloads
 from wharfinger.manifests.checks.metadata import check_metadata
 from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.types import check_types
@@ -18,10 +18,12 @@ MOST = 100
 
 _CHECKS: Mapping[str, Callable[[FieldPlace], None]] = {
     "v1 Pod": pods.check_pod,
+    "v1 LimitRange": limits.check_limit_range,
     "v1 Node": others.check_node,
     "v1 Namespace": others.check_namespace,
     "v1 PersistentVolume": volumes.check_volume,
     "v1 PersistentVolumeClaim": volumes.check_claim,
+    "v1 ResourceQuota": limits.check_quota,
     "v1 ReplicationController": workloads.check_replication_controller,
     "apps/v1 DaemonSet": workloads.check_daemon_set,
     "apps/v1 Deployment": workloads.check_deployment,
@@ -34,7 +36,7 @@ _CHECKS: Mapping[str, Callable[[FieldPlace], None]] = {
     "scheduling.k8s.io/v1 PriorityClass": others.check_priority_class,
     "storage.k8s.io/v1 StorageClass": volumes.check_storage_class,
 }
-_METADATA_ONLY = ("v1 ConfigMap", "v1 Secret", "v1 ServiceAccount", "v1 LimitRange", "v1 ResourceQuota", "v1 Service")
+_METADATA_ONLY = ("v1 ConfigMap", "v1 Secret", "v1 ServiceAccount", "v1 Service")
 
 
 def problems_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
