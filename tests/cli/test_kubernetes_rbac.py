@@ -37,6 +37,8 @@ SERVED = {
     "ConfigMap": ("", "v1", "configmaps", True),
     "Service": ("", "v1", "services", True),
     "Pod": ("", "v1", "pods", True),
+    "PersistentVolumeClaim": ("", "v1", "persistentvolumeclaims", True),
+    "CronJob": ("batch", "v1", "cronjobs", True),
     "Deployment": ("apps", "v1", "deployments", True),
     "StatefulSet": ("apps", "v1", "statefulsets", True),
     "PodDisruptionBudget": ("policy", "v1", "poddisruptionbudgets", True),
@@ -103,7 +105,12 @@ def test_pods_pass_the_restricted_pod_security_standard(installed: ApiServerProc
     """Which the namespace of the manifests enforces."""
     namespace = installed.request("GET", f"/api/v1/namespaces/{NAMESPACE}").body
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    made = [one for one in objects_of(WITH_TEMPORAL) if one["kind"] in ("Deployment", "StatefulSet")]
+    found = [one["spec"]["jobTemplate"] if one["kind"] == "CronJob" else one for one in objects_of(WITH_TEMPORAL)]
+    made = [
+        {"metadata": {"name": f"{number}"}, **one}
+        for number, one in enumerate(found)
+        if "template" in one.get("spec", ())
+    ]
     for obj in made:
         spec, claims = obj["spec"]["template"]["spec"], obj["spec"].get("volumeClaimTemplates", ())
         claimed = [{"name": one["metadata"]["name"], "emptyDir": {}} for one in claims]
@@ -116,7 +123,7 @@ def test_pods_pass_the_restricted_pod_security_standard(installed: ApiServerProc
 
         assert answer.code == 201, answer.body
 
-    assert len(made) == 4
+    assert len(made) == 5
 
 
 def test_worker_schedules_with_the_printed_permissions(

@@ -8,10 +8,12 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, FailureType, chain_retry
 from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import (
     AskOutcome,
@@ -142,3 +144,10 @@ def test_the_chain_goes_on_for_ever_but_for_failures_that_never_change() -> None
     assert policy.maximum_attempts == 0
     assert policy.non_retryable_error_types == [FailureType.WRONG_ID, FailureType.INVALID_INPUT]
     assert (policy.initial_interval.total_seconds(), policy.maximum_interval.total_seconds()) == (1, 10)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("encoding", [b"json/plain", b"binary/protobuf", b"json/protobuf", b"binary/odd"])
+def test_payload_that_cannot_be_read_fails_the_run_and_not_its_task(encoding: bytes) -> None:
+    payload = Payload(metadata={"encoding": encoding}, data=b"\x01")
+    with pytest.raises(BUGS):
+        data_converter.payload_converter.from_payloads([payload], [Any])

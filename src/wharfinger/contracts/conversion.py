@@ -32,6 +32,8 @@ class ContractPayloadConverter(CompositePayloadConverter):
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"what was sent cannot be read: {f'{where}: ' if where else ''}{first['msg']}") from None
+        except RuntimeError as error:  # of protobuf's converters; a workflow would repeat its task for ever
+            raise ValueError(f"what was sent cannot be read: {error}") from error
 
 
 data_converter = DataConverter(payload_converter_class=ContractPayloadConverter)
