@@ -19,9 +19,9 @@ FROM python:3.12-slim-bookworm
 COPY --from=build /opt/wharfinger /opt/wharfinger
 # Volumes of compose that are mounted there begin with this owner.
 RUN useradd --system --uid 10001 --no-create-home wharfinger \
-    && install -d -m 700 -o 10001 /etcd-users /etcd-worker /backups
+    && install -d -m 700 -o 10001 /etcd-users /etcd-worker /backups /state
 USER 10001
-ENV PATH=/opt/wharfinger/bin:$PATH PYTHONUNBUFFERED=1 WHARFINGER_BIND_ADDRESS=0.0.0.0
+ENV PATH=/opt/wharfinger/bin:$PATH PYTHONUNBUFFERED=1 WHARFINGER_BIND_ADDRESS=0.0.0.0 XDG_STATE_HOME=/state
 EXPOSE 10259
 # Alive, not ready: a worker that waits for etcd or Temporal is not helped by being started again. Docker may
 # hand a proxy to every container; it is no way to our own loopback address.

@@ -104,6 +104,10 @@ class KubernetesPart:
         """The administrator's; readable by its owner only."""
         return self.server.files.kubeconfig
 
+    def ready(self) -> dict[str, str]:
+        """As in the ready file."""
+        return {"server": self.server.url, "kubeconfig": str(self.kubeconfig)}
+
     def spec(self) -> ChildSpec:
         """The API server; to be started after etcd."""
 

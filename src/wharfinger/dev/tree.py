@@ -24,6 +24,7 @@ from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.names import COMMON
 from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
 from wharfinger.dev.agent_part import AgentPart
+from wharfinger.dev.chosen_servers import chosen
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
@@ -32,7 +33,7 @@ from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.ready_file import ReadyTree
-from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
+from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.registry.etcd import EtcdStore
@@ -111,7 +112,7 @@ class DevTree:
             worker_pids=tuple(instance.pid for instance in instances),
             placing_pids={name: pid for name, pid in pids.items() if name not in OWN},
             members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
-            kubernetes=self._kubernetes(),
+            kubernetes=self.kubernetes.ready() if self.kubernetes is not None else {},
             kubernetes_pid=pids.get(kubernetes_part.NAME, 0),
             page=self.page_url,
             page_pid=pids.get(page_part.NAME, 0),
@@ -121,11 +122,6 @@ class DevTree:
     def page_url(self) -> str:
         """Base URL of the web page; empty where there is none."""
         return self.page.url if self.page is not None else ""
-
-    def _kubernetes(self) -> dict[str, str]:
-        if self.kubernetes is None:
-            return {}
-        return {"server": self.kubernetes.server.url, "kubeconfig": str(self.kubernetes.kubeconfig)}
 
     def changed(self) -> None:
         """A process was started, came up or ended: keep the record of processes, and tell when all is up."""
@@ -379,36 +375,22 @@ def _first(error: Exception) -> Exception:
 
 
 def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: Say) -> DevTree:
-    remembered, host = folder.ports(), settings.bind_address
-
-    def port(name: str, usual: int, named: int | None, taken: tuple[int, ...] = ()) -> int:
-        if named is not None:
-            return ports.required(named, f"--{name}-port", host)
-        return ports.preferred((remembered.get(name), usual), host, taken=taken)
-
-    etcd_port = port("etcd", ETCD_PORT, settings.etcd_port)
-    temporal_port = port("temporal", TEMPORAL_PORT, settings.temporal_port, (etcd_port,))
-    ui_port = port("ui", UI_PORT, settings.ui_port, (etcd_port, temporal_port))
-    guarded = not settings.etcd_open
-    tls_port = ports.free_port() if guarded and settings.kubernetes else 0
+    etcd, temporal = chosen(settings, folder, servers)
     supervisor = Supervisor(say=say)
-    temporal = TemporalServer(servers.temporal, temporal_port, database=folder.temporal, ui_port=ui_port, host=host)
-    if settings.temporal_address:
-        elsewhere, _, number = settings.temporal_address.rpartition(":")
-        temporal = TemporalServer(servers.temporal, int(number), host=elsewhere)
-    tree = DevTree(
-        settings,
-        folder,
-        supervisor,
-        etcd=EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host, guarded=guarded, tls_port=tls_port),
-        temporal=temporal,
-    )
+    tree = DevTree(settings, folder, supervisor, etcd=etcd, temporal=temporal)
     supervisor.changed = tree.changed
     if settings.kubernetes:
         program = servers.kube_apiserver or kubernetes_part.executable()
         tree.kubernetes = KubernetesPart.of(folder, program, lambda: tree.etcd, settings.kubernetes_port)
     if settings.hub or settings.members:
-        tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host, guarded=guarded)
+        tree.placing = PlacingPart(
+            folder,
+            tree.connection,
+            servers.etcd,
+            settings.members,
+            settings.bind_address,
+            guarded=not settings.etcd_open,
+        )
     return tree
 
 

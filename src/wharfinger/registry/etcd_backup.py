@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from wharfinger.errors import ServerError, Unavailable, UserWanted
+from wharfinger.errors import AccessDenied, ServerError, Unavailable, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
 from wharfinger.registry.etcd_json import JsonGateway
@@ -53,6 +53,8 @@ async def save(settings: EtcdSettings, folder: Path, now: datetime) -> SavedSnap
         with _created(part) as file:
             size = await write(_blobs(connection), file)
         _name(part, path)
+    except AccessDenied as error:
+        raise AccessDenied(f"{error}; only etcd's root may save it: --etcd-user root and its password file") from error
     except OSError as error:
         raise ServerError(f"cannot write the backup {path}: {error.strerror or error}") from error
     finally:

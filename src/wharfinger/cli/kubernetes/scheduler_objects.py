@@ -45,6 +45,7 @@ def environment(choices: InstallChoices, etcd: str, temporal: str) -> dict[str, 
         "WHARFINGER_MAX_TXN_OPS": str(etcd_objects.MAX_TXN_OPS),
         "WHARFINGER_TEMPORAL": temporal,
         "WHARFINGER_TEMPORAL_NAMESPACE": choices.temporal_namespace,
+        "XDG_STATE_HOME": "/tmp",  # noqa: S108 - a volume of the pod's own, which outlives its containers
     }
 
 
