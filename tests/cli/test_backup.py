@@ -53,7 +53,7 @@ def test_newest_backups_stay_and_other_files_are_left_alone(tmp_path: Path) -> N
 def test_interval_that_makes_no_sense_is_refused(outside: Shell, tmp_path: Path, every: str) -> None:
     answer = outside("backup", str(tmp_path), "--every", every)
     assert (answer.code, answer.out) == (2, "")
-    assert f"--every {every}" in answer.err
+    assert f"--every: {every!r}" in answer.err
 
 
 def test_etcd_that_is_away_is_one_line(outside: Shell, tmp_path: Path) -> None:

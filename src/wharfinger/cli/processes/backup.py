@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, connected
-from wharfinger.config.durations import parse
-from wharfinger.errors import ServerError, UsageError, UserWanted, WharfingerError
+from wharfinger.cli.processes.process_options import seconds_of
+from wharfinger.errors import ServerError, UserWanted, WharfingerError
 
 if TYPE_CHECKING:
     from wharfinger.registry.etcd_backup import SavedSnapshot
 
 log = logging.getLogger(__name__)
 
-LEAST, MOST = 60.0, 30 * 86_400.0
-"""Seconds between two backups."""
 AGAIN = 60.0
 """Seconds until a backup that failed is tried again."""
 
@@ -54,21 +52,11 @@ def backup(
         saved = connect.run(_save(connection, folder, keep))
         typer.echo(f"{saved.path} ({saved.size / 2**20:.1f} MiB)")
         return
-    seconds = _seconds(every)
+    seconds = seconds_of("--every", every, "1m", "720h")
     from wharfinger.observe.logs import write_lines
 
     write_lines("info")
     asyncio.run(_keep_saving(connection, folder, keep, seconds))
-
-
-def _seconds(every: str) -> float:
-    try:
-        seconds = parse(every) / 1e9
-    except ValueError as error:
-        raise UsageError(f"--every {every}: {error}") from None
-    if not LEAST <= seconds <= MOST:
-        raise UsageError(f"--every {every}: must be from 1m to 720h")
-    return seconds
 
 
 async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> SavedSnapshot:

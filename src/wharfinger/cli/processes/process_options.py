@@ -27,9 +27,6 @@ from wharfinger.settings import (
     WorkerSettings,
 )
 
-SHORTEST_LOST_AFTER, LONGEST_LOST_AFTER = 1.0, 86_400.0
-"""Seconds."""
-
 HealthPort = Annotated[
     int,
     option(
@@ -145,20 +142,20 @@ def node_evictions(
     usual = _USUAL_NODE_EVICTIONS[format_]
     return NodeEvictionSettings(
         usual.lost_pods if lost_pods is None else lost_pods.value,
-        usual.lost_after if lost_after is None else _lost_after(lost_after),
+        usual.lost_after if lost_after is None else seconds_of("--lost-after", lost_after, "1s", "24h"),
         taint_eviction,
     )
 
 
-def _lost_after(text: str) -> float:
-    """Seconds."""
+def seconds_of(option_name: str, text: str, least: str, most: str) -> float:
+    """A duration within two others, as Go writes them. Raises `UsageError`, which names the option."""
     try:
-        seconds = parse(text) / 1e9
+        duration = parse(text)
     except ValueError as error:
-        raise UsageError(f"--lost-after: {text!r} {error}") from None
-    if not SHORTEST_LOST_AFTER <= seconds <= LONGEST_LOST_AFTER:
-        raise UsageError(f"--lost-after: {text!r} is not between 1s and 24h")
-    return seconds
+        raise UsageError(f"{option_name}: {text!r} {error}") from None
+    if not parse(least) <= duration <= parse(most):
+        raise UsageError(f"{option_name}: {text!r} is not between {least} and {most}")
+    return duration / 1e9
 
 
 def node_eviction_arguments(
