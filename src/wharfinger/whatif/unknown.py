@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping, mappings
+from wharfinger.manifests.fields import mapping, mappings, text_map
+from wharfinger.manifests.selectors import label_selector
 from wharfinger.manifests.surroundings import NAME_LABEL
+from wharfinger.model.selectors import LabelSelector
 from wharfinger.whatif.admission import runtime_classes
 from wharfinger.whatif.admission.chain import is_new
 from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by
@@ -144,35 +146,36 @@ class Unknown:
     def _leans_on_labels(self, ref: Ref, pod: Obj) -> bool:
         if not self.namespaces:
             return False
-        return _asks_for_labels(pod) or (ref.namespace in self.namespaces and self._others_ask)
+        if any(True for _ in _asked_by_labels(pod)):
+            return True
+        if ref.namespace not in self.namespaces:
+            return False
+        labels = text_map(mapping(pod, "metadata"), "labels", "metadata.")
+        return any(selector.matches(labels) for selector in self._asked)
 
     @cached_property
-    def _others_ask(self) -> bool:
-        """Whether any pod that is there selects namespaces by labels, so that others may be kept away by it."""
-        return any(_asks_for_labels(pod) for ref, pod in self._inventory.of_kind("Pod") if not is_new(ref, pod))
+    def _asked(self) -> tuple[LabelSelector, ...]:
+        """The pods that a pod which is there means in namespaces with some labels: it may keep them away."""
+        there = (pod for ref, pod in self._inventory.of_kind("Pod") if not is_new(ref, pod))
+        asked = (selector for pod in there for selector in _asked_by_labels(pod))
+        return tuple(dict.fromkeys(selector for selector in asked if selector is not None))
 
 
-def _asks_for_labels(pod: Obj) -> bool:
-    """Whether a term of the pod selects namespaces by other labels than their names. Raises `InvalidObject`."""
-    affinity = mapping(mapping(pod, "spec"), "affinity", "spec.")
-    keys = {
-        key
-        for selector in _namespace_selectors(affinity)
-        for key in (
-            *mapping(selector, "matchLabels"),
-            *(one.get("key") for one in mappings(selector, "matchExpressions")),
-        )
-    }
-    return bool(keys - {NAME_LABEL})
+def _asked_by_labels(pod: Obj) -> Iterator[LabelSelector | None]:
+    """The pods meant by each term that selects namespaces by other labels than names. Raises `InvalidObject`."""
+    for term in _terms(mapping(mapping(pod, "spec"), "affinity", "spec.")):
+        selector = mapping(term, "namespaceSelector")
+        requirements = mappings(selector, "matchExpressions")
+        if {*mapping(selector, "matchLabels"), *(one.get("key") for one in requirements)} - {NAME_LABEL}:
+            yield label_selector(term, "labelSelector")
 
 
-def _namespace_selectors(affinity: Obj) -> Iterator[Obj]:
+def _terms(affinity: Obj) -> Iterator[Obj]:
     for kind in _AFFINITIES:
         of_kind = mapping(affinity, kind, "spec.affinity.")
-        for term in mappings(of_kind, "requiredDuringSchedulingIgnoredDuringExecution"):
-            yield mapping(term, "namespaceSelector")
+        yield from mappings(of_kind, "requiredDuringSchedulingIgnoredDuringExecution")
         for weighted in mappings(of_kind, "preferredDuringSchedulingIgnoredDuringExecution"):
-            yield mapping(mapping(weighted, "podAffinityTerm"), "namespaceSelector")
+            yield mapping(weighted, "podAffinityTerm")
 
 
 def _bound(claim: Ref, metadata: Obj | None) -> Iterator[Obj]:

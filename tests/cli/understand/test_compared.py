@@ -118,3 +118,9 @@ def test_live_pods_are_compared_in_the_order_of_their_create_revisions(shell: Sh
     assert ours[1]["refusals"] == {"NodeResourcesFit": ["Insufficient cpu"]}
     assert (answer.code, answer.json["revision"] > 0) == (0, True)
     assert shell("get", "pods", "-n", shell.namespace, "-o", "json").json["items"] == before
+
+
+def test_comparing_no_bound_pod_is_said(outside: Shell) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"pods": "1"}}}
+    answer = outside("simulate", "--compare", "-f", outside.file([node]))
+    assert answer.out.splitlines()[0] == "no pod is compared: none that is given is bound to a node"

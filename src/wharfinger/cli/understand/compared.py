@@ -25,7 +25,8 @@ def tell(comparison: Comparison, revision: int | None, *, every: bool = False) -
     pods, counts = comparison.pods, comparison.counts
     alike = counts[NodeVerdict.SAME] + counts[NodeVerdict.TIED]
     at = f", on the state of revision {revision}" if revision is not None else ""
-    head = typer.style(f"{alike:,} of {len(pods):,} bound pods are where they would be placed", bold=True) + at
+    found = f"{alike:,} of {len(pods):,} bound pods are where they would be placed"
+    head = typer.style(found if pods else "no pod is compared: none that is given is bound to a node", bold=True) + at
     summary = Columns("PODS", "").render([(f"{count:,}", _TITLES[verdict]) for verdict, count in counts.items()])
     shown = list(pods if every else differences(comparison))
     listed = shown if every else shown[:LISTED]
