@@ -237,7 +237,7 @@ def test_the_live_state_is_read_at_one_revision_and_stays_as_it_is(shell: Shell)
     name = own["metadata"]["name"]
     here = {"kubernetes.io/hostname": name}
     own["metadata"]["labels"] = here
-    silent = {"nodeSelector": here, "containers": [{"name": "c"}]}
+    silent = {"nodeSelector": here, "containers": [{"name": "c", "image": "e/x:1"}]}
     limits = {"limits": [{"type": "Container", "default": {"cpu": "5"}}]}
     about = {"name": "large", "namespace": shell.namespace}
     limit_range = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": limits}
