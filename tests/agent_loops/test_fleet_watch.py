@@ -137,7 +137,7 @@ async def test_fleets_at_rest_get_no_signal_and_a_terminated_one_gets_one_soon(t
     names = [f"host-{number:02}" for number in range(50)]
     for name in names:
         await host(store, name)
-    for number in range(1000):
+    for number in range(100):
         await store.put(keys.fleet(f"t{number}"), b"{}")
         await store.put(keys.fleet_status(f"t{number}"), b"{}")
         temporal.runs.add(f"t{number}")
