@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Shell
-from wharfinger.errors import ServerError
-from wharfinger.registry.etcd_backup import prune, write
+from tests.registry.etcd_process import EtcdProcess
+from wharfinger.errors import ServerError, UserWanted
+from wharfinger.registry.etcd_backup import prune, save, write
 
 
 async def streamed(*blobs: bytes) -> AsyncIterator[bytes]:
@@ -74,3 +76,21 @@ def test_backup_prints_its_file_and_keeps_the_newest(shell: Shell, url: str, tmp
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith(f"{file} (")
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.servers
+async def test_etcd_that_wants_a_user_says_so_and_not_that_root_was_refused(tmp_path: Path) -> None:
+    """So that the command can look for root's password on this machine."""
+    etcd = EtcdProcess(tmp_path / "etcd").start()
+    try:
+        for path, body in (
+            ("user/add", {"name": "root", "password": "r"}),
+            ("role/add", {"name": "root"}),
+            ("user/grant", {"user": "root", "role": "root"}),
+            ("enable", {}),
+        ):
+            etcd.post(f"/v3/auth/{path}", body)
+        with pytest.raises(UserWanted):
+            await save(etcd.settings, tmp_path / "backups", datetime(2026, 11, 28, tzinfo=UTC))
+    finally:
+        etcd.kill()

@@ -53,6 +53,8 @@ async def save(settings: EtcdSettings, folder: Path, now: datetime) -> SavedSnap
         with _created(part) as file:
             size = await write(_blobs(connection), file)
         _name(part, path)
+    except UserWanted:  # the caller may know one
+        raise
     except AccessDenied as error:
         raise AccessDenied(f"{error}; only etcd's root may save it: --etcd-user root and its password file") from error
     except OSError as error:
