@@ -108,14 +108,14 @@ class Worker:
             calls=calls,
         )
         node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
-        completing, build = Completing(process.clock), build_id()
+        completing = Completing(process.clock)
         polling = worker_factory(
             client,
             task_queue=task_queue(cluster, settings.tenant),
             workflows=[ScheduleAttempt, ScheduleCohort, NodeEviction],
             activities=[*self._activities.all, *node_evictions.all],
             identity=identity(),
-            build_id=build,
+            build_id=build_id(),
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,

@@ -61,19 +61,26 @@ def check_label_selector(selector: FieldPlace) -> None:
     """A selector of labels; nothing is wrong where there is none."""
     check_labels(selector["matchLabels"])
     for requirement in selector["matchExpressions"].entries():
-        values = requirement["values"]
-        match requirement["operator"].text:
-            case "In" | "NotIn":
-                if not values.entries():
-                    values.required("must be specified when `operator` is 'In' or 'NotIn'")
-            case "Exists" | "DoesNotExist":
-                if values.entries():
-                    values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            case _:
-                requirement["operator"].at(requirement["operator"].text).invalid("not a valid selector operator")
+        if not check_number_of_values(requirement):
+            requirement["operator"].at(requirement["operator"].text).invalid("not a valid selector operator")
         requirement["key"].each(words.label_key(requirement["key"].text), requirement["key"].text)
-        for value in values.entries():
+        for value in requirement["values"].entries():
             value.each(words.label_value(value.text))
+
+
+def check_number_of_values(requirement: FieldPlace) -> bool:
+    """Whether the operator is one of the four of labels; if so, whether it has values is checked."""
+    values = requirement["values"]
+    match requirement["operator"].text:
+        case "In" | "NotIn":
+            if not values.entries():
+                values.required("must be specified when `operator` is 'In' or 'NotIn'")
+        case "Exists" | "DoesNotExist":
+            if values.entries():
+                values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        case _:
+            return False
+    return True
 
 
 def is_empty(selector: FieldPlace) -> bool:

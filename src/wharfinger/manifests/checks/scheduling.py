@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.manifests.checks import words
-from wharfinger.manifests.checks.metadata import check_label_selector
+from wharfinger.manifests.checks.metadata import check_label_selector, check_number_of_values
 from wharfinger.manifests.checks.place import FieldPlace
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -121,18 +121,12 @@ def _check_node_term(term: FieldPlace, *, check_values: bool) -> None:
     """`check_values`: preferences may have values that no label can have."""
     for requirement in term["matchExpressions"].entries():
         values = requirement["values"]
-        match requirement["operator"].text:
-            case "In" | "NotIn":
-                if not values.entries():
-                    values.required("must be specified when `operator` is 'In' or 'NotIn'")
-            case "Exists" | "DoesNotExist":
-                if values.entries():
-                    values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            case "Gt" | "Lt":
-                if len(values.entries()) != 1:
-                    values.required("must be specified single value when `operator` is 'Lt' or 'Gt'")
-            case operator:
-                requirement["operator"].invalid("not a valid selector operator", operator)
+        operator = requirement["operator"].text
+        if operator in ("Gt", "Lt"):
+            if len(values.entries()) != 1:
+                values.required("must be specified single value when `operator` is 'Lt' or 'Gt'")
+        elif not check_number_of_values(requirement):
+            requirement["operator"].invalid("not a valid selector operator", operator)
         requirement["key"].each(words.label_key(requirement["key"].text), requirement["key"].text)
         for value in values.entries() if check_values else ():
             value.each(words.label_value(value.text))
