@@ -190,7 +190,7 @@ class Connection:
             answer = await self._gateway.exchange(method, request, seconds)
             self._proven.add(endpoint)
             return answer
-        except Dropped as error:
+        except (Dropped, Unanswered) as error:
             await self._explain(endpoint, error)
             raise
         except TokenRefused as error:
@@ -225,15 +225,19 @@ class Connection:
                 return await self._gateway.open_stream(method, request, idle)
         except TimeoutError as error:
             raise Unanswered("no answer in time") from error
-        except Dropped as error:
+        except (Dropped, Unanswered) as error:
             await self._explain(endpoint, error)
             raise
         except TokenRefused as error:
             self._distrust(token, error)
             raise
 
-    async def _explain(self, endpoint: str, error: Dropped) -> None:
-        """Raise `CertificateRefused` if that is why a server that never answered us dropped the connection."""
+    async def _explain(self, endpoint: str, error: Exception) -> None:
+        """Raise `CertificateRefused` if that is why a server that never answered us ended the connection.
+
+        Such a server reads no request. Its reset of the connection may arrive before the reason is read, and then a
+        request that was written whole looks like one without an answer.
+        """
         if self._context is None or endpoint in self._proven or not endpoint.startswith("https:"):
             return
         reason = await asyncio.to_thread(tls.refusal, endpoint, self._context, 0.5)
