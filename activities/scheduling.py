@@ -64,7 +64,7 @@ class SchedulingActivities(Scheduling):
         activities; None = made here.
         """
         core = Core.of(process, pool, identity, settings, limits, upstream=upstream)
-        self._in_doubt = core.in_doubt
+        self._committer = core.committer
         finder = Finder(core)
         decider = Decider(core, finder)
         self._placements = LonePlacements(core, finder, decider)
@@ -122,5 +122,5 @@ class SchedulingActivities(Scheduling):
 
     async def close(self) -> None:
         """End what runs in the background."""
-        await self._in_doubt.close()
+        await self._committer.close()
         await self._calls.close()

@@ -7,9 +7,9 @@ no runners-up; what was taken in between gives the whole gang up, and its next a
 from __future__ import annotations
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
+from wharfinger.engine.pods.bind.transaction import Transaction, together
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.binding import TURN, TURNS
-from wharfinger.engine.pods.commit import Transaction, together
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.filling import BINDER, Filled, Filling
@@ -109,7 +109,7 @@ class WholeBindings:
                 self._reject(gang, BINDER, f"a pod cannot be written bound: {error}", failed=True)
                 return ""
             gang.outcomes.transactions += 1
-            answer = await self._committer.send(commits, transaction)
+            answer = await self._committer.send(transaction)
             if answer.succeeded:
                 gang.left = []
                 self._sending.bound(gang, filled, answer.revision)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
-from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.bind.transaction import Committer
 from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
@@ -26,7 +25,6 @@ class Core:
     settings: BindSettings
     limits: Limits
     """Of etcd's transactions."""
-    in_doubt: InDoubtResolver
     committer: Committer
     eligibility: Eligibility
     verification: Verification
@@ -49,15 +47,13 @@ class Core:
     ) -> Core:
         """Made once for a worker. `upstream`: where a Kubernetes API is the store."""
         store, cache = process.store, pool.cache
-        in_doubt = InDoubtResolver(store=store, cache=cache)
         return cls(
             process=process,
             pool=pool,
             identity=identity,
             settings=settings,
             limits=limits,
-            in_doubt=in_doubt,
-            committer=Committer(store=store, cache=cache, in_doubt=in_doubt),
+            committer=Committer(store=store, cache=cache),
             eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
             verification=Verification(cache=cache, profiles=pool.profiles),
             tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from wharfinger.engine.pods.commit import Commit
+from wharfinger.engine.pods.bind.transaction import Commit
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.seating import Seating

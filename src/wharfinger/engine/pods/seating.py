@@ -8,25 +8,21 @@ from dataclasses import replace
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.contracts.plugin_calls import NO_CALLS
 from wharfinger.engine.pods import across_nodes, points, volumes
-from wharfinger.engine.pods.commit import Commit, prepare
+from wharfinger.engine.pods.bind.transaction import Commit, Known, Stamp
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.seats import Seated, Work, identity, reference
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.plugins.names import VOLUME_BINDING
-from wharfinger.plugins.volume_binding import VolumeBinding
 from wharfinger.registry.store import Get, KeyValue
 
 MOVED_VOLUMES = "the volumes that were found for node {node} are not there any more"
-CALL_SLACK = 60.0
-"""Seconds beyond the deadlines of plugins after which any worker gives up a promise that waits for them."""
 
 
 class Seating:
@@ -238,22 +234,11 @@ class Seating:
         """The commit as of now. `adopted`: the node as an answer of etcd had it, meaning the same."""
         known = self._cache.nodes[seated.node]
         newer = adopted is not None and adopted == known and adopted.mod_revision > known.mod_revision
-        return prepare(
-            seated.found,
+        return Commit.of(
+            seated,
             adopted if adopted is not None and newer else known,
-            seated.rules,
-            self._cache,
-            tenancy=self._eligibility.tenancy(seated.found.pod),
-            attempt=f"{request.workflow_id}@{request.run_id}",
-            now=now,
-            recorded=seated.seat.recorded,
-            taken=seated.volumes,
-            patience=_patience(seated.profile),
-            side=self._cache.upstream,
-            steps=seated.steps,
-            call_patience=seated.profile.called.longest + CALL_SLACK if seated.steps else 0.0,
-            held=seated.held,
-            hold=seated.hold,
+            Known.of(seated, self._cache, self._eligibility.tenancy(seated.found.pod)),
+            Stamp(f"{request.workflow_id}@{request.run_id}", now),
         )
 
     # --- the end ------------------------------------------------------------------------------
@@ -301,9 +286,3 @@ class Seating:
 def _is_bound_by_plugin(work: Work) -> bool:
     """Whether an asynchronous Bind plugin says that it has bound the pod: only etcd can tell."""
     return work.calls is not None and bool(work.calls.bound_by)
-
-
-def _patience(profile: Profile) -> float:
-    """Seconds that a bind waits for the pod's volumes: of the profile's VolumeBinding."""
-    waits = (plugin.bind_timeout_seconds for plugin in profile.plugins if isinstance(plugin, VolumeBinding))
-    return float(next(waits, 0.0))

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from wharfinger.engine.pods import across_nodes
-from wharfinger.engine.pods.commit import Commit, MovedKeys, Transaction, blame, read_failure, together
+from wharfinger.engine.pods.bind.transaction import Commit, MovedKeys, Transaction, blame, read_failure, ruled, together
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import Filled, Filling, SendingLane
 from wharfinger.engine.pods.seating import Seating
@@ -88,7 +88,7 @@ class Sending:
             return
         work.outcomes.transactions += 1
         try:
-            answer = await self._committer.send(commits, transaction)
+            answer = await self._committer.send(transaction)
         except RequestTooLarge:  # the server takes less than configured
             seats = [seated for seated, _ in filled]
             if len(seats) == 1:
@@ -100,9 +100,7 @@ class Sending:
         lane.sent = True
         if answer.succeeded:
             lane.failed = 0
-            lane.unseen = across_nodes.rewritten_unseen(
-                [(commit.found.pod, commit.rules) for commit in commits if not commit.holds]
-            )
+            lane.unseen = across_nodes.rewritten_unseen(ruled(commits))
             if lane.window is not None:
                 lane.window *= 2
             self.bound(work, filled, answer.revision)

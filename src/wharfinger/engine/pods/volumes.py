@@ -83,7 +83,7 @@ def compares(writes: VolumeWrites, cache: Cache) -> list[Compare]:
     return [*known, *(Compare(key, "mod", kv.mod_revision) for key, kv in writes.stored.items())]
 
 
-def puts(pod: Pod, writes: VolumeWrites, *, attempt: str, now: str) -> Iterator[Operation]:
+def puts(pod: Pod, writes: VolumeWrites, attempt: str, now: str) -> Iterator[Operation]:
     """What the bind's transaction writes. Raises `InvalidObject` for a volume or claim that cannot be written."""
     version = json.dumps({"attempt": attempt, "pod": f"{pod.namespace}/{pod.name}"}, separators=(",", ":")).encode()
     for key in writes.taken:
