@@ -47,8 +47,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.contracts.placements import StreamRevisions, latest
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.attempt_run import failure, kind_and_message
     from wharfinger.workflows.bugs import BUGS
+    from wharfinger.workflows.parking import failure, kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
 SUMMARY_LIMIT = 120

@@ -1,52 +1,33 @@
-"""One try to place one pod; its retries are the chain.
+"""One try to place one pod; its retries are the chain. The flow is that of every group: `workflows.group_run`.
 
-::
+Its two steps take longer than those of other groups::
 
-    start ── no policy of ours ──► continue as new with it
-      │
     place ── AskExtenders ──► ask_extenders ──► place again    with all answers so far
-      │ │                           └─ ExtendersFailed ──────► fails: SchedulerError
-      │ ├─── Gone ───────────────────────────────────────────► completes: gone, or bound by another attempt
-      │ ├─── Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
-      │ ├─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
-      │ └─── Refused, with victims ──► record_refusal, which nominates ──► evict ──► parked, as above
-    bind ─── Bound ──────────────────────────────────────────► completes: bound
-        ├─── Held ──► call_plugin, once a step ──► bind again  with all answers so far
-        └─── Contended ──────────────────────────────────────► fails: Contended
-
-Only this order is decided here. What is decided about nodes comes back from activities
-(`wharfinger.contracts.scheduling`) and is a fact in the history. The run's own retry policy
-starts the next attempt. A bug (`workflows.bugs`) fails the run and so leads to the next attempt, too.
+      │           └─ ExtendersFailed ──► fails: SchedulerError
+      └───── Permit waits ──► signal `permit`, or its time-out
+    bind ─── Held ──► call_plugin, once a step ──► bind again  with all answers so far
+      └───── volumes are prepared ──► bind again, later
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import chain, repeat
-from typing import Any, Literal
+from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
+    from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
 
-    from wharfinger.contracts.attempts import (
-        AttemptInput,
-        AttemptResult,
-        FailureType,
-        PermitDecision,
-        chain_retry,
-        has_chain_policy,
-        parsed,
-    )
-    from wharfinger.contracts.eviction import Evicted
+    from wharfinger.contracts.attempts import AttemptInput, AttemptResult, FailureType, PermitDecision, parsed
+    from wharfinger.contracts.cohort_records import rejected_together
+    from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
     from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
-    from wharfinger.contracts.lone import evict_input, refusal_input, rejection, victims_listed
+    from wharfinger.contracts.lone import bound_group, placed_group, recorded_group, refusal_input
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
-    from wharfinger.contracts.plugin_calls import SLACK, CallsMade, Held, PluginAnswer, PluginStep, first_answers
+    from wharfinger.contracts.plugin_calls import Held, first_answers
     from wharfinger.contracts.scheduling import (
         ASK_LIMIT,
         COMMIT_RETRY,
@@ -55,30 +36,24 @@ with workflow.unsafe.imports_passed_through():
         BindInput,
         BindOutcome,
         Bound,
-        CallInput,
         Gone,
         Placed,
         PlaceInput,
         PlaceOutcome,
-        Recorded,
         RefusalInput,
         RefusalOutcome,
-        Refused,
         Rejected,
         Scheduling,
     )
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
     from wharfinger.workflows.bugs import BUGS
-    from wharfinger.workflows.plugin_calling import call_retry, why_failed
+    from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
+    from wharfinger.workflows.parking import failure, required_revision
+    from wharfinger.workflows.plugin_calling import call_plugins
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
 
-EVICT = 0.05
-"""Seconds more for each of very many victims: two transactions."""
-SUMMARY_LIMIT = 120
-"""Characters of a refusal shown in the UI's event list (the server takes 400 bytes)."""
 REASON_LIMIT = 1024
 """Characters of a reason in a signal: it becomes the pod's condition."""
 UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE, FailureType.WRONG_ID)
@@ -86,16 +61,17 @@ UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE, FailureType.WRONG_ID)
 
 
 @workflow.defn(name=SCHEDULE_ATTEMPT, failure_exception_types=BUGS)
-class ScheduleAttempt(AttemptRun):
+class ScheduleAttempt(GroupRun):
     """One attempt of one pod. Input: `AttemptInput`, or a mapping with `namespace` and `name`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pod: AttemptInput
-        self._node: str | None = None
+        self._placed: Placed
         self._permission: PermitDecision | None = None
+        self._given_up: Placed | None = None
+        """The placement that a Permit plugin held and did not permit: its plugins still have to unreserve."""
         self._answers = NO_ANSWERS
-        self._calls: CallsMade | None = None
 
     @workflow.signal
     def permit(self, signal: PermitDecision = PermitDecision()) -> None:  # noqa: B008 - frozen
@@ -110,33 +86,49 @@ class ScheduleAttempt(AttemptRun):
         (`FailureType`) that the retry policy turns into the next attempt.
         """
         self._pod = pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
-        if not has_chain_policy(workflow.info().retry_policy):
-            workflow.continue_as_new(
-                request,
-                retry_policy=chain_retry(pod.timings),
-                search_attributes=with_pod(workflow.info().typed_search_attributes, pod),
-            )
-        return await self._published(self._attempt())
+        timeout = timedelta(seconds=pod.timings.bind_timeout)
+        group = Group(f"{pod.namespace}/{pod.name}", pod.timings, timeout, waits=True)
+        named = SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name))
+        result = await self._run(request, group, workflow.info().typed_search_attributes.updated(named))
+        if isinstance(self._last, Gone):
+            return self._last.result(result.attempt)
+        return AttemptResult(outcome="bound", node=self._node, attempt=result.attempt)
 
-    async def _attempt(self) -> AttemptResult:
-        placed = await self._place()
-        while isinstance(placed, AskExtenders):  # `place` bounds how often it asks
-            answered = await self._ask(placed)
+    @property
+    def _node(self) -> str | None:
+        return self._last.node if isinstance(self._last, Bound | Gone) else None
+
+    def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
+        """The node, and the pod where the start left it out."""
+        updates: list[SearchAttributeUpdate[Any]] = []
+        if self._node:
+            updates.append(NODE_KEY.value_set(self._node))
+        if workflow.info().typed_search_attributes.get(POD_KEY) is None:
+            updates.append(POD_KEY.value_set(pod_attribute(self._pod.namespace, self._pod.name)))
+        return updates
+
+    # --- place --------------------------------------------------------------------------------
+
+    async def _place(self) -> PlacedMany:
+        outcome = await self._decided()
+        while isinstance(outcome, AskExtenders):  # `place` bounds how often it asks
+            answered = await self._ask(outcome)
             if isinstance(answered, Gone):
-                return self._gone(answered)
-            self._answers = self._answers.with_one(placed, answered)
-            placed = await self._place()
-        match placed:
-            case Gone():
-                return self._gone(placed)
-            case Refused():
-                return await self._refuse(placed)
-        rejected = await self._held(placed)
-        if rejected is not None:
-            return await self._refuse(rejection(placed, rejected), placed)
-        return await self._bind(placed)
+                outcome = answered
+            else:
+                self._answers = self._answers.with_one(outcome, answered)
+                outcome = await self._decided()
+        self._last = outcome
+        placed = placed_group(self._pod, outcome)
+        if isinstance(outcome, Placed):
+            self._placed = outcome
+            rejected = await self._held(outcome)
+            if rejected is not None:
+                self._given_up = outcome
+                return rejected_together(placed, bound_group(self._pod, rejected)) or placed
+        return placed
 
-    async def _place(self) -> PlaceOutcome:
+    async def _decided(self) -> PlaceOutcome:
         pod, info = self._pod, workflow.info()
         return await self._decide(
             Scheduling.place,
@@ -151,7 +143,7 @@ class ScheduleAttempt(AttemptRun):
             ),
             start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
             retry_policy=PLACE_RETRY,
-            summary=title(pod),
+            summary=self._group.title,
         )
 
     async def _ask(self, ask: AskExtenders) -> ExtendersAnswered | Gone:
@@ -161,109 +153,14 @@ class ScheduleAttempt(AttemptRun):
             Scheduling.ask_extenders,
             AskInput(namespace=pod.namespace, name=pod.name, ask=ask),
             start_to_close_timeout=timedelta(seconds=ask.seconds + ASK_LIMIT),
-            summary=shortened(f"{title(pod)}: {ask.count} {ask.about} → {', '.join(ask.extenders)}", SUMMARY_LIMIT),
+            summary=shortened(
+                f"{self._group.title}: {ask.count} {ask.about} → {', '.join(ask.extenders)}", SUMMARY_LIMIT
+            ),
         )
         if isinstance(outcome, ExtendersFailed):
             await self._record_failure(FailureType.SCHEDULER_ERROR, outcome.message)
             raise failure(FailureType.SCHEDULER_ERROR, outcome.message)
         return outcome
-
-    async def _bind(self, placed: Placed) -> AttemptResult:
-        info = workflow.info()
-        outcome = await self._send(placed)
-        pause = pauses()
-        while True:
-            if isinstance(outcome, Held):
-                self._calls = await self._called(placed, outcome)
-            elif isinstance(outcome, Bound) and outcome.preparing:
-                await workflow.sleep(next(pause))  # the bind itself says when its volumes are late
-            else:
-                break
-            outcome = await self._send(placed)
-        match outcome:
-            case Bound():
-                self._outcome, self._node = "bound", outcome.node
-                return AttemptResult(outcome="bound", node=outcome.node, attempt=info.attempt)
-            case Gone():
-                return self._gone(outcome)
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError  # requested while bind ran, and the pod was not bound
-        if isinstance(outcome, Rejected):
-            return await self._refuse(rejection(placed, outcome))
-        raise self._contended(outcome.message)
-
-    async def _send(self, placed: Placed) -> BindOutcome:
-        """Bind the pod, or go on with a bind that waits for the pod's volumes."""
-        pod, info = self._pod, workflow.info()
-        return await self._commit(
-            Scheduling.bind,
-            BindInput(
-                namespace=pod.namespace,
-                name=pod.name,
-                placed=placed.to_commit(),
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-                attempt=info.attempt,
-                calls=self._calls,
-            ),
-            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + placed.bind_seconds),
-            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"{title(pod)} → {placed.node}",
-        )
-
-    async def _called(self, placed: Placed, held: Held) -> CallsMade:
-        """Call the plugins that are due, in order, until one does not agree; all answers so far."""
-        calls = first_answers(held) if self._calls is None else self._calls
-        for step in held.steps:
-            answer = await self._call(placed, step, calls)
-            calls = calls.with_one(answer)
-            if not answer.done:
-                break
-        return calls
-
-    async def _call(self, placed: Placed, step: PluginStep, calls: CallsMade) -> PluginAnswer:
-        """Call one plugin until it answers, again after Wait. Where its time is over, that is its answer.
-
-        A cancelled attempt has an answer, too: the room has to be given back before it ends.
-        """
-        pod, info, began = self._pod, workflow.info(), workflow.time()
-        request = CallInput(
-            namespace=pod.namespace,
-            name=pod.name,
-            placed=placed.to_commit(),
-            step=step,
-            calls=calls,
-            workflow_id=info.workflow_id,
-            run_id=info.run_id,
-            attempt=info.attempt,
-        )
-        message = f"it did not agree within {step.deadline:g} s"
-        try:
-            for pause in call_pauses():
-                left = step.deadline - (workflow.time() - began)
-                if left <= 0 or workflow.cancellation_reason() is not None:
-                    break
-                answer = await workflow.execute_activity_method(
-                    Scheduling.call_plugin,
-                    request,
-                    start_to_close_timeout=timedelta(seconds=step.timeout + SLACK),
-                    schedule_to_close_timeout=timedelta(seconds=left + SLACK),
-                    heartbeat_timeout=timedelta(seconds=step.heartbeat),
-                    retry_policy=call_retry(step),
-                    # The plugin has ended before its room is given back.
-                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                    summary=f"{title(pod)} → {placed.node}: {step.point} of {step.plugin}",
-                )
-                if answer.code != "wait":
-                    return answer
-                message = f"it did not agree within {step.deadline:g} s: {answer.message}"
-                await workflow.sleep(min(pause, left))
-        except (FailureError, asyncio.CancelledError) as error:
-            if not is_cancelled_exception(error):
-                message = why_failed(error, step)
-        code: Literal["cancelled", "error"] = "error" if workflow.cancellation_reason() is None else "cancelled"
-        return PluginAnswer(point=step.point, plugin=step.plugin, code=code, message=message)
 
     async def _held(self, placed: Placed) -> Rejected | None:
         """Wait for permission where a Permit plugin requires it; the rejection when it is not given."""
@@ -285,59 +182,61 @@ class ScheduleAttempt(AttemptRun):
             plugin=hold.plugin, message=shortened(permission.reason, REASON_LIMIT) or "permission was refused"
         )
 
-    async def _refuse(self, refused: Refused, held: Placed | None = None) -> AttemptResult:
-        """Record and park, then fail as Unschedulable; a refusal by assumed pods only fails at once."""
-        self._outcome = "refused"
-        if refused.only_assumed:
-            raise failure(FailureType.UNSCHEDULABLE, refused.message, ONLY_ASSUMED)
+    # --- bind ---------------------------------------------------------------------------------
+
+    async def _bind(self, placed: PlacedMany) -> BoundMany:  # noqa: ARG002 - `bind` takes what `place` answered
         pod, info = self._pod, workflow.info()
-        recorded = await self._record(
-            refusal_input(
-                pod,
-                refused,
-                held,
-                attempt=info.attempt,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-                answers=self._answers,
-            )
+        request = BindInput(
+            namespace=pod.namespace,
+            name=pod.name,
+            placed=self._placed.to_commit(),
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            attempt=info.attempt,
         )
-        refused_at = workflow.time()
-        room = await self._make_room(refused, recorded) if isinstance(recorded, Recorded) else recorded
-        if isinstance(room, Gone):
-            return self._gone(room)
-        raise await self._parked(
-            pod.timings,
-            refused.message,
-            room,
-            since=refused.computation.revision,
-            leaving=refused.leaving,
-            refused_at=refused_at,
+        title = f"{self._group.title} → {self._placed.node}"
+        pause = pauses()
+        outcome = await self._send(request, title)
+        while True:
+            if isinstance(outcome, Held):
+                calls = await call_plugins(outcome, request, request.calls or first_answers(outcome), title)
+                request = request.model_copy(update={"calls": calls})
+            elif isinstance(outcome, Bound) and outcome.preparing:
+                await workflow.sleep(next(pause))  # the bind itself says when its volumes are late
+            else:
+                break
+            outcome = await self._send(request, title)
+        self._last = outcome
+        return bound_group(pod, outcome)
+
+    async def _send(self, request: BindInput, title: str) -> BindOutcome:
+        """Bind the pod, or go on with a bind that waits for plugins or for the pod's volumes."""
+        return await self._commit(
+            Scheduling.bind,
+            request,
+            start_to_close_timeout=self._group.commit_timeout + timedelta(seconds=self._placed.bind_seconds),
+            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=title,
         )
 
-    async def _make_room(self, refused: Refused, recorded: Recorded) -> EvictionResult | Gone:
-        """Evict the victims of the nomination that was just recorded."""
-        if not refused.victims:
-            return EvictionResult()
-        if not recorded.nominated:
-            return EvictionResult(lapsed=True, revision=recorded.revision)
-        pod, info = self._pod, workflow.info()
-        outcome = await self._commit(
-            Scheduling.evict,
-            evict_input(pod, refused, recorded.revision, workflow_id=info.workflow_id, run_id=info.run_id),
-            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
-            summary=shortened(f"{victims_listed(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
-        )
-        if isinstance(outcome, Evicted):
-            return EvictionResult(not outcome.complete, outcome.revision, outcome.leaving, evicted=True)
-        return outcome
+    # --- record -------------------------------------------------------------------------------
+
+    async def _record(self, placed: PlacedMany, reason: RecordReason, *, parks: bool = True) -> RecordedMany:  # noqa: ARG002
+        info, given_up = workflow.info(), self._given_up
+        request = refusal_input(placed, reason, workflow_id=info.workflow_id, run_id=info.run_id)
+        more: dict[str, Any] = {"answers": self._answers} if request.victims else {}
+        if given_up is not None:
+            more |= {"reserved_node": given_up.node, "plugin_data": given_up.plugin_data}
+        self._last = outcome = await self._written(request.model_copy(update=more))
+        return recorded_group(request, outcome)
 
     async def _record_failure(self, kind: str, message: str) -> None:
         """Record an error of the scheduler itself."""
         pod, info = self._pod, workflow.info()
         if kind in UNRECORDED:
             return
-        await self._record(
+        await self._written(
             RefusalInput(
                 namespace=pod.namespace,
                 name=pod.name,
@@ -350,46 +249,17 @@ class ScheduleAttempt(AttemptRun):
             )
         )
 
-    async def _record(self, request: RefusalInput) -> RefusalOutcome:
+    async def _written(self, request: RefusalInput) -> RefusalOutcome:
         # Not by `_commit`: the record of a failure must not be recorded when it fails itself.
         return await workflow.execute_activity_method(
             Scheduling.record_refusal,
             request,
-            start_to_close_timeout=timedelta(seconds=self._pod.timings.bind_timeout),
+            start_to_close_timeout=self._group.commit_timeout,
             retry_policy=COMMIT_RETRY,
             summary=shortened(request.message, SUMMARY_LIMIT),
         )
-
-    def _gone(self, gone: Gone) -> AttemptResult:
-        """The attribute contains what this attempt did (nothing), the result what became of the pod."""
-        self._outcome, self._node = "gone", gone.node
-        return gone.result(workflow.info().attempt)
-
-    def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
-        """The node, and the pod where the start left it out."""
-        updates: list[SearchAttributeUpdate[Any]] = []
-        if self._node:
-            updates.append(NODE_KEY.value_set(self._node))
-        if workflow.info().typed_search_attributes.get(POD_KEY) is None:
-            updates.append(POD_KEY.value_set(pod_attribute(self._pod.namespace, self._pod.name)))
-        return updates
-
-
-def call_pauses() -> Iterator[float]:
-    """Seconds between two calls of a plugin that answered Wait, without end."""
-    return chain((0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0), repeat(60.0))
 
 
 def pauses() -> Iterator[float]:
     """Seconds between two looks at volumes that are being prepared, without end: soon at first, then every ten."""
     return chain((0.5, 1.0, 2.0, 5.0), repeat(10.0))
-
-
-def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
-    """The run's search attributes, and the pod's name among them."""
-    return present.updated(SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name)))
-
-
-def title(pod: AttemptInput) -> str:
-    """The pod's name in the Temporal UI."""
-    return f"{pod.namespace}/{pod.name}"

@@ -44,8 +44,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.attempt_run import kind_and_message
     from wharfinger.workflows.bugs import BUGS
+    from wharfinger.workflows.parking import kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
 SUMMARY_LIMIT = 120

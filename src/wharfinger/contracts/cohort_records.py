@@ -42,26 +42,31 @@ def contended(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
     return _with(placed, (), lost, own_attempt=True) if lost else None
 
 
-def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
-    """A gang with a member that can never be committed as placed: none is bound, and all wait; None otherwise."""
+def rejected_together(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
+    """A lone pod, or a gang with a member, that can never be committed as placed: none is bound, and all wait.
+
+    None = no pod was rejected, or some are bound.
+    """
     rejected = next((one for one in bound.unbound if one.kind == "rejected"), None)
     if rejected is None or bound.bound:
         return None
     unbound = [rejected.model_copy(update=_who(seat)) for seat in placed.seats]
-    return _with(placed, placed.turned_away, unbound, own_attempt=False)
+    return _with(placed, placed.turned_away, unbound, own_attempt=False).model_copy(update={"seats": ()})
 
 
 def numbered(away: tuple[TurnedAway, ...], attempt: int) -> tuple[TurnedAway, ...]:
-    """The members of a gang that were turned away, with the number of the gang's attempt."""
+    """The pods that were turned away, with the number of the run's attempt."""
     return tuple(one.model_copy(update={"attempt": attempt}) for one in away)
 
 
-def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, run_id: str) -> Iterator[EvictInput]:
-    """The inputs of `evict`, member by member, for the records that were just written."""
+def evictions(
+    placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, run_id: str
+) -> Iterator[tuple[TurnedAway, EvictInput]]:
+    """The inputs of `evict`, pod by pod, for the records that were just written."""
     for one in placed.turned_away:
         revision = recorded.record_revisions.get(f"{one.namespace}/{one.name}")
         if one.victims and revision is not None:
-            yield evict_input(one, one, revision, workflow_id=workflow_id, run_id=run_id)
+            yield one, evict_input(one, revision, workflow_id=workflow_id, run_id=run_id)
 
 
 def gone_reasons(placed: PlacedMany, bound: BoundMany, *recorded: RecordedMany) -> dict[str, int]:

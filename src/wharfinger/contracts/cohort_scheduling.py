@@ -102,6 +102,9 @@ class TurnedAway(Sparse):
     nominated_node: str = ""
     """For a gang's member: where it will fit once the victims are gone."""
     victims: tuple[Victim, ...] = ()
+    victim_count: int = 0
+    victims_digest: str = ""
+    """Of a lone pod's many victims, as in `Refused`."""
     late: LateVerdict | None = None
     """Who refused the node that was chosen for it, and with it the whole gang of a member; None = no node was."""
 
@@ -133,6 +136,11 @@ class PlacedMany(Contract):
     """For a gang: without the pods that are only assumed it would fit."""
     leaving: float = 0.0
     """For a gang: seconds until earlier victims, which it waits for, are overdue; 0 = it waits for none."""
+
+    @property
+    def revision(self) -> int:
+        """Of the first snapshot; 0 = nothing was decided."""
+        return self.stretches[0].computation.revision if self.stretches else 0
 
 
 # --- bind_many ------------------------------------------------------------------------------------
@@ -188,6 +196,8 @@ class BoundMany(Contract):
 
 # --- record_many ----------------------------------------------------------------------------------
 
+RecordReason = Literal["Unschedulable", "Contended"]
+
 
 class RecordManyInput(Contract):
     """Input of `record_many`: pods that wait now, with what their conditions and records say."""
@@ -196,7 +206,7 @@ class RecordManyInput(Contract):
     reasons: tuple[Reasons, ...]
     revision: int = 0
     """The snapshot's."""
-    reason: Literal["Unschedulable", "Contended"] = "Unschedulable"
+    reason: RecordReason = "Unschedulable"
     gang: GangName | None = None
     """Then the records name the gang's chain, which stays open."""
     workflow_id: str

@@ -11,17 +11,32 @@ from collections.abc import Sequence
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
+    BoundMany,
+    BoundPod,
     PlacedMany,
     Reasons,
+    RecordedMany,
     RecordManyInput,
+    RecordReason,
     Seat,
+    Skipped,
     Stretch,
     TurnedAway,
+    Unbound,
 )
 from wharfinger.contracts.computation import Assumed, Computation, ScoredNode
 from wharfinger.contracts.eviction import EvictInput
-from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
-from wharfinger.contracts.scheduling import BindInput, Placed, RefusalInput, Refused, Rejected
+from wharfinger.contracts.scheduling import (
+    BindInput,
+    Bound,
+    Contended,
+    Gone,
+    Placed,
+    Recorded,
+    RefusalInput,
+    Refused,
+    Rejected,
+)
 
 # --- decisions ------------------------------------------------------------------------------------
 
@@ -86,15 +101,79 @@ def _seen(placed: PlacedMany, stretch: Stretch, seats: int) -> Computation:
     return stretch.computation.model_copy(update=seen)
 
 
-def rejection(placed: Placed, rejected: Rejected) -> Refused:
-    """The refusal that a placement becomes when it can never be committed."""
-    return Refused(
+# --- a lone pod as a group ------------------------------------------------------------------------
+
+
+def placed_group(pod: AttemptInput, outcome: Placed | Refused | Gone) -> PlacedMany:
+    """The decision about a lone pod as that of a group; what only `place` answers is left out."""
+    if isinstance(outcome, Gone):
+        gone = Skipped(namespace=pod.namespace, name=pod.name, reason=outcome.line, gone=outcome.why)
+        return PlacedMany(skipped=(gone,))
+    stretches = (Stretch(first_seat=0, computation=outcome.computation),)
+    if isinstance(outcome, Placed):
+        return PlacedMany(seats=(_seat(pod.namespace, pod.name, outcome),), stretches=stretches)
+    away = TurnedAway(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=outcome.uid,
+        create_revision=outcome.create_revision,
+        pod_revision=outcome.pod_revision,
+        reasons=0,
+        nominated_node=outcome.nominated_node,
+        victims=outcome.victims,
+        victim_count=outcome.victim_count,
+        victims_digest=outcome.victims_digest,
+        late=outcome.late,
+    )
+    why = Reasons(refusals=outcome.refusals, rejectors=outcome.rejectors, message=outcome.message)
+    return PlacedMany(
+        turned_away=(away,),
+        reasons=(why,),
+        stretches=stretches,
+        only_assumed=outcome.only_assumed,
+        leaving=outcome.leaving,
+    )
+
+
+def bound_group(pod: AttemptInput, outcome: Bound | Contended | Rejected | Gone) -> BoundMany:
+    """What became of the seat of a lone pod."""
+    who = {"namespace": pod.namespace, "name": pod.name}
+    if isinstance(outcome, Bound):
+        return BoundMany(bound=(BoundPod(**who, node=outcome.node, revision=outcome.revision, notes=outcome.notes),))
+    unbound = Unbound(
+        **who,
+        kind=outcome.kind,
+        plugin=outcome.plugin if isinstance(outcome, Rejected) else "",
+        message=outcome.line if isinstance(outcome, Gone) else outcome.message,
+        reason=outcome.why if isinstance(outcome, Gone) else "",
+    )
+    return BoundMany(unbound=(unbound,))
+
+
+def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedMany:
+    """What became of the record of a lone pod."""
+    if isinstance(outcome, Gone):
+        return RecordedMany(gone=1, gone_reasons={outcome.why: 1})
+    name = f"{request.namespace}/{request.name}"
+    return RecordedMany(
+        recorded=1,
+        revision=outcome.revision,
+        lapsed=(name,) if request.victims and not outcome.nominated else (),
+        record_revisions={name: outcome.revision},
+    )
+
+
+def _seat(namespace: str, name: str, placed: Placed) -> Seat:
+    return Seat(
+        namespace=namespace,
+        name=name,
         uid=placed.uid,
         create_revision=placed.create_revision,
         pod_revision=placed.pod_revision,
-        message=rejected.message,
-        rejectors=(rejected.plugin,),
-        computation=placed.computation,
+        node=placed.node,
+        others={one.node: one.total for one in placed.ranking if one.node != placed.node},
+        recorded=True,
+        plugin_data=placed.plugin_data,
     )
 
 
@@ -103,63 +182,26 @@ def rejection(placed: Placed, rejected: Rejected) -> Refused:
 
 def bind_many_input(request: BindInput) -> BindManyInput:
     """The placement of a lone pod as a cohort of one seat."""
-    placed = request.placed
-    seat = Seat(
-        namespace=request.namespace,
-        name=request.name,
-        uid=placed.uid,
-        create_revision=placed.create_revision,
-        pod_revision=placed.pod_revision,
-        node=placed.node,
-        others={one.node: one.total for one in placed.ranking if one.node != placed.node},
-        attempt=request.attempt,
-        recorded=True,
-        plugin_data=placed.plugin_data,
-    )
+    seat = _seat(request.namespace, request.name, request.placed)
     return BindManyInput(
-        seats=(seat,), computations=(placed.computation,), workflow_id=request.workflow_id, run_id=request.run_id
+        seats=(seat.model_copy(update={"attempt": request.attempt}),),
+        computations=(request.placed.computation,),
+        workflow_id=request.workflow_id,
+        run_id=request.run_id,
     )
 
 
 def refusal_input(
-    pod: AttemptInput,
-    refused: Refused,
-    held: Placed | None,
+    refused: PlacedMany | RecordManyInput,
+    reason: RecordReason = "Unschedulable",
+    one: TurnedAway | None = None,
     *,
-    attempt: int,
     workflow_id: str,
     run_id: str,
-    answers: ExtenderAnswers = NO_ANSWERS,
 ) -> RefusalInput:
-    """What to record while the pod waits.
-
-    `held`: the placement that a Permit plugin held and did not permit; `answers`: of extenders, by which was decided.
-    """
-    return RefusalInput(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=refused.uid,
-        create_revision=refused.create_revision,
-        pod_revision=refused.pod_revision,
-        attempt=attempt,
-        message=refused.message,
-        rejectors=refused.rejectors,
-        revision=refused.computation.revision,
-        nominated_node=refused.nominated_node,
-        victims=refused.victims,
-        victim_count=refused.victim_count,
-        victims_digest=refused.victims_digest,
-        reserved_node=held.node if held is not None else "",
-        plugin_data=held.plugin_data if held is not None else {},
-        answers=answers if refused.victims else NO_ANSWERS,
-        workflow_id=workflow_id,
-        run_id=run_id,
-    )
-
-
-def member_refusal_input(request: RecordManyInput, one: TurnedAway, *, workflow_id: str, run_id: str) -> RefusalInput:
-    """What to record for one pod of a group; the ids are those of the run that the pod waits with."""
-    reasons = request.reasons[one.reasons]
+    """What to record for one pod of a group, the first one by default; the ids are those of the run it waits with."""
+    one = refused.turned_away[0] if one is None else one
+    reasons = refused.reasons[one.reasons]
     return RefusalInput(
         namespace=one.namespace,
         name=one.name,
@@ -167,41 +209,36 @@ def member_refusal_input(request: RecordManyInput, one: TurnedAway, *, workflow_
         create_revision=one.create_revision,
         pod_revision=one.pod_revision,
         attempt=one.attempt,
-        reason=request.reason,
+        reason=reason,
         message=reasons.message,
         rejectors=reasons.rejectors,
-        revision=request.revision,
+        revision=refused.revision,
         nominated_node=one.nominated_node,
         victims=one.victims,
+        victim_count=one.victim_count,
+        victims_digest=one.victims_digest,
         workflow_id=workflow_id,
         run_id=run_id,
     )
 
 
-def evict_input(
-    pod: AttemptInput | TurnedAway,
-    refused: Refused | TurnedAway,
-    record_revision: int,
-    *,
-    workflow_id: str,
-    run_id: str,
-) -> EvictInput:
+def evict_input(one: TurnedAway, record_revision: int, *, workflow_id: str, run_id: str) -> EvictInput:
     """The victims of the pod's nomination, for the attempt record that was just written."""
     return EvictInput(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=refused.uid,
-        create_revision=refused.create_revision,
-        node=refused.nominated_node,
-        victims=refused.victims,
-        in_record=isinstance(refused, Refused) and refused.victim_count > len(refused.victims),
+        namespace=one.namespace,
+        name=one.name,
+        uid=one.uid,
+        create_revision=one.create_revision,
+        node=one.nominated_node,
+        victims=one.victims,
+        in_record=one.victim_count > len(one.victims),
         record_revision=record_revision,
         workflow_id=workflow_id,
         run_id=run_id,
     )
 
 
-def victims_listed(refused: Refused) -> str:
+def victims_listed(one: TurnedAway) -> str:
     """The victims, for people."""
-    more = refused.victim_count - len(refused.victims)
-    return ", ".join(one.pod for one in refused.victims) + (f" and {more} more" if more > 0 else "")
+    more = one.victim_count - len(one.victims)
+    return ", ".join(victim.pod for victim in one.victims) + (f" and {more} more" if more > 0 else "")

@@ -9,8 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World
 from tests.engine.pods.test_preemption import eviction, full_node, nominate, preemptor
-from wharfinger.contracts.lone import rejection
-from wharfinger.contracts.scheduling import Placed, Rejected
+from wharfinger.contracts.scheduling import Placed, Refused, Rejected
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
@@ -138,6 +137,17 @@ async def preempting(world: World, witness: Witness) -> tuple[Hand, Placed]:
     return hand, await hand.placed("high")
 
 
+def refused_for(rejected: Rejected, placed: Placed) -> Refused:
+    return Refused(
+        uid=placed.uid,
+        create_revision=placed.create_revision,
+        pod_revision=placed.pod_revision,
+        message=rejected.message,
+        rejectors=(rejected.plugin,),
+        computation=placed.computation,
+    )
+
+
 async def nominated(world: World, name: str = "high") -> str:
     status: dict[str, str] = (await world.pod(name))["status"]
     return status.get("nominatedNodeName", "")
@@ -150,7 +160,7 @@ async def test_the_nomination_stays_when_pre_bind_refuses(world: World) -> None:
 
     rejected = await hand.bind("high", placed)
     assert isinstance(rejected, Rejected)
-    await nominate(hand, rejection(placed, rejected), attempt=2)
+    await nominate(hand, refused_for(rejected, placed), attempt=2)
     await world.put_pod("less", spec={"priority": 5})
     await hand.seen()
 

@@ -18,8 +18,9 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import NOW, Hand, World, turns
 from tests.patience import patient
 from wharfinger.contracts.attempts import AttemptInput
+from wharfinger.contracts.cohort_records import numbered
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
-from wharfinger.contracts.lone import refusal_input
+from wharfinger.contracts.lone import placed_group, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.engine.pods import payload, preemption
@@ -56,8 +57,9 @@ async def preemptor(world: World, hand: Hand, *, name: str = "high", priority: i
 
 def refusal(refused: Refused, *, name: str = "high", attempt: int = 1, run: str = "run-1") -> RefusalInput:
     workflow_id = pod_workflow_id("test", "default", name, refused.uid)
-    pod = AttemptInput(namespace="default", name=name)
-    return refusal_input(pod, refused, None, attempt=attempt, workflow_id=workflow_id, run_id=run)
+    placed = placed_group(AttemptInput(namespace="default", name=name), refused)
+    (one,) = numbered(placed.turned_away, attempt)
+    return refusal_input(placed, "Unschedulable", one, workflow_id=workflow_id, run_id=run)
 
 
 async def nominate(hand: Hand, refused: Refused, **more: Any) -> Recorded:

@@ -40,7 +40,7 @@ NO_ROOMS: Mapping[PodKey, HeldPlace] = {}
 
 
 @dataclass(slots=True)
-class Group:
+class PodsByReason:
     """Pods that wait for the same reason."""
 
     reason: str
@@ -89,7 +89,7 @@ def pending(
         typer.echo(plain(f"note: {note}"), err=True)
 
 
-async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], list[str]]:
+async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[PodsByReason], list[str]]:
     """The groups of pending pods, and notes on pods that cannot be read or that an API server would refuse."""
     from wharfinger.cli.connect import open_store
 
@@ -121,14 +121,14 @@ def doubtful(found: Iterable[Stored]) -> list[str]:
     return [f"an API server of Kubernetes 1.36 would refuse {some}, such as {name}: {wrong[0]}"]
 
 
-async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], list[str]]:
+async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[PodsByReason], list[str]]:
     """The groups of lost pods; pods that cannot be read are not looked for."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
         lost = await lost_pods(store, namespace)
     found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
-    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), []
+    return sorted((PodsByReason(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), []
 
 
 def group(
@@ -137,14 +137,14 @@ def group(
     held: Mapping[PodKey, str] = NONE_HELD,
     unserved: Mapping[PodKey, Unserved] = ALL_SERVED,
     rooms: Mapping[PodKey, HeldPlace] = NO_ROOMS,
-) -> list[Group]:
+) -> list[PodsByReason]:
     """The pending ones of these pods by reason and message, the largest group first.
 
     `held`: what members of gangs wait for, that are held back for the others. `unserved`: why no instance takes a pod;
     an unserved scheduler name is the reason of any pod, an absent worker only of pods that were not tried yet.
     `rooms`: those that are held while plugins are called.
     """
-    groups: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str], PodsByReason] = {}
     pods = list(pods)
     refused = _refused_gangs(pods)
     for pod in pods:
@@ -155,7 +155,7 @@ def group(
                 why = NOT_SERVED, _with_condition(reason.sentence, pod)
             elif why[0] == NOT_TRIED:
                 why = refused.get(gang_key(pod), (NOT_TRIED, reason.sentence) if reason is not None else why)
-            entry = groups.setdefault(why, Group(*why))
+            entry = groups.setdefault(why, PodsByReason(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:
                 record = records.get(pod.key)
@@ -203,7 +203,7 @@ def _why(pod: Pod, held: str, room: HeldPlace | None) -> tuple[str, str]:
     return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"
 
 
-def _text(entry: Group, now: datetime) -> str:
+def _text(entry: PodsByReason, now: datetime) -> str:
     age = entry.oldest(now)
     since = f", the oldest since {duration(age)}" if age is not None else ""
     names = ", ".join(str(pod.key) for pod in entry.pods[:EXAMPLES])
@@ -218,7 +218,7 @@ def _text(entry: Group, now: datetime) -> str:
     )
 
 
-def _mapping(entry: Group, now: datetime) -> dict[str, object]:
+def _mapping(entry: PodsByReason, now: datetime) -> dict[str, object]:
     age = entry.oldest(now)
     return {
         "reason": entry.reason,

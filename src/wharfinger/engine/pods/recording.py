@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.lone import member_refusal_input
+from wharfinger.contracts.lone import refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.engine.pods.core import Core
@@ -202,7 +202,7 @@ class Recorder:
             decided_by = f"{workflow_id}@{run_id}"
             workflow_id, run_id = pod_workflow_id(self._cluster, one.namespace, one.name, one.uid), ""
         return RefusalToRecord(
-            member_refusal_input(request, one, workflow_id=workflow_id, run_id=run_id),
+            refusal_input(request, request.reason, one, workflow_id=workflow_id, run_id=run_id),
             parked=of_gang or chained,
             urgent=one.own_attempt and not of_gang,
             decided_by=decided_by,

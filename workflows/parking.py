@@ -1,50 +1,31 @@
-"""What the runs of `ScheduleAttempt` and `ScheduleCohort` share: how they commit, wait, fail and publish.
+"""How a run that waits is woken, and how it fails so that its retry policy starts the next attempt.
 
 A refused run parks until a wake that is newer than its snapshot comes, until evicted pods are overdue, or until its own
-safety timer. Then it fails, and its retry policy starts the next attempt. A bug (`workflows.bugs`) fails the run too:
-it leads to the next attempt and never to a stuck pod.
+safety timer. Then it fails, and its retry policy starts the next attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import (
-    ActivityError,
-    ApplicationError,
-    ApplicationErrorCategory,
-    FailureError,
-    is_cancelled_exception,
-)
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
-
     from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake, backoff, details, required
-    from wharfinger.contracts.names import SEARCH_OUTCOME
-    from wharfinger.contracts.scheduling import COMMIT_RETRY
 
-OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 ONLY_ASSUMED = Wake(event="OnlyAssumed")
 """The wake of a run that did not wait: no event comes when an assumption fails, because nothing changes in etcd."""
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 BENIGN = (FailureType.UNSCHEDULABLE, FailureType.CONTENDED)
 
-A = TypeVar("A")
-P = TypeVar("P")
-R = TypeVar("R")
-
 
 @dataclass(slots=True)
 class EvictionResult:
-    """The result of evicting the victims of a refusal."""
+    """What became of the victims of a refusal."""
 
     lapsed: bool = False
     """A victim or a nominated pod has changed: the next attempt decides again."""
@@ -56,11 +37,10 @@ class EvictionResult:
     """Whether this run evicted pods itself."""
 
 
-class AttemptRun(ABC):
-    """One attempt to place a pod, a cohort or a gang."""
+class Parking:
+    """The part of a run that waits after a refusal."""
 
     def __init__(self) -> None:
-        self._outcome = "error"
         self._empty_wake: Wake | None = None
         self._newest = Wake()
 
@@ -71,60 +51,6 @@ class AttemptRun(ABC):
             self._empty_wake = signal
         elif signal.revision > self._newest.revision:
             self._newest = signal
-
-    # --- ends ---------------------------------------------------------------------------------
-
-    async def _published(self, attempt: Awaitable[R]) -> R:
-        """Await the attempt, then write its outcome into the search attributes, in the run's last task."""
-        try:
-            result = await attempt
-        except (Exception, asyncio.CancelledError) as failure:
-            if is_cancelled_exception(failure):
-                self._outcome = "cancelled"
-            workflow.upsert_search_attributes([OUTCOME_KEY.value_set(self._outcome), *self._attributes()])
-            raise
-        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(self._outcome), *self._attributes()])
-        return result
-
-    @abstractmethod
-    def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
-        """Search attributes to write beside the outcome."""
-
-    def _contended(self, message: str) -> ApplicationError:
-        self._outcome = "contended"
-        return failure(FailureType.CONTENDED, message)
-
-    async def _failed(self, error: FailureError) -> NoReturn:
-        """Fail with the type of the activity's failure, or as cancelled."""
-        if is_cancelled_exception(error):
-            raise error
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError from error  # requested while the activity ran: no next attempt
-        kind, message = kind_and_message(error)
-        await self._record_failure(kind, message)
-        raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
-
-    @abstractmethod
-    async def _record_failure(self, kind: str, message: str) -> None:
-        """Record the failure of an activity, before the run fails with it."""
-
-    # --- activities ---------------------------------------------------------------------------
-
-    async def _decide(self, activity: Callable[[A, P], Awaitable[R]], request: P, **options: Any) -> R:
-        """Execute a local activity; fail with its failure."""
-        try:
-            return await workflow.execute_local_activity_method(activity, request, **options)
-        except FailureError as error:
-            await self._failed(error)
-
-    async def _commit(self, activity: Callable[[A, P], Awaitable[R]], request: P, **options: Any) -> R:
-        """Execute an activity that needs etcd, until etcd answers; fail with its failure."""
-        try:
-            return await workflow.execute_activity_method(activity, request, retry_policy=COMMIT_RETRY, **options)
-        except FailureError as error:
-            await self._failed(error)
-
-    # --- waiting ------------------------------------------------------------------------------
 
     async def _parked(
         self,
