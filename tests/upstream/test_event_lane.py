@@ -14,7 +14,9 @@ from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.upstream.client import EVENTS, ApiAnswer
 from wharfinger.upstream.event_bodies import EventReporter, UpstreamEvent, pod_reference
 from wharfinger.upstream.event_lane import (
+    BEHIND_BINDS,
     FIRST_PAUSE,
+    GATHER,
     LONGEST_PAUSE,
     QUEUE,
     SENDERS,
@@ -49,18 +51,34 @@ class Bench:
         self.recorder = UpstreamRecorder()
         self.outcomes: Counter[EventOutcome] = Counter()
         self.pauses: list[float] = []
+        self.gathered: list[float] = []
+        self.gathering: asyncio.Event | None = None
+        """While it is not set, events gather."""
+        self.binds_wait = False
         self.lane = EventLane(
             self.recorder.upstream,
             clock=self.clock,
             rng=random.Random(0),
             policy=policy,
             on_outcome=lambda outcome: self.outcomes.update([outcome]),
+            binds_wait=lambda: self.binds_wait,
             sleep=self.sleep,
+            gather=self.gather,
         )
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.clock.advance(seconds)
+
+    async def gather(self, seconds: float) -> None:
+        self.gathered.append(seconds)
+        await asyncio.sleep(0)
+        if self.gathering is not None:
+            await self.gathering.wait()
+
+    def have_binds_wait(self) -> ApiAnswer:
+        self.binds_wait = True
+        return CREATED
 
     async def sent(self) -> list[Written]:
         """Let everything that waits be sent; what was written in all."""
@@ -135,6 +153,56 @@ async def test_few_requests_are_open_at_once(bench: Bench) -> None:
 
     assert len(await bench.sent()) == 20
     assert bench.recorder.most_at_once == SENDERS
+
+
+async def test_events_gather_for_a_moment_and_are_sent_together(bench: Bench) -> None:
+    gathering = asyncio.Event()
+    bench.gathering = gathering
+    for number in range(5):
+        bench.lane.say(bound(f"web-{number}"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    alone = len(bench.recorder.written)
+
+    gathering.set()
+
+    assert (alone, len(await bench.sent())) == (0, 5)
+    assert bench.gathered[0] == GATHER
+
+
+async def test_events_wait_for_binds_but_not_long(bench: Bench) -> None:
+    bench.binds_wait = True
+    bench.lane.say(bound("first"))
+
+    await bench.sent()
+
+    assert len(bench.gathered) == pytest.approx(BEHIND_BINDS / GATHER, abs=1)
+
+
+async def test_events_are_sent_as_soon_as_no_bind_waits(bench: Bench) -> None:
+    bench.recorder.answers = lambda written: bench.have_binds_wait()
+    for number in range(3 * SENDERS):
+        bench.lane.say(bound(f"web-{number}"))
+    while not bench.recorder.written:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    sent, bench.recorder.answers = len(bench.recorder.written), lambda written: CREATED
+
+    bench.binds_wait = False
+
+    assert (sent <= SENDERS, len(await bench.sent())) == (True, 3 * SENDERS)
+
+
+async def test_events_do_not_wait_for_binds_at_half_of_the_queue(bench: Bench) -> None:
+    bench.binds_wait = True
+    for number in range(QUEUE // 2):
+        bench.lane.say(bound(f"web-{number}"))
+
+    while not bench.recorder.written:
+        await asyncio.sleep(0)
+
+    assert len(bench.gathered) == 1
 
 
 async def test_full_queue_drops_and_counts(bench: Bench) -> None:

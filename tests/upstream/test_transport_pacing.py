@@ -11,11 +11,12 @@ import pytest
 
 from tests.clock import Clock
 from tests.upstream.scripted_server import bind, ok, scripted_server
+from tests.virtual_time import VirtualTime
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.upstream.client import LEASES
 from wharfinger.upstream.event_bodies import EventReporter, pod_reference
 from wharfinger.upstream.event_lane import EventLane
-from wharfinger.upstream.pacing import TokenBucket
+from wharfinger.upstream.pacing import BIND, OTHER, TokenBucket
 from wharfinger.upstream.transport import HttpUpstream
 
 
@@ -71,27 +72,81 @@ async def test_requests_wait_for_their_turn(tmp_path: Path) -> None:
     assert took >= 0.05
 
 
-def test_bucket_has_its_burst_and_then_its_rate() -> None:
-    clock = Clock()
-    bucket = TokenBucket(10, 3, clock)
-    waits = [bucket.take(1.0) for _ in range(6)]
-    clock.advance(1.0)
-    later = [bucket.take(1.0) for _ in range(2)]
-    clock.advance(100.0)
-    full = [bucket.take(0.0) for _ in range(4)]
+class Line:
+    """Requests that wait at a bucket, in virtual time."""
 
-    assert waits == [0.0, 0.0, 0.0, pytest.approx(0.1), pytest.approx(0.2), pytest.approx(0.3)]
-    assert later == [0.0, 0.0]
-    assert full == [0.0, 0.0, 0.0, None]
+    def __init__(self, qps: float, burst: int) -> None:
+        self.time = VirtualTime()
+        self.bucket = TokenBucket(qps, burst, self.time, self.time.pause)
+        self.began = self.time.now
+        self.sent: list[tuple[str, float]] = []
+        """Which was sent, and after how many seconds."""
+        self.given_up: list[str] = []
+
+    async def ask(self, name: str, cost: int = OTHER, patience: float = 100.0) -> asyncio.Task[None]:
+        async def one() -> None:
+            if await self.bucket.turn(patience, cost):
+                self.sent.append((name, round(self.time.now - self.began, 3)))
+            else:
+                self.given_up.append(name)
+
+        task = asyncio.create_task(one())
+        await self.time.settle()
+        return task
 
 
-def test_bucket_takes_tokens_back_and_may_have_no_limit() -> None:
-    clock = Clock()
-    bucket = TokenBucket(1, 1, clock)
-    given_up = [bucket.take(5.0), bucket.take(5.0)]
-    bucket.give_back()
-    free = TokenBucket(-1, 1, clock)
+async def test_bucket_has_its_burst_and_then_its_rate() -> None:
+    line = Line(10, 3)
+    for number in range(6):
+        await line.ask(str(number))
+    await line.time.advance(1.0)
+    for number in range(6, 8):
+        await line.ask(str(number))
+    await line.time.advance(100.0)
+    for number in range(8, 12):
+        await line.ask(str(number), patience=0.0)
 
-    assert given_up == [0.0, 1.0]
-    assert bucket.take(5.0) == 1.0
-    assert [free.take(0.0) for _ in range(1000)] == [0.0] * 1000
+    assert [after for _, after in line.sent[:6]] == [0.0, 0.0, 0.0, 0.1, 0.2, 0.3]
+    assert [after for _, after in line.sent[6:8]] == [1.0, 1.0]
+    assert ([name for name, _ in line.sent[8:]], line.given_up) == (["8", "9", "10"], ["11"])
+
+
+async def test_token_of_a_request_that_was_given_up_is_for_the_next() -> None:
+    line, free = Line(1, 1), TokenBucket(-1, 1, Clock())
+    await line.ask("first")
+    waiting = await line.ask("given up")
+    waiting.cancel()
+    await line.ask("next")
+    await line.time.advance(1.0)
+
+    assert line.sent == [("first", 0.0), ("next", 1.0)]
+    assert [await free.turn(0.0) for _ in range(1000)] == [True] * 1000
+
+
+async def test_binds_go_before_statuses_and_statuses_are_not_held_up_for_ever() -> None:
+    line = Line(10, 1)
+    for number in range(50):
+        await line.ask(f"status {number}")
+    for number in range(20):
+        await line.ask(f"bind {number}", BIND)
+
+    await line.time.advance(10.0)
+
+    after = dict(line.sent)
+    first_ten = [name.partition(" ")[0] for name, _ in line.sent[1:11]]
+    assert (first_ten.count("bind"), first_ten.count("status")) == (8, 2)
+    assert after["bind 19"] == pytest.approx(2.5, abs=0.1)
+    assert [name for name, _ in line.sent if name.startswith("status")] == [f"status {number}" for number in range(50)]
+    assert after["status 49"] == pytest.approx(6.9, abs=0.1)
+
+
+async def test_status_that_binds_have_overtaken_is_given_up_in_time() -> None:
+    line = Line(10, 1)
+    await line.ask("sent")
+    await line.ask("status", patience=0.35)
+    for number in range(20):
+        await line.ask(f"bind {number}", BIND)
+
+    await line.time.advance(10.0)
+
+    assert line.given_up == ["status"]

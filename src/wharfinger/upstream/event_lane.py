@@ -1,7 +1,10 @@
 """The lane on which events go to the API server: in the background, as well as it can be done.
 
-Events (`event_bodies.py`) are for people; nothing waits for them. `say` only puts an event into a bounded queue.
-A few senders create the events, retry while the server is away, and give up. What is not sent is counted.
+Events (`event_bodies.py`) are for people; nothing waits for them. `say` only puts an event into a bounded queue. What
+gathers there for a moment is sent together, because an event by itself costs the server, its etcd and this process
+twice as much. While binds wait for their turn, events do, too, for some seconds. Senders retry while the server is
+away, and give up. What is not sent is counted.
+
 Warnings that are said again become a series of one event (`event_series.py`). What succeeded is not said twice, so
 other events are not remembered.
 
@@ -22,8 +25,12 @@ from wharfinger.upstream.client import EVENTS, ApiAnswer, Upstream
 from wharfinger.upstream.event_bodies import SCHEDULED, WARNING, UpstreamEvent, series_patch
 from wharfinger.upstream.event_series import RecentEvents, Said, Series
 
-SENDERS = 4
-QUEUE = 1000
+SENDERS = 16
+QUEUE = 4000
+GATHER = 0.1
+"""Seconds in which events gather that are sent together."""
+BEHIND_BINDS = 5.0
+"""Seconds that events wait while more binds are to be sent than may be on the way, unless half of the queue waits."""
 SWEEP_EVERY = 60.0
 """Seconds between two looks at the series."""
 TRIES = 5
@@ -90,19 +97,30 @@ class EventLane:
         rng: random.Random,
         policy: EventPolicy = EventPolicy.ALL,
         on_outcome: Callable[[EventOutcome], None] | None = None,
+        binds_wait: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        gather: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`clock`: monotonic seconds. `on_outcome` is called once for each event that the policy admits.
 
-        A retry of an attempt that is remembered counts as no event. `sleep` is for the pauses between tries.
+        A retry of an attempt that is remembered counts as no event. `binds_wait`: whether binds wait for their turn;
+        `sleep` is for the pauses between tries, `gather` for those in which events gather.
         """
         self._upstream = upstream
         self._clock = clock
         self._rng = rng
         self._policy = policy
         self._on_outcome = on_outcome
+        self._binds_wait = binds_wait
         self._sleep = sleep
+        self._pause = gather
         self._queue: asyncio.Queue[_Job] = asyncio.Queue(QUEUE)
+        self._some = asyncio.Event()
+        """Set by a write that is to be gathered."""
+        self._open = asyncio.Event()
+        """While it is set, senders take what waits."""
+        self._yields = False
+        """Whether senders stop as soon as binds wait."""
         self._recent = RecentEvents()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
@@ -118,6 +136,7 @@ class EventLane:
         """Begin to send. Events that were said before wait in the queue."""
         self._tasks = [asyncio.create_task(self._send(), name=f"event sender {number}") for number in range(SENDERS)]
         self._tasks.append(asyncio.create_task(self._sweep_often(), name="event series"))
+        self._tasks.append(asyncio.create_task(self._gather(), name="event gathering"))
 
     def say(self, event: UpstreamEvent) -> None:
         """Send an event some time soon, or count it as a repeat, or drop it."""
@@ -156,6 +175,7 @@ class EventLane:
                     await self._queue.join()  # first: a create under way may have repeats to write
                     for series in self._recent.close():
                         await self._queue.put(_Job(series, None, repeats=True))
+                        self._some.set()
                     await self._queue.join()
             except TimeoutError:
                 log.warning("event_lane_stopped effect=events_lost waiting=%d", self.waiting)
@@ -173,6 +193,7 @@ class EventLane:
             self._queue.put_nowait(job)
         except asyncio.QueueFull:
             return False
+        self._some.set()
         if job.series is not None:
             job.series.queued = True
         return True
@@ -187,9 +208,31 @@ class EventLane:
             await asyncio.sleep(SWEEP_EVERY)
             self.sweep()
 
+    async def _gather(self) -> None:
+        """Let senders go at what has gathered."""
+        while True:
+            await self._some.wait()
+            waited = 0.0
+            while waited < GATHER or (waited < BEHIND_BINDS and self._binds_wait() and self.waiting < QUEUE // 2):
+                if self._stopped:
+                    break
+                await self._pause(GATHER)
+                waited += GATHER
+            self._some.clear()
+            self._yields = waited < BEHIND_BINDS and self.waiting < QUEUE // 2
+            self._open.set()
+
     async def _send(self) -> None:
         while True:
-            job = await self._queue.get()
+            await self._open.wait()
+            if self._queue.empty():
+                self._open.clear()
+                continue
+            if self._yields and not self._stopped and self._binds_wait():
+                self._open.clear()
+                self._some.set()
+                continue
+            job = self._queue.get_nowait()
             try:
                 if not job.repeats:
                     await self._say_first(job)

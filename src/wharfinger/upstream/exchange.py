@@ -26,7 +26,7 @@ from wharfinger.upstream.answers import (
 from wharfinger.upstream.client import ApiAnswer, ReadRefused
 from wharfinger.upstream.connection import ApiConnection, Broken
 from wharfinger.upstream.kept_connections import RequestBody
-from wharfinger.upstream.pacing import TokenBucket
+from wharfinger.upstream.pacing import OTHER, TokenBucket
 from wharfinger.upstream.whole_answers import WholeAnswer
 
 ANSWER_LIMIT = 64 * 2**20
@@ -50,6 +50,8 @@ class ApiRequest:
     type: str = JSON
     applies: bool = False
     """Whether it changes something when it is carried out."""
+    cost: int = OTHER
+    """In the bucket, while others wait."""
     content: RequestBody | None = None
     """The body of the last try."""
 
@@ -82,8 +84,8 @@ class Exchange:
         began = self._clock()
         try:
             async with asyncio.timeout(deadline):
-                if pace is not None:
-                    await _wait_for_turn(pace, deadline)
+                if pace is not None and not await pace.turn(deadline, request.cost):
+                    raise Broken("more requests wait for our own limit (qps, burst) than its deadline allows")
                 answer = await self._whole(request)
         except TimeoutError:
             reason = f"no answer within {deadline:g} s"
@@ -181,15 +183,3 @@ class Exchange:
     def _note(self, request: ApiRequest, code: int, began: float) -> None:
         if self._observe is not None:
             self._observe(request.method, code, self._clock() - began)
-
-
-async def _wait_for_turn(bucket: TokenBucket, deadline: float) -> None:
-    wait = bucket.take(deadline)
-    if wait is None:
-        raise Broken("more requests wait for our own limit (qps, burst) than its deadline allows")
-    if wait:
-        try:
-            await asyncio.sleep(wait)
-        except asyncio.CancelledError:
-            bucket.give_back()
-            raise

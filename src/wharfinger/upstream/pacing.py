@@ -1,44 +1,74 @@
 """How many requests a second are sent to an API server: the token bucket behind `qps` and `burst`.
 
-The limits are those of client-go. A request takes a token when it arrives, and then waits until the bucket would have
-contained that token. So requests are sent in the order in which they came. `transport.py` has one bucket for events and
-one for all other requests, as kube-scheduler has a client for each. Watches and leases take no token.
+The limits are those of client-go. `transport.py` has one bucket for events and one for all other requests, as
+kube-scheduler has a client for each. Watches and leases take no token.
+
+Requests that wait share the rate by their cost, as in weighted fair queuing: four binds go for one request of another
+kind, whatever came first. So a pod's bind does not wait for the statuses of a hundred refused ones, and those do not
+wait for the last bind of a flood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from bisect import bisect_left, insort
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+BIND, OTHER = 1, 4
+"""What a request costs while others wait, too."""
 
 
 class TokenBucket:
     """`burst` tokens at first, and `qps` more each second, up to `burst`. A negative qps does not limit."""
 
-    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
-        """`clock` is monotonic, in seconds."""
+    def __init__(
+        self,
+        qps: float,
+        burst: int,
+        clock: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`clock` is monotonic, in seconds; `pause` waits for so many."""
         self._qps = qps
         self._burst = float(max(burst, 1))
         self._clock = clock
+        self._pause = pause
         self._tokens = self._burst
         self._at = clock()
+        self._waiting: list[tuple[int, int]] = []
+        """When the turn of each comes, on a clock that goes on by what each costs; then the order of arrival."""
+        self._arrived = count()
+        self._served = 0
+        """The turn that came last."""
+        self._last: dict[int, int] = {}
+        """The last turn of each cost."""
 
-    def take(self, patience: float) -> float | None:
-        """Take a token, and return the seconds to wait for it. None, without taking one, if that exceeds `patience`."""
+    async def turn(self, patience: float, cost: int = OTHER) -> bool:
+        """Wait for a token, and take it. False, without one, if that takes longer than `patience` seconds."""
         if self._qps < 0:
-            return 0.0
+            return True
+        self._last[cost] = max(self._served, self._last.get(cost, 0)) + cost
+        mine = (self._last[cost], next(self._arrived))
+        insort(self._waiting, mine)
+        until = self._clock() + patience
+        try:
+            while (wait := self._seconds_for(mine)) > 0:
+                if self._clock() + wait > until:
+                    return False
+                await self._pause(wait)
+            self._tokens -= 1.0
+            self._served = max(self._served, mine[0])
+            return True
+        finally:
+            self._waiting.remove(mine)
+
+    def _seconds_for(self, turn: tuple[int, int]) -> float:
+        """Until there are tokens for this one and all before it."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
         self._at = now
-        wait = self._seconds_for(1.0 - self._tokens)
-        if wait > patience:
-            return None
-        self._tokens -= 1.0
-        return wait
-
-    def give_back(self) -> None:
-        """Return a token whose request was given up while it waited."""
-        self._tokens = min(self._burst, self._tokens + 1.0)
-
-    def _seconds_for(self, missing: float) -> float:
-        if missing <= 0:
+        missing = 1.0 + bisect_left(self._waiting, turn) - self._tokens
+        if missing <= 1e-9:  # seconds and tokens are rounded
             return 0.0
         return missing / self._qps if self._qps > 0 else float("inf")

@@ -42,7 +42,7 @@ from wharfinger.upstream.client import (
 )
 from wharfinger.upstream.connection import CONNECT_TIMEOUT, ApiConnection
 from wharfinger.upstream.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
-from wharfinger.upstream.pacing import TokenBucket
+from wharfinger.upstream.pacing import BIND, OTHER, TokenBucket
 
 
 class HttpUpstream:
@@ -159,7 +159,8 @@ class HttpUpstream:
     ) -> ApiAnswer:
         """POST an object, or to a part of one."""
         path = object_path(resource, namespace, name, subresource)
-        return await self._send("POST", resource, path, deadline, body, dry_run=dry_run)
+        cost = BIND if subresource == "binding" else OTHER
+        return await self._send("POST", resource, path, deadline, body, dry_run=dry_run, cost=cost)
 
     async def replace(
         self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
@@ -217,10 +218,11 @@ class HttpUpstream:
         *,
         type_: str = JSON,
         dry_run: bool = False,
+        cost: int = OTHER,
     ) -> ApiAnswer:
         data = orjson.dumps(body, default=dict) if body is not None else None
         target = f"{path}?{DRY_RUN}" if dry_run else path
-        request = ApiRequest(method, target, data, type_, applies=data is not None and not dry_run)
+        request = ApiRequest(method, target, data, type_, applies=data is not None and not dry_run, cost=cost)
         return await self._exchange.send(request, deadline, pace=self._pace_of(resource))
 
     def _pace_of(self, resource: ApiResource) -> TokenBucket | None:

@@ -53,15 +53,17 @@ class UpstreamParts:
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
         right = RightToBind(store, clock=process.lease_clock, side=self.side)
+        promises = Promises(store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders)
         self.lane = EventLane(
             upstream.api,
             clock=process.clock,
             rng=process.rng,
             policy=EventPolicy(upstream.settings.events),
             on_outcome=lambda outcome: process.metrics.upstream_events.labels(outcome=outcome.value).inc(),
+            binds_wait=lambda: promises.some_wait,
         )
         self.writers = UpstreamWriters(
-            Promises(store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders),
+            promises,
             Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now),
             UpstreamEvictions(upstream.api, adopter, utc_now=process.utc_now),
             TornPolicy(upstream.settings.torn_gangs),

@@ -141,6 +141,11 @@ class Promises:
         self._several = asyncio.Semaphore(AT_ONCE)
         self._sent = SentOnce()
 
+    @property
+    def some_wait(self) -> bool:
+        """Whether as many binds as may be are on the way, so that others wait for their turn."""
+        return self._several.locked()
+
     async def keep(self, pod: PodKey, attempt: str = "", known: Promise | None = None) -> KeptPromise:
         """Send the pod's promise until it is settled. `attempt`: who asks, `<workflow id>` at least; empty = anyone.
 
