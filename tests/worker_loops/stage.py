@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,7 +18,7 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
@@ -250,6 +251,17 @@ class Stage:
 
     async def __aexit__(self, *_: object) -> None:
         await self.drain()
+
+    @asynccontextmanager
+    async def in_place_of_another(self) -> AsyncIterator[None]:
+        """It starts beside a ready worker, which leaves at once: all pods are gained."""
+        other = await self.store.grant_lease(10.0)
+        record = InstanceRecord(state="ready", host="h", pid=1)
+        await self.store.txn([], [Put(keys.instance("common", "other", 1), record.to_bytes(), lease=other.id)])
+        async with self:
+            await other.revoke()
+            await self.until(lambda: len(self.loops.shards.members) == 1)
+            yield
 
     async def drain(self) -> None:
         self._stop.set()

@@ -136,7 +136,7 @@ async def test_pods_found_at_the_start_are_taken_over_after_the_hold() -> None:
     await stage.put_pod("refused")
     await stage.refuse("refused")
     await stage.put_pod("tenant", labels={"wharfinger.dev/tenant": "gone"})
-    async with stage:
+    async with stage.in_place_of_another():
         await stage.caught_up()
         assert stage.attempts.started == []
 
@@ -227,7 +227,7 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
 
     stage = Stage(dispatching=DispatchSettings(hold=2.0))
     await stage.put_pod("p")
-    async with stage:
+    async with stage.in_place_of_another():
         await stage.caught_up()
         stage.loops.dispatcher.serve(False)
         process = ProcessParts(stage.own, Metrics(), clock=stage.clock, rng=random.Random(1))
@@ -259,7 +259,8 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_without_room(monkeypatc
         steps += 1
         step(self)
 
-    async with Stage(dispatching=DispatchSettings(hold=2.0)) as stage:
+    stage = Stage(dispatching=DispatchSettings(hold=2.0))
+    async with stage.in_place_of_another():
         monkeypatch.setattr(dispatcher.Dispatcher, "_step", counted)
         monkeypatch.setattr("wharfinger.worker_loops.starts.Starts.room", False)
         await stage.put_pod("p")

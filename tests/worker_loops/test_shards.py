@@ -84,15 +84,51 @@ def test_without_serving_nothing_is_mine(clock: Clock) -> None:
     assert not shards.mine(pod("web"))
 
 
-def test_at_the_start_pods_are_held_and_later_ones_are_not(clock: Clock) -> None:
+def test_a_new_worker_holds_the_pods_that_others_owned(clock: Clock) -> None:
+    shards = Shards(hold=2, clock=clock)
+    shards.update(frozenset({"b"}), None)
+    shards.update(frozenset({"a", "b"}), "a")
+    gained = next(one for one in map(pod, KEYS) if shards.mine(one))
+
+    assert shards.not_before(gained) == clock() + 2
+
+    clock.advance(2)
+    assert shards.not_before(gained) == 0.0
+
+
+def test_the_first_worker_starts_pods_at_once(clock: Clock) -> None:
+    """No worker owned them before, so none can still be starting them."""
     shards = Shards(hold=2, clock=clock)
     shards.update(frozenset({"a"}), "a")
 
     assert shards.mine(pod("web"))
-    assert shards.not_before(pod("web")) == clock() + 2
-
-    clock.advance(2)
     assert shards.not_before(pod("web")) == 0.0
+
+
+def test_pods_of_a_worker_that_left_are_held_though_none_was_ready_in_between(clock: Clock) -> None:
+    shards = Shards(hold=2, clock=clock)
+    shards.update(frozenset({"b"}), None)
+    clock.advance(100)
+    shards.update(frozenset(), None)
+    left = clock()
+    clock.advance(0.5)
+    shards.update(frozenset({"a"}), "a")
+
+    assert shards.not_before(pod("web")) == left + 2
+
+
+def test_a_worker_whose_own_registration_was_lost_for_a_moment_keeps_its_pods(clock: Clock) -> None:
+    shards = Shards(hold=2, clock=clock)
+    shards.update(frozenset({"a", "b"}), "a")
+    clock.advance(100)
+    its = {one.name for one in map(pod, KEYS) if shards.mine(one)}
+    shards.update(frozenset(), None)
+    lost = clock()
+    clock.advance(0.5)
+    shards.update(frozenset({"a"}), "a")
+
+    for one in map(pod, KEYS[::100]):
+        assert shards.not_before(one) == (0.0 if one.name in its else lost + 2)
 
 
 def test_only_gained_pods_are_held_when_a_member_leaves(clock: Clock) -> None:

@@ -16,7 +16,7 @@ objects at once with `put` and `remove`, for example as a kubelet or a node woul
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from wharfinger.errors import HistoryGone
@@ -107,12 +107,13 @@ class MemoryUpstream(MemoryClient):
         revision: int | None = None,
         field_selector: str = "",
         gather: float = 0.0,  # noqa: ARG002 - nothing waits here for more
+        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects. `gather` has no effect."""
-        return aclosing(self._batches(resource, revision, field_selector))
+        return aclosing(self._batches(resource, revision, field_selector, opened))
 
     async def _batches(
-        self, resource: ApiResource, revision: int | None, field_selector: str
+        self, resource: ApiResource, revision: int | None, field_selector: str, opened: Callable[[], None]
     ) -> AsyncGenerator[Batch, None]:
         first: list[Batch] = []
         order: WatchOrder | None = None
@@ -131,6 +132,8 @@ class MemoryUpstream(MemoryClient):
         answer = await self._call(MemoryRequest("watch", resource), begin)
         if order is None:
             raise ReadRefused(f"cannot watch {resource.plural}: {answer.message}", answer.code)
+        if revision is not None:
+            opened()
         for batch in first:
             yield batch
         shown = memory_watch.changes(self._api.objects, self._bell, self._watches, order)

@@ -10,7 +10,7 @@ One conformance suite holds for both (`tests/upstream/conformance`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -168,12 +168,19 @@ class Upstream(Protocol):
         """
 
     def watch(
-        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = "", gather: float = 0.0
+        self,
+        resource: ApiResource,
+        *,
+        revision: int | None = None,
+        field_selector: str = "",
+        gather: float = 0.0,
+        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
 
         `gather`: seconds that changes of objects that were there before may wait for more of them, so that they come
-        in fewer batches; a new object is shown at once, with all that waits.
+        in fewer batches; a new object is shown at once, with all that waits. `opened` is called when the server has
+        answered a watch of changes. An answer that says the revision is too old follows at once.
 
         Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
         `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision

@@ -135,10 +135,17 @@ class HttpUpstream:
         return listing.pages(fetch, field_selector, page)
 
     def watch(
-        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = "", gather: float = 0.0
+        self,
+        resource: ApiResource,
+        *,
+        revision: int | None = None,
+        field_selector: str = "",
+        gather: float = 0.0,
+        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects."""
-        return aclosing(watching.batches(self, resource, revision, field_selector, self._clock, gather=gather))
+        shown = watching.batches(self, resource, revision, field_selector, self._clock, gather=gather, opened=opened)
+        return aclosing(shown)
 
     async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
         """The answer to a watch, before its first line is read; for `watching`."""

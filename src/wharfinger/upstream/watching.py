@@ -73,6 +73,7 @@ async def batches(
     clock: Callable[[], float],
     *,
     gather: float = 0.0,
+    opened: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Batch, None]:
     """What `Upstream.watch` shows. `clock` measures slices of work."""
     if revision is None:
@@ -91,6 +92,7 @@ async def batches(
                 yield batch
         assert revision is not None
     response = await source.open_watch(resource, addresses.next_watch(revision, field_selector))
+    opened()
     async with contextlib.aclosing(_lines(source, response, False, revision, clock, gather=gather)) as shown:
         async for batch in shown:
             yield batch

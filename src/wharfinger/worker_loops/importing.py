@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 TELL_EVERY = 1.0
 """Seconds between two signs of the importer."""
-TELL_SOON = 0.1
+TELL_SOON = 0.02
 """Seconds between two looks at whether everything is copied, before the first sign: nothing is bound until then."""
 LOOK_EVERY = 5.0
 """Seconds until `importer` is looked at again, should the watch have missed that it went."""

@@ -67,7 +67,7 @@ class Shards:
 
     A pod's owner must be unchanged for `hold` seconds before it starts pods it gained: the one before
     may still be starting them, and a membership that flaps moves nothing. Pods that stay with their
-    owner, and new pods on a settled ring, are not held.
+    owner, new pods on a settled ring, and pods that no worker owned before are not held.
     """
 
     def __init__(self, *, hold: float, clock: Callable[[], float]) -> None:
@@ -112,7 +112,8 @@ class Shards:
             self._recent.popleft()
         key = shard_key(pod) if self._recent else ""
         for ended, ring, me in reversed(self._recent):
-            if me is None or ring.owner(key) != me:
+            owner = ring.owner(key)
+            if owner is not None and (me is None or owner != me):
                 return ended + self._hold
         return 0.0
 

@@ -127,9 +127,20 @@ async def test_a_resumed_watch_is_live_a_moment_later(followed: Followed) -> Non
     followed.begin_to_follow(revision=followed.api.revision)
     await followed.time.settle()
     assert not followed.progress.live
-    await followed.time.advance(0.6)
+    await followed.time.advance(0.2)
     assert followed.progress.live
     assert not followed.kind.shown
+
+
+async def test_a_watch_is_not_live_before_the_api_has_answered_it(followed: Followed) -> None:
+    answer = followed.api.faults.hold(verb="watch", before=True)
+    followed.begin_to_follow(revision=followed.api.revision)
+    await followed.time.advance(2)
+    assert not followed.progress.live
+    answer.open()
+    await followed.time.settle()
+    await followed.time.advance(0.2)
+    assert followed.progress.live
 
 
 async def test_a_resumed_watch_that_shows_something_is_live_at_once(followed: Followed) -> None:
@@ -142,7 +153,7 @@ async def test_a_resumed_watch_that_shows_something_is_live_at_once(followed: Fo
 
 
 async def test_an_api_that_does_not_answer_is_never_live(followed: Followed) -> None:
-    followed.api.faults.disconnect(verb="get")
+    followed.api.faults.disconnect(verb="watch")
     followed.begin_to_follow(revision=followed.api.revision)
     await followed.time.advance(2)
     assert not followed.progress.live

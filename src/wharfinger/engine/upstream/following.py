@@ -3,8 +3,8 @@
 What the watch shows is taken in batch by batch; `revision` moves only behind what is in etcd, so a new importer begins
 where this one ended. After a list, copies that it did not name are removed at the list's revision.
 
-A watch that is resumed shows nothing while nothing changes. So the API is asked for something first, and the watch
-counts as open when it has not failed a moment later: `live` must not be true while the API cannot be reached.
+A watch that is resumed shows nothing while nothing changes. So it counts as open when it has not failed a moment after
+the API has answered it: `live` must not be true while the API cannot be reached, or has forgotten the revision.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ FOR_REASONS = frozenset({"deviceclasses"})
 """Kinds by which only the reason of a refusal differs."""
 GATHER = 0.025
 """Seconds in which changes of known objects may gather into one transaction. A pod that is new is copied at once."""
-OPENS_WITHIN = 0.5
-"""Seconds after which a resumed watch that has not failed counts as open."""
-ANY_DOCUMENT = "/version"
-"""What every client may read."""
+OPENS_WITHIN = 0.1
+"""Seconds after the API's answer to a resumed watch in which it shows that the revision is forgotten: kube-apiserver
+has that event at hand when it answers."""
 
 
 @dataclass(slots=True)
@@ -101,13 +100,18 @@ class FollowedKind:
         known: dict[str, StateOfCopy] | None = None
         opening: asyncio.Task[None] | None = None
         self.shown = False
+
+        def opened() -> None:
+            nonlocal opening
+            if known is None:
+                opening = asyncio.create_task(self._open_soon())
+
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
-        else:
-            await self._upstream.read(ANY_DOCUMENT)
-            opening = asyncio.create_task(self._open_soon())
         try:
-            shown = self._upstream.watch(resource, revision=progress.revision, field_selector=selector, gather=GATHER)
+            shown = self._upstream.watch(
+                resource, revision=progress.revision, field_selector=selector, gather=GATHER, opened=opened
+            )
             async with shown as batches:
                 async for batch in batches:
                     self.shown = True
