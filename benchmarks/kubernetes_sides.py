@@ -134,7 +134,8 @@ class Wharfinger:
     """A worker on an API server, with an etcd and a Temporal of its own."""
 
     children: Children
-    api: ApiServer
+    api: ApiServer | None
+    """None = the pods are in its etcd."""
     folder: Path
     servers: Servers
     name: str = "wharfinger"
@@ -166,16 +167,17 @@ class Wharfinger:
         """Start the worker; it may not be ready yet."""
         assert self.etcd is not None, "open() comes first"
         assert self.temporal is not None
-        upstream = UpstreamSettings(
-            kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=ElectionSettings(enabled=False)
-        )
+        upstream = None
+        if self.api is not None:
+            election = ElectionSettings(enabled=False)
+            upstream = UpstreamSettings(kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=election)
         command = python_command(
             "worker",
             f"--etcd={self.etcd.url}",
             f"--temporal={self.temporal.near}",
             f"--health-port={self.port}",
             f"--max-txn-ops={MAX_TXN_OPS}",
-            *upstream_arguments(upstream),
+            *(upstream_arguments(upstream) if upstream is not None else ()),
             *self.options,
         )
         self.process = await self.children.start(f"{self.name}-worker", command)

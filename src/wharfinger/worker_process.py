@@ -64,6 +64,7 @@ async def run_worker(
     The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
     Raises `InvalidConfiguration` before anything is opened.
     """
+    log.info("worker_starts tenant=%s", settings.tenant)
     configured = configured or configuration_of(settings)
     _log_not_enabled(configured)
     tune_garbage_collection()
@@ -117,6 +118,7 @@ class _WorkerProcess:
             return 0
         self._stack.push_async_callback(store.close)
         self._waits_for["etcd"] = OK
+        log.info("etcd_connected")
         if self._pages is not None:
             self._pages.fill_with_pods(content, store)
         self._grant = own_grant(self._settings, store)
@@ -124,11 +126,13 @@ class _WorkerProcess:
         client = await self._unless_ended(self._registered(store, health, connecting))
         if client is None:
             return self._code()
+        log.info("temporal_connected")
         upstream = None
         if api is not None:
             upstream = await self._unless_ended(self._connected(api, store, client))
             if upstream is None:
                 return self._code()
+            log.info("kubernetes_connected cluster=%s", upstream.uid)
         worker = Worker(
             self._settings,
             ProcessParts(store, self._metrics, rng=self._rng),

@@ -105,7 +105,7 @@ def test_the_first_worker_starts_pods_at_once(clock: Clock) -> None:
     assert shards.not_before(pod("web")) == 0.0
 
 
-def test_pods_of_a_worker_that_left_are_held_though_none_was_ready_in_between(clock: Clock) -> None:
+def test_pods_of_a_worker_that_left_are_held_though_none_followed_at_once(clock: Clock) -> None:
     shards = Shards(hold=2, clock=clock)
     shards.update(frozenset({"b"}), None)
     clock.advance(100)
@@ -117,7 +117,7 @@ def test_pods_of_a_worker_that_left_are_held_though_none_was_ready_in_between(cl
     assert shards.not_before(pod("web")) == left + 2
 
 
-def test_a_worker_whose_own_registration_was_lost_for_a_moment_keeps_its_pods(clock: Clock) -> None:
+def test_a_worker_that_lost_its_registration_for_a_moment_keeps_its_pods(clock: Clock) -> None:
     shards = Shards(hold=2, clock=clock)
     shards.update(frozenset({"a", "b"}), "a")
     clock.advance(100)

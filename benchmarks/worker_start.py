@@ -1,0 +1,291 @@
+"""Where the time goes between a worker's start and its first bind, and between a lone pod's creation and its bind.
+
+Prints one line a moment: milliseconds since the start, or since the request that creates the pod, and what was seen.
+The moments are those of the worker's log, of a watch on its etcd, of a watch on the Kubernetes API, and, for lone pods,
+of the history in Temporal. All processes are on this machine and read one clock. A watch shows a moment up to a few
+milliseconds late.
+
+    python benchmarks/worker_start.py                           a worker on a Kubernetes API, kube-scheduler beside it
+    python benchmarks/worker_start.py --store etcd              a worker whose pods are in etcd itself
+    python benchmarks/worker_start.py --nodes 1000 --backlog 1  one pod waits; `--backlog 2000` as in kubernetes.py
+    python benchmarks/worker_start.py --imports                 also the modules that take longest to import
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attempts
+import real_cluster
+from attempts import say
+from kubernetes_children import Child, Children, quiet, up
+from kubernetes_pods import NAMESPACE, SILENCE, PodWatch, clear, load_nodes, load_pods, node, pod
+from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.dev.settings import Servers
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Store
+from wharfinger.settings import EtcdSettings
+from wharfinger.upstream.client import PODS, Upstream, uid_of
+
+LINE = re.compile(r"(\d{4}-\d\d-\d\dT\S+) \S+ +\S+ (.*)")
+"""A line of the worker's log: time, level, logger, message."""
+LEAST = 3.0
+"""Milliseconds of its own that a module must take to be printed by `--imports`."""
+SETTLED = 0.3
+"""Seconds after each lone pod: its run ends meanwhile."""
+
+
+@dataclass
+class Timeline:
+    """Moments, in seconds of the wall clock."""
+
+    began: float
+    moments: list[tuple[float, str]] = field(default_factory=list)
+
+    def add(self, what: str, at: float | None = None) -> None:
+        """Something was seen, now or at `at`."""
+        self.moments.append((time.time() if at is None else at, what))
+
+    def lines(self, until: float) -> list[str]:
+        """All moments up to `until`, in order."""
+        shown = sorted(one for one in self.moments if one[0] <= until)
+        return [f"{(at - self.began) * 1000:8.0f} ms  {what}" for at, what in shown]
+
+
+def read_log(child: Child, timeline: Timeline) -> None:
+    """Add what the worker has logged since the timeline began."""
+    for line in child.log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if (found := LINE.match(line)) is None:
+            continue
+        at = datetime.fromisoformat(found[1]).timestamp()
+        if at >= timeline.began:
+            timeline.add(f"log    {found[2][:110]}", at)
+
+
+@contextlib.asynccontextmanager
+async def etcd_moments(store: Store, timeline: Timeline, named: str) -> AsyncIterator[None]:
+    """Add each change of wharfinger's own keys, and of keys that contain `named`."""
+
+    async def follow(first: int) -> None:
+        async with store.watch(keys.ROOT, first) as batches:
+            async for batch in batches:
+                for event in batch.events:
+                    key = event.kv.key
+                    if named in key or not key.startswith((keys.PODS, keys.NODES)):
+                        what = f"put {len(event.kv.value)} B" if event.kv.value else "delete"
+                        timeline.add(f"etcd   {what} {key.removeprefix(keys.ROOT)} @{event.kv.mod_revision}")
+
+    task = asyncio.create_task(follow((await store.get(keys.INSTALLATION)).revision + 1))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def history_moments(client: Client, workflow_id: str, timeline: Timeline) -> None:
+    """Add the events of a run."""
+    history = await client.get_workflow_handle(workflow_id).fetch_history()
+    for event in history.events:
+        name = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            name += f" {event.activity_task_scheduled_event_attributes.activity_type.name}"
+        timeline.add(f"history {event.event_id} {name}", event.event_time.ToDatetime(UTC).timestamp())
+
+
+async def first_bind_of(side: Side, watch: PodWatch, names: Sequence[str]) -> tuple[float, float]:
+    """Start the side while pods wait. When it was started, and when the first pod was seen bound."""
+    watch.expect(names)
+    began, began_at = time.perf_counter(), time.time()
+    await side.start()
+    await watch.first_bound()
+    first = min(watch.bound[name] for name in names if name in watch.bound)
+    await watch.all_bound()
+    return began_at, began_at + first - began
+
+
+async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """Measure starts and lone pods on a Kubernetes API."""
+    async with Children(folder / "logs") as children:
+        api = await ApiServer.start(children, servers.etcd, folder)
+        client = api.client()
+        ours = Wharfinger(children, api, folder / "wharfinger", servers)
+        peer = KubeScheduler(children, api, folder / "kube-scheduler")
+        try:
+            say(f"creating {given.nodes} nodes")
+            await load_nodes(client, map(node, range(given.nodes)))
+            await ours.open()
+            assert ours.etcd is not None
+            assert ours.temporal is not None
+            store = await EtcdStore.connect(EtcdSettings(endpoints=(ours.etcd.url,)))
+            temporal = await Client.connect(ours.temporal.near)
+            async with PodWatch.open(client) as watch:
+                for side in (peer, ours):  # so that everything is copied, and its files are in the page cache
+                    await up(await side.start(), side.is_up)
+                    await quiet(children.cpu)
+                    await side.stop()
+                firsts: dict[str, list[float]] = {peer.name: [], ours.name: []}
+                lones: dict[str, list[float]] = {peer.name: [], ours.name: []}
+                timelines: list[list[str]] = []
+                for turn in range(given.turns):
+                    for side in (peer, ours):
+                        names = [f"first-{turn}-{number}" for number in range(given.backlog)]
+                        await load_pods(client, map(pod, names))
+                        await quiet(children.cpu)
+                        timeline = Timeline(0.0)
+                        async with etcd_moments(store, timeline, f"{names[0]}"):
+                            timeline.began, bound = await first_bind_of(side, watch, names)
+                        firsts[side.name].append(bound - timeline.began)
+                        if side is ours:
+                            timeline.add("api    the first pod is bound", bound)
+                            assert ours.process is not None
+                            read_log(ours.process, timeline)
+                            timelines.append(timeline.lines(bound + 0.02))
+                        lones[side.name] += await _lone(client, watch, given.lone, turn)
+                        if side is ours and given.lone:
+                            timelines.append(await _followed(client, watch, store, temporal, f"followed-{turn}"))
+                        await clear(client)
+                        await quiet(children.cpu)
+                        await side.stop()
+            await store.close()
+            for lines in timelines[-2 if given.lone else -1 :]:
+                print("\n".join(lines), end="\n\n")
+            _print_medians("first_bind_s", firsts, 1.0)
+            if given.lone:
+                _print_medians("lone.p50_ms", lones, 1000.0)
+        finally:
+            await client.close()
+    return 0
+
+
+async def _lone(client: Upstream, watch: PodWatch, count: int, turn: int) -> list[float]:
+    """Seconds of each of several pods, one after another."""
+    taken = []
+    for number in range(count):
+        name = f"lone-{turn}-{number}"
+        watch.expect([name])
+        began = time.perf_counter()
+        await load_pods(client, [pod(name)])
+        await watch.all_bound()
+        taken.append(watch.bound[name] - began)
+        await asyncio.sleep(0.05)
+    return taken
+
+
+async def _followed(client: Upstream, watch: PodWatch, store: Store, temporal: Client, name: str) -> list[str]:
+    """The timeline of one pod."""
+    timeline = Timeline(0.0)
+    async with etcd_moments(store, timeline, name):
+        watch.expect([name])
+        timeline.began, began = time.time(), time.perf_counter()
+        await load_pods(client, [pod(name)])
+        timeline.add("api    the request that creates the pod is answered")
+        await watch.all_bound()
+        timeline.add("api    the pod is bound", timeline.began + watch.bound[name] - began)
+        await asyncio.sleep(SETTLED)
+    found = (await client.get(PODS, name, namespace=NAMESPACE)).object
+    assert found is not None
+    await history_moments(temporal, pod_workflow_id("wharfinger", NAMESPACE, name, uid_of(found)), timeline)
+    return timeline.lines(time.time())
+
+
+async def on_etcd(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """Measure starts on an etcd of one's own."""
+    async with Children(folder / "logs") as children:
+        ours = Wharfinger(children, None, folder / "wharfinger", servers)
+        await ours.open()
+        assert ours.etcd is not None
+        store = await EtcdStore.connect(EtcdSettings(endpoints=(ours.etcd.url,)))
+        await up(await ours.start(), ours.is_up)
+        await ours.stop()
+        for number in range(given.nodes):
+            await store.put(keys.node(f"node-{number:05}"), attempts.node(f"node-{number:05}"))
+        firsts = []
+        for turn in range(given.turns):
+            names = [f"first-{turn}-{number}" for number in range(given.backlog)]
+            for name in names:
+                await store.put(keys.pod(NAMESPACE, name), attempts.pod(name))
+            await quiet(children.cpu)
+            timeline = Timeline(0.0)
+            async with etcd_moments(store, timeline, names[0]):
+                timeline.began = time.time()
+                child = await ours.start()
+                bound = await _first_in_etcd(store)
+                await quiet(children.cpu)
+            firsts.append(bound - timeline.began)
+            read_log(child, timeline)
+            await ours.stop()
+            for name in names:
+                await store.delete(keys.pod(NAMESPACE, name))
+        await store.close()
+        print("\n".join(timeline.lines(bound + 0.02)), end="\n\n")
+        print(json.dumps({"figure": "first_bind_s", "wharfinger": round(statistics.median(firsts), 3)}))
+    return 0
+
+
+async def _first_in_etcd(store: Store) -> float:
+    """When the next bind was seen."""
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+    async with asyncio.timeout(SILENCE), store.watch(keys.BINDINGS, first) as batches:
+        async for batch in batches:
+            if batch.events:
+                return time.time()
+    raise AssertionError("a watch does not end by itself")
+
+
+def _print_medians(figure: str, sides: dict[str, list[float]], scale: float) -> None:
+    medians = {name: statistics.median(values) * scale for name, values in sides.items()}
+    peer, ours = medians.values()
+    print(
+        json.dumps({"figure": figure, **{n: round(v, 3) for n, v in medians.items()}, "ratio": round(ours / peer, 2)})
+    )
+
+
+def slow_imports() -> list[str]:
+    """The modules that a worker imports and that take longest by themselves, in milliseconds."""
+    code = "import gc; gc.set_threshold(300000); import wharfinger.cli.main, wharfinger.worker_process, uvloop"
+    command = [sys.executable, "-X", "importtime", "-c", code]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = re.findall(r"import time: +(\d+) \| +\d+ \| +(\S+)", shown)
+    own = sorted(((int(micros) / 1000, name) for micros, name in found), reverse=True)
+    total = f"{sum(millis for millis, _ in own):8.0f} ms  all {len(own)} modules"
+    return [total, *(f"{millis:8.1f} ms  {name}" for millis, name in own if millis >= LEAST)]
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=["kubernetes", "etcd"], default="kubernetes", help="where the pods are")
+    parser.add_argument("--nodes", type=int, default=5000, help="nodes in the cluster (5000)")
+    parser.add_argument("--backlog", type=int, default=1, help="pods that wait when the worker starts (1)")
+    parser.add_argument("--turns", type=int, default=3, help="starts; the last one is printed (3)")
+    parser.add_argument("--lone", type=int, default=20, help="pods one after another in each turn; 0: none (20)")
+    parser.add_argument("--imports", action="store_true", help="print the modules that take longest to import")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
+    given = parser.parse_args()
+    if given.imports:
+        print("\n".join(slow_imports()), flush=True)
+    measure = on_kubernetes if given.store == "kubernetes" else on_etcd
+    real_cluster.run(functools.partial(measure, given), keep=given.keep)
+
+
+if __name__ == "__main__":
+    main()
