@@ -80,6 +80,8 @@ class Group:
     """Start-to-close of the activities that write to etcd."""
     waits: bool
     """Whether a refused run parks, and its retry policy starts the next attempt."""
+    attempts_before: int = 0
+    """Attempts of the pods before this chain."""
     whole: bool = False
     """A gang: its pods are bound in one transaction, or not at all."""
 
@@ -160,7 +162,7 @@ class GroupRun(Parking, ABC):
             contended=len(lost.turned_away) if lost is not None else 0,
             skipped=len(placed.skipped),
             gone=gone_reasons(placed, bound, *recorded),
-            attempt=workflow.info().attempt,
+            attempt=self._number,
         )
 
     async def _none_bound(self, placed: PlacedMany, bound: BoundMany) -> CohortResult:
@@ -198,6 +200,7 @@ class GroupRun(Parking, ABC):
             since=placed.revision,
             leaving=placed.leaving,
             refused_at=refused_at,
+            number=self._number,
         )
 
     async def _make_room(self, placed: PlacedMany, recorded: RecordedMany) -> EvictionResult:
@@ -224,11 +227,16 @@ class GroupRun(Parking, ABC):
                 break
         return room
 
+    @property
+    def _number(self) -> int:
+        """Of this attempt among those of its pods."""
+        return self._group.attempts_before + workflow.info().attempt
+
     def _numbered(self, placed: PlacedMany) -> PlacedMany:
         """The pods that were turned away, with the number of this attempt; those of a cohort bring their own."""
         if not self._group.waits:
             return placed
-        return placed.model_copy(update={"turned_away": numbered(placed.turned_away, workflow.info().attempt)})
+        return placed.model_copy(update={"turned_away": numbered(placed.turned_away, self._number)})
 
     def _gone(
         self, placed: PlacedMany, bound: BoundMany | None = None, recorded: RecordedMany | None = None
@@ -239,7 +247,7 @@ class GroupRun(Parking, ABC):
             skipped=len(placed.skipped) if recorded is None else recorded.gone,
             gone=gone_reasons(placed, bound or BoundMany(), *(() if recorded is None else (recorded,))),
             detail=placed.skipped[0].reason if self._group.whole and placed.skipped and recorded is None else "",
-            attempt=workflow.info().attempt,
+            attempt=self._number,
         )
 
     # --- activities ---------------------------------------------------------------------------

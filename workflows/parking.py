@@ -61,18 +61,20 @@ class Parking:
         since: int,
         leaving: float,
         refused_at: float,
+        number: int,
     ) -> ApplicationError:
         """Wait after a refusal, except where the nomination has lapsed; the error with which the run ends.
 
         `message` says why, for people; `since`: the revision of the refusal's snapshot; `leaving`: seconds until
-        victims of earlier attempts are overdue; `refused_at`: the `workflow.time()` at which the back-off began.
+        victims of earlier attempts are overdue; `refused_at`: the `workflow.time()` at which the back-off began;
+        `number`: of this attempt.
         """
         if room.lapsed:
             return failure(FailureType.UNSCHEDULABLE, message, Wake(revision=room.revision, event="NominationLapsed"))
         wake = await self._wait(timings, message, since=since, leaving=room.leaving or leaving, evicted=room.evicted)
         if room.revision > wake.revision:  # on an older state, the next attempt would evict once more
             wake = wake.model_copy(update={"revision": room.revision})
-        return failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at))
+        return failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at, number))
 
     async def _wait(self, timings: AttemptTimings, message: str, *, since: int, leaving: float, evicted: bool) -> Wake:
         """Wait for a wake that is newer than `since`, for victims to be overdue, or for the safety timer.
@@ -129,9 +131,9 @@ def failure(
     )
 
 
-def next_delay(refused_at: float) -> timedelta:
-    """What is left of the back-off of this attempt, which was refused at that `workflow.time()`."""
-    left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
+def next_delay(refused_at: float, number: int) -> timedelta:
+    """What is left of the back-off of the attempt of this number, which was refused at that `workflow.time()`."""
+    left = backoff(workflow.info().retry_policy, number) - (workflow.time() - refused_at)
     return max(SHORTEST_DELAY, timedelta(seconds=left))
 
 

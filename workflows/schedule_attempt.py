@@ -87,7 +87,9 @@ class ScheduleAttempt(GroupRun):
         """
         self._pod = pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
         timeout = timedelta(seconds=pod.timings.bind_timeout)
-        group = Group(f"{pod.namespace}/{pod.name}", pod.timings, timeout, waits=True)
+        group = Group(
+            f"{pod.namespace}/{pod.name}", pod.timings, timeout, waits=True, attempts_before=pod.attempts_before
+        )
         named = SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name))
         result = await self._run(request, group, workflow.info().typed_search_attributes.updated(named))
         if isinstance(self._last, Gone):
@@ -192,7 +194,7 @@ class ScheduleAttempt(GroupRun):
             placed=self._placed.to_commit(),
             workflow_id=info.workflow_id,
             run_id=info.run_id,
-            attempt=info.attempt,
+            attempt=self._number,
         )
         title = f"{self._group.title} → {self._placed.node}"
         pause = pauses()
@@ -241,7 +243,7 @@ class ScheduleAttempt(GroupRun):
                 namespace=pod.namespace,
                 name=pod.name,
                 uid=pod.uid,
-                attempt=info.attempt,
+                attempt=self._number,
                 reason="SchedulerError",
                 message=message,
                 workflow_id=info.workflow_id,

@@ -28,9 +28,11 @@ with workflow.unsafe.imports_passed_through():
         RecordReason,
     )
     from wharfinger.contracts.cohorts import CohortInput, CohortResult
+    from wharfinger.contracts.group_lines import details, seats_line, waiting_line
+    from wharfinger.contracts.group_lines import title as names
     from wharfinger.contracts.names import SCHEDULE_COHORT
     from wharfinger.contracts.scheduling import PLACE_RETRY
-    from wharfinger.contracts.search import PODS_KEY, pod_digests
+    from wharfinger.contracts.search import PODS_KEY, pod_digests, pods_listed
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import Group, GroupRun
     from wharfinger.workflows.parking import required_revision
@@ -46,8 +48,8 @@ class ScheduleCohort(GroupRun):
     def __init__(self) -> None:
         super().__init__()
         self._cohort: CohortInput
-        self._members: list[str] = []
-        """Of a gang: digests of the pods that were decided, see `contracts.search`."""
+        self._members: list[tuple[str, str]] = []
+        """Of a gang: the pods that were decided, by namespace and name."""
 
     @workflow.run
     async def run(self, request: Any = None) -> CohortResult:
@@ -63,8 +65,8 @@ class ScheduleCohort(GroupRun):
         Only where the start listed members: then the attribute is registered in Temporal.
         """
         listed = workflow.info().typed_search_attributes.get(PODS_KEY)
-        if listed is not None and not set(self._members) <= set(listed):
-            return [PODS_KEY.value_set(self._members)]
+        if listed is not None and not set(pod_digests(self._members)) <= set(listed):
+            return [PODS_KEY.value_set(pods_listed(self._members))]
         return []
 
     async def _place(self) -> PlacedMany:
@@ -83,15 +85,15 @@ class ScheduleCohort(GroupRun):
             retry_policy=PLACE_RETRY,
             summary=self._group.title,
         )
+        if not placed.seats:
+            workflow.set_current_details(details(placed, BoundMany()))
         if self._group.whole:
-            decided = [(seat.namespace, seat.name) for seat in placed.seats]
-            self._members = pod_digests([*decided, *((one.namespace, one.name) for one in placed.turned_away)])
+            self._members = [(one.namespace, one.name) for one in placed.decided]
         return placed
 
     async def _bind(self, placed: PlacedMany) -> BoundMany:
         info, whole = workflow.info(), self._group.whole
-        nodes = len({seat.node for seat in placed.seats})
-        return await self._commit(
+        bound = await self._commit(
             CohortScheduling.bind_many,
             BindManyInput(
                 seats=tuple(seat.to_commit() for seat in placed.seats),
@@ -106,8 +108,10 @@ class ScheduleCohort(GroupRun):
             start_to_close_timeout=self._group.commit_timeout,
             schedule_to_close_timeout=None if whole else COHORT_COMMIT_DEADLINE,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"{len(placed.seats)} pods → {nodes} nodes" + (" in one transaction" if whole else ""),
+            summary=seats_line(placed) + (" in one transaction" if whole else ""),
         )
+        workflow.set_current_details(details(placed, bound))
+        return bound
 
     async def _record(self, placed: PlacedMany, reason: RecordReason, *, parks: bool) -> RecordedMany:
         info = workflow.info()
@@ -124,7 +128,7 @@ class ScheduleCohort(GroupRun):
             ),
             start_to_close_timeout=self._group.commit_timeout,
             schedule_to_close_timeout=None if parks else COHORT_COMMIT_DEADLINE,
-            summary=f"{len(placed.turned_away)} pods wait: {reason}",
+            summary=waiting_line(placed),
         )
 
 
@@ -132,4 +136,4 @@ def title(cohort: CohortInput) -> str:
     """Its name in the Temporal UI."""
     if cohort.gang is not None:
         return f"gang {cohort.gang.namespace}/{cohort.gang.name}"
-    return f"{len(cohort.pods)} pods"
+    return names((pod.namespace, pod.name) for pod in cohort.pods)

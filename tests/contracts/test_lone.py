@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, Stretch, TurnedAway
-from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal
+from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, SeatRanking, Stretch, TurnedAway
+from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.lone import placed_alone, refused_alone
 
 
@@ -70,6 +70,15 @@ def test_seat_becomes_a_placement_with_its_runners_up_and_reasons() -> None:
     assert placed.ranking[0].plugins == {"NodeResourcesFit": 90}
     assert placed.refusals == TAINTED.refusals
     assert placed.computation.feasible == 3
+
+
+def test_a_small_group_tells_the_ranking_of_a_lone_pod() -> None:
+    nodes = (ScoredNode(node="node-1", total=90, plugins={"Fit": 90}), ScoredNode(node="node-8", total=90))
+    told = (SeatRanking(nodes=nodes, passed_over=nodes[1]), SeatRanking(), *[SeatRanking()] * 2)
+    small = PLACED.model_copy(update={"rankings": told})
+
+    assert (placed_alone(small, 0).ranking, placed_alone(small, 0).passed_over) == (nodes, nodes[1])
+    assert placed_alone(small, 1).ranking == placed_alone(PLACED, 1).ranking
 
 
 def test_a_better_runner_up_was_passed_over_for_the_workers_own_node() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 from temporalio.api.common.v1 import SearchAttributes
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import encode_search_attributes
 
 from wharfinger.contracts.cohorts import MOST_PODS
-from wharfinger.contracts.search import MOST_LISTED, PODS_KEY, decisions_query, pod_digest, pod_digests
+from wharfinger.contracts.search import MOST_LISTED, PODS_KEY, decisions_query, pod_digest, pod_digests, pods_listed
 from wharfinger.settings import DispatchSettings
 
 TEMPORAL_LIMIT = 2048
@@ -55,3 +56,20 @@ def test_query_finds_own_attempts_and_shared_runs_of_one_cluster() -> None:
 
 def test_query_of_a_gangs_member_names_the_gangs_workflow() -> None:
     assert decisions_query("c", "ml", "w-0", group="train").endswith(' OR WorkflowId = "c/cohort/ml/train")')
+
+
+def test_pods_of_a_small_group_are_listed_by_name_too() -> None:
+    pods = [("default", f"web-{number}") for number in range(10)]
+
+    assert pods_listed(pods) == [*pod_digests(pods), *(f"default/web-{number}" for number in range(10))]
+    more = [*pods, ("default", "one-more")]
+    assert pods_listed(more) == pod_digests(more)
+
+
+def test_listed_pods_stay_within_temporals_limit() -> None:
+    pods = [("n" * 63, f"{number}" * 200) for number in range(10)]
+
+    assert pods_listed(pods) == pod_digests(pods)
+    assert pods_listed(pods[:5]) != pod_digests(pods[:5])
+    for some in (pods[:count] for count in range(11)):
+        assert len(json.dumps(pods_listed(some), separators=(",", ":"))) <= 2048

@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client.starts import BUILDS_KEY
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.search import PODS_KEY, pod_digest
+from wharfinger.contracts.search import PODS_KEY, pods_listed
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import PodKey
 from wharfinger.worker_loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
@@ -95,7 +95,7 @@ async def test_cohort_lists_its_pods_in_its_start() -> None:
     client = Starts()
     await start_cohort(attempts(client), "a", "b")
 
-    assert client.pods == [[pod_digest("default", "a"), pod_digest("default", "b")]]
+    assert client.pods == [pods_listed([("default", "a"), ("default", "b")])]
     assert client.builds == [["unversioned", "unversioned:1.0"]]
 
 
@@ -105,7 +105,7 @@ async def test_gang_lists_the_members_that_are_known() -> None:
     gang = GangName(namespace="ml", name="train")
     await attempts(client).start_gang(gang, members, revision=1, cause="seen", check_queue=False)
 
-    assert client.pods == [[pod_digest("ml", "w-0"), pod_digest("ml", "w-1")]]
+    assert client.pods == [pods_listed([("ml", "w-0"), ("ml", "w-1")])]
 
 
 async def test_cohorts_start_without_the_list_where_temporal_rejects_it(caplog: pytest.LogCaptureFixture) -> None:

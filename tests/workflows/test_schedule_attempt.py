@@ -86,6 +86,18 @@ async def test_the_ui_reads_like_a_story(stage: Stage) -> None:
     assert [summary for summary in summaries if summary] == ["default/web-1", "default/web-1", "default/web-1 → node-1"]
 
 
+async def test_a_chain_counts_on_from_earlier_attempts_of_its_pod(stage: Stage) -> None:
+    """A cohort refused the pod twice, so the chain's first attempt is its third."""
+    stage.activities.places = [refused(), placed()]
+    handle = await stage.start(attempts_before=2)
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake())
+
+    assert (await handle.result()).attempt == 4
+    assert [one.attempt for one in stage.activities.requests(RefusalInput)] == [3]
+    assert [one.attempt for one in stage.activities.requests(BindInput)] == [4]
+
+
 async def test_a_repeated_start_joins_the_open_run_without_an_event(stage: Stage) -> None:
     stage.activities.places = [refused()]
     first = await stage.start(name="web-7")

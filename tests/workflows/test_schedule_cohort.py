@@ -24,7 +24,7 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.contracts.cohorts import CohortResult
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import gang_workflow_id
-from wharfinger.contracts.search import pod_digest
+from wharfinger.contracts.search import pods_listed
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,7 +68,7 @@ async def test_a_cohort_is_placed_and_bound_and_its_history_is_short(stage: Stag
     assert request.turn is not None
     assert (bind.whole, [one.plugins for one in bind.seats]) == (False, [{}, {}])
     assert len(await stage.events(handle.id)) <= 14
-    listed = [pod_digest("default", "a"), pod_digest("default", "b")]
+    listed = pods_listed([("default", "a"), ("default", "b")])
     assert await stage.attributes(handle.id) == {
         "WharfingerOutcome": "bound",
         "WharfingerPods": json.dumps(listed, separators=(",", ":")),
@@ -85,6 +85,30 @@ async def test_those_turned_away_and_those_rejected_wait_with_their_own_reasons(
     assert (record.reason, record.gang) == ("Unschedulable", None)
     assert [(one.name, one.own_attempt) for one in record.turned_away] == [("c", True), ("b", False)]
     assert record.reasons[record.turned_away[1].reasons].message == "never"
+
+
+async def test_the_ui_tells_what_became_of_each_pod(stage: Stage) -> None:
+    best = seat("a", feasible=2, score=100)
+    stage.cohorts.places = [decided(best, seat("b"), turned_away=(away("c"),), skipped=(SKIPPED,))]
+    stage.cohorts.binds = [committed("a", unbound=(lost("b", message="taken"),))]
+    handle = await stage.start_cohort("a", "b", "c")
+    await handle.result()
+
+    summaries = [event.user_metadata.summary.data.decode().strip('"') for event in await stage.events(handle.id)]
+    assert [one for one in summaries if one] == [
+        "default/a, default/b, default/c",  # the run, and its decision
+        "default/a, default/b, default/c",
+        "default/a → node-1, default/b → node-1",
+        "default/c: no room",
+        "default/b: taken",
+    ]
+    told = await handle.query("__temporal_workflow_metadata")
+    assert told.current_details.splitlines() == [
+        "- default/a → node-1 (one of 2 that fit, score 100)",
+        "- default/b: contended, taken (was to go to node-1)",
+        "- default/c waits: no room",
+        f"- default/{SKIPPED.name}: not decided, {SKIPPED.reason}",
+    ]
 
 
 async def test_contended_pods_get_an_attempt_of_their_own_at_once(stage: Stage) -> None:
@@ -140,9 +164,9 @@ async def test_gang_lists_members_that_joined_after_its_start(stage: Stage) -> N
     handle = await stage.start_gang(members=["a", "b"])
     await handle.result()
 
-    digests = [pod_digest("default", name) for name in "abc"]
     started, *_, upserted = await stage.listings(handle.id)
-    assert (started, upserted) == (digests[:2], digests)
+    assert started == pods_listed([("default", "a"), ("default", "b")])
+    assert upserted == pods_listed([("default", name) for name in "abc"])
 
 
 async def test_gang_whose_start_lists_all_its_members_does_not_list_them_again(stage: Stage) -> None:

@@ -88,6 +88,7 @@ async def start_attempt(
     tenant: str = COMMON,
     revision: int = 0,
     woken_by: str = "",
+    attempts_before: int = 0,
     eager: bool = True,
     build_id: str = "",
     terminate_existing: bool = False,
@@ -109,6 +110,8 @@ async def start_attempt(
         request["revision"] = revision
     if woken_by:
         request["woken_by"] = woken_by
+    if attempts_before:
+        request["attempts_before"] = attempts_before
     if timings is not None:
         request["timings"] = timings.model_dump(exclude_defaults=True)
     conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING if terminate_existing else None

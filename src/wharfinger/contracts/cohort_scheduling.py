@@ -14,7 +14,7 @@ from pydantic import Field
 from temporalio import activity
 
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal
+from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
 from wharfinger.contracts.contract import Contract, Sparse
 from wharfinger.contracts.eviction import Victim
 
@@ -119,6 +119,15 @@ class Skipped(Contract):
     """When there is nothing to place any more: `bound`, or a `GoneReason`. Empty = the pod may still be pending."""
 
 
+class SeatRanking(Sparse):
+    """What the decision of a lone pod tells beyond its seat."""
+
+    nodes: tuple[ScoredNode, ...] = ()
+    """The chosen node and the runners-up with the score of each plugin, best first."""
+    passed_over: ScoredNode | None = None
+    """As in `Placed`."""
+
+
 class PlacedMany(Contract):
     """The decisions of a cohort. Of a gang: no seat; or seats for all members that it needs, and its surplus ones.
 
@@ -130,12 +139,19 @@ class PlacedMany(Contract):
     skipped: tuple[Skipped, ...] = ()
     reasons: tuple[Reasons, ...] = ()
     stretches: tuple[Stretch, ...] = ()
+    rankings: tuple[SeatRanking, ...] = ()
+    """Of a small cohort: one for each seat, for the explanation; empty for others."""
     domain: str = ""
     """For a gang with topology keys: the domain that was chosen, as in `Computation.domain`."""
     only_assumed: bool = False
     """For a gang: without the pods that are only assumed it would fit."""
     leaving: float = 0.0
     """For a gang: seconds until earlier victims, which it waits for, are overdue; 0 = it waits for none."""
+
+    @property
+    def decided(self) -> list[Seat | TurnedAway]:
+        """The pods that were decided."""
+        return [*self.seats, *self.turned_away]
 
     @property
     def revision(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.attempts import AttemptTimings, FailureType
+from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake
 from wharfinger.contracts.contract import Contract
 from wharfinger.model.gang import MOST_TOGETHER
 
@@ -38,6 +38,10 @@ class CohortPod(Contract):
     """Whether a chain of its own is parked: its record goes on naming that."""
     record_revision: int | None = None
     """Mod revision of its record, 0 without one: a newer one is left as it is. None = not known, it is overwritten."""
+    woken_by: str = ""
+    """For the explanation: why the dispatcher started this pod, where other pods of the cohort have other reasons."""
+    wake: Wake | None = None
+    """For the explanation: the event by which the pod was woken since its last attempt."""
 
 
 class GangName(Contract):

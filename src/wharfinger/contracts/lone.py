@@ -19,6 +19,7 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordManyInput,
     RecordReason,
     Seat,
+    SeatRanking,
     Skipped,
     Stretch,
     TurnedAway,
@@ -48,6 +49,11 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
     reasons = placed.reasons[seat.reasons] if seat.reasons is not None else Reasons()
     best = (ScoredNode(node=seat.node, total=seat.score, plugins=seat.plugins),) if seat.score is not None else ()
     others = tuple(ScoredNode(node=node, total=total) for node, total in seat.others.items())
+    if placed.rankings:
+        told = placed.rankings[index]
+    else:
+        better = _better(seat, others) if stretch.computation.own_nodes is not None else None
+        told = SeatRanking(passed_over=better)
     return Placed(
         uid=seat.uid,
         create_revision=seat.create_revision,
@@ -55,8 +61,8 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
         node=seat.node,
         node_revision=0,
         score=seat.score,
-        ranking=(*best, *others),
-        passed_over=_better(seat, others) if stretch.computation.own_nodes is not None else None,
+        ranking=told.nodes or (*best, *others),
+        passed_over=told.passed_over,
         refusals=reasons.refusals,
         computation=_seen(placed, stretch, index).model_copy(update={"feasible": seat.feasible}),
         plugin_data=seat.plugin_data,

@@ -1,7 +1,8 @@
 """How the runs that decided a pod are found in Temporal: one query for its own attempts, cohorts and gangs.
 
 A pod's own attempts carry its name (`WharfingerPod`). A cohort or a gang decides up to hundreds of pods, and Temporal
-takes 2 KiB a search attribute, so its run carries a short digest of each pod's name instead (`WharfingerPods`).
+takes 2 KiB a search attribute, so its run carries a short digest of each pod's name instead (`WharfingerPods`). A small
+group carries the names, too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ PODS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_PODS)
 DIGEST = 7
 """Characters of a pod's digest, 5 bits each. Of 30 million pods, another one has the same digest with a probability of
 0.1 %. Lower case letters and digits only, because SQLite's index ignores case and splits words at anything else."""
+MOST_NAMED = 10
+"""Pods that are listed by name as well."""
+MOST_BYTES = 2_046
+"""Of the value's JSON (Temporal's `frontend.searchAttributesSizeOfValueLimit`), without its brackets."""
 MOST_LISTED = 204
-"""Digests in 2 KiB (Temporal's `frontend.searchAttributesSizeOfValueLimit`) of JSON: 10 bytes each, and a bracket."""
+"""Digests in 2 KiB: 10 bytes each, and a bracket."""
 
 
 def pod_digest(namespace: str, name: str) -> str:
@@ -32,6 +37,15 @@ def pod_digest(namespace: str, name: str) -> str:
 def pod_digests(pods: Iterable[tuple[str, str]]) -> list[str]:
     """The value of `WharfingerPods` for these pods (namespace, name): at most the first 204, each digest once."""
     return list(dict.fromkeys(pod_digest(namespace, name) for namespace, name in pods))[:MOST_LISTED]
+
+
+def pods_listed(pods: Iterable[tuple[str, str]]) -> list[str]:
+    """The value of `WharfingerPods`: the digests, and of a small group the names, `<namespace>/<name>`."""
+    found = list(pods)
+    digests = pod_digests(found)
+    names = [pod_attribute(namespace, name) for namespace, name in found] if len(found) <= MOST_NAMED else []
+    named = sum(len(name.encode()) + 3 for name in names)
+    return [*digests, *names] if named <= MOST_BYTES - (DIGEST + 3) * len(digests) else digests
 
 
 def decisions_query(cluster: str, namespace: str, name: str, *, group: str = "") -> str:

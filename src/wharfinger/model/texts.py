@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def shortened(text: str, limit: int) -> str:
     """At most so many characters; a text that was cut says so by its last one."""
@@ -11,6 +13,24 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str, limit: int) -> str:
     """The same, without line breaks."""
     return shortened(" ".join(text.split()), limit)
+
+
+def within(text: str, limit: int) -> str:
+    """The text in at most so many bytes of UTF-8; one that was cut says so by its last character."""
+    raw = text.encode()
+    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
+
+
+def listed(items: Sequence[str], limit: int) -> str:
+    """The items with commas, in about so many bytes; those for which there is no room are counted."""
+    told: list[str] = []
+    left = limit
+    for item in items:
+        left -= len(item.encode()) + 2
+        if told and left < 0:
+            return f"{', '.join(told)} and {len(items) - len(told)} more"
+        told.append(within(item, limit))
+    return ", ".join(told)
 
 
 def plain(text: str) -> str:

@@ -11,16 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, Seat
-from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.names import (
     SCHEDULE_ATTEMPT,
     SCHEDULE_COHORT,
@@ -37,7 +33,8 @@ from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
-from wharfinger.observe.history import Attempt, is_only_continued, read_attempt, results
+from wharfinger.observe.group_members import read_member
+from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
 from wharfinger.observe.pending_activities import is_doing, with_pending
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
@@ -46,8 +43,6 @@ LIMIT = 50
 """Runs that are fetched unless more are asked for, the newest ones."""
 CONCURRENT = 8
 """Histories fetched at a time."""
-
-CONTENDED, REFUSED, BOUND = "contended", "refused", "bound"
 
 Run = tuple[str, str]
 """Workflow id and run id."""
@@ -228,57 +223,3 @@ async def read_record(store: Store, key: PodKey) -> AttemptRecord | None:
         return AttemptRecord.model_validate(json.loads(read.kv.value))
     except ValueError as error:
         raise InvalidObject(f"the attempt record of pod {key} cannot be read") from error
-
-
-def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], key: PodKey) -> Attempt | None:
-    """The attempt that this run was for the pod; None when the run contains nothing about it."""
-    attempt = read_attempt(workflow_id, run_id, events)
-    if attempt is None or not attempt.placement:
-        return None
-    try:
-        placed = PlacedMany.model_validate(attempt.placement)
-        commits = [BoundMany.model_validate(answer) for answer in results(events, "bind_many")]
-    except ValidationError:
-        return None
-    of_gang = any(one.computation.gang for one in placed.stretches)
-    others = len(placed.seats) + len(placed.turned_away) - 1
-    company = (f"decided together with {others} other pod{'s' if others > 1 else ''}",) if others else ()
-    for index, seat in enumerate(placed.seats):
-        if (seat.namespace, seat.name) == key:
-            told = replace(
-                attempt,
-                attempt=attempt.attempt if of_gang else seat.attempt,
-                placement=placed_alone(placed, index).model_dump(mode="json"),
-                many=placed,
-                message="",
-                notes=company + ((f"all of them in {placed.domain}",) if placed.domain else ()),
-            )
-            return _committed(told, seat, commits[-1] if commits else None)
-    for away in placed.turned_away:
-        if (away.namespace, away.name) == key:
-            refused = refused_alone(placed, away)
-            return replace(
-                attempt,
-                attempt=attempt.attempt if of_gang else away.attempt,
-                placement=refused.model_dump(mode="json"),
-                many=placed,
-                message=refused.message,
-                node=None,
-                outcome=REFUSED if attempt.ended is not None else attempt.outcome,
-                notes=company,
-            )
-    return None
-
-
-def _committed(attempt: Attempt, seat: Seat, commit: BoundMany | None) -> Attempt:
-    """The attempt with the outcome of its seat."""
-    if commit is None:
-        return replace(attempt, node=seat.node)
-    for bound in commit.bound:
-        if (bound.namespace, bound.name) == (seat.namespace, seat.name):
-            return replace(attempt, node=bound.node, outcome=BOUND, notes=(*attempt.notes, *bound.notes))
-    for lost in commit.unbound:
-        if (lost.namespace, lost.name) == (seat.namespace, seat.name):
-            outcome = REFUSED if lost.kind == "rejected" else lost.kind
-            return replace(attempt, node=None, outcome=outcome, message=lost.message)
-    return replace(attempt, node=None, outcome=CONTENDED if attempt.ended else attempt.outcome)

@@ -6,14 +6,15 @@ and fetched by `observe.attempts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import Pod
-from wharfinger.observe.history import CALL, Attempt, Step
+from wharfinger.observe.group_members import REFUSED
+from wharfinger.observe.history import CALL, WAITED, Attempt, Step
 from wharfinger.observe.upstream_pods import UpstreamStory
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def explain(
     of an earlier life of the pod's name counts for nothing. `limit` is how many attempts were asked for; `query` finds
     them in Temporal.
     """
-    told = tuple(sorted(attempts, key=lambda attempt: attempt.started))
     if record is not None and (pod is None or record.create_revision not in (0, pod.create_revision)):
         record = None
+    told = _with_waits(sorted(attempts, key=lambda attempt: attempt.started), pod, record)
     return Explanation(
         pod=name,
         state=state_of(pod),
@@ -85,6 +86,27 @@ def explain(
     )
 
 
+def _with_waits(attempts: Sequence[Attempt], pod: Pod | None, record: AttemptRecord | None) -> tuple[Attempt, ...]:
+    """The attempts, with the waits of a pod that a cohort refused: it waits in etcd, between two runs.
+
+    A lone pod and a gang wait in their own run, which has the step already.
+    """
+    told = list(attempts)
+    for number, one in enumerate(attempts):
+        if one.many is None or one.ended is None or one.outcome != REFUSED or any(s.name == WAITED for s in one.steps):
+            continue
+        following = attempts[number + 1] if number + 1 < len(attempts) else None
+        if following is not None and following.started <= one.ended:
+            continue  # its own attempt began when the record was written
+        if following is not None:
+            woken = following.cause.removeprefix("woken by ") if following.cause.startswith("woken by ") else ""
+            seconds = (following.started - one.ended).total_seconds()
+            told[number] = replace(one, steps=[*one.steps, Step(WAITED, one.ended, seconds, detail=woken)])
+        elif state_of(pod) == "pending" and record is not None and record.run_id == one.run_id:
+            told[number] = replace(one, outcome="waiting", steps=[*one.steps, Step(WAITED, one.ended, None)])
+    return tuple(told)
+
+
 def called_now(attempt: Attempt) -> str:
     """Which plugin an open attempt calls, or calls again after a pause, and how that goes; empty for none."""
     if attempt.ended is not None or not attempt.steps:
@@ -94,7 +116,7 @@ def called_now(attempt: Attempt) -> str:
         return ""
     if last.name == CALL:
         return last.detail
-    paused = last.name == "waited" and before and before[-1].name == CALL
+    paused = last.name == WAITED and before and before[-1].name == CALL
     return f"{before[-1].detail}, so it is called again" if paused else ""
 
 

@@ -1,7 +1,8 @@
 """One recorded run, read as the attempt that it was.
 
-Input is the run's history as Temporal keeps it; output an `Attempt` of plain values. Pure: who fetches
-histories is `observe.attempts`, who puts them together `observe.explanation`.
+Input is the run's history as Temporal keeps it; output an `Attempt` of plain values. Pure: `observe.attempts` fetches
+histories, and `observe.explanation` puts them together. `observe.causes` has why a run was started, and
+`observe.group_members` a pod's part in the run of a cohort or a gang.
 """
 
 from __future__ import annotations
@@ -13,30 +14,21 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
-from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
+from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
+from wharfinger.observe.causes import attempts_before, cause_of, cohort_before, first_of, woken_by
 
 C = TypeVar("C", bound=Contract)
 
-_CAUSES = {
-    "gang complete": "started when enough members of the gang were there",
-    "gang changed": "started when the gang had changed",
-    "gates gone": "started when nothing held the pod back any more",
-    "record gone": "started again, as its last record was gone",
-    "seen": "started when the pod was seen",
-    "take-over": "started by a worker that took the pod over",
-    "level": "started again, as nothing was heard of an attempt",
-}
-"""Reasons of a start, the most informative first, for pods that were queued for several reasons."""
+WAITED = "waited"
+"""The step of a pause: refused, for a permission, for volumes, or after a plugin's Wait."""
 CALL = "call_plugin"
 """The activity that calls an asynchronous plugin."""
 PLACE_MARKER = "core_local_activity"
@@ -159,7 +151,7 @@ class _Open(NamedTuple):
     def of(cls, event: HistoryEvent) -> _Open:
         """What this event scheduled."""
         scheduled = event.activity_task_scheduled_event_attributes
-        request = _first(scheduled.input.payloads)
+        request = first_of(scheduled.input.payloads)
         step = request.get("step") if isinstance(request, dict) else None
         due = _read(PluginStep, step) if isinstance(step, dict) else None
         return cls(scheduled.activity_type.name, _time(event), f"{due.point} of {due.plugin}" if due else "")
@@ -171,12 +163,12 @@ class _Reader:
     def __init__(self, workflow_id: str, run_id: str, event: HistoryEvent) -> None:
         started = event.workflow_execution_started_event_attributes
         self.attempt = Attempt(
-            attempt=max(1, started.attempt),
+            attempt=max(1, started.attempt) + attempts_before(event),
             workflow_id=workflow_id,
             run_id=run_id,
             started=_time(event),
-            cause=_cause(event),
-            after_cohort=_cohort_before(event),
+            cause=cause_of(event),
+            after_cohort=cohort_before(event),
         )
         backoff = started.first_workflow_task_backoff.ToTimedelta().total_seconds()
         if backoff:
@@ -221,7 +213,7 @@ class _Reader:
         if self._parked_at is None:
             return
         seconds = (_time(event) - self._parked_at).total_seconds()
-        self.attempt.steps.append(Step("waited", self._parked_at, seconds))
+        self.attempt.steps.append(Step(WAITED, self._parked_at, seconds))
         self._parked_at, self.attempt.outcome = None, "running"
 
     def _placed(self, event: HistoryEvent) -> None:
@@ -231,7 +223,7 @@ class _Reader:
         if marker.HasField("failure"):
             detail = f"failed: {marker.failure.message}"
         else:
-            detail = self._decided(_first(marker.details["result"].payloads) or {})
+            detail = self._decided(first_of(marker.details["result"].payloads) or {})
         seconds = (_time(event) - self._task_started).total_seconds()
         self.attempt.steps.append(Step("place", self._task_started, seconds, detail=detail))
 
@@ -249,7 +241,7 @@ class _Reader:
         """An ordinary activity ended."""
         if event.HasField("activity_task_completed_event_attributes"):
             completed = event.activity_task_completed_event_attributes
-            number, answer = completed.scheduled_event_id, _first(completed.result.payloads) or {}
+            number, answer = completed.scheduled_event_id, first_of(completed.result.payloads) or {}
             detail = answer.get("kind", "")
             self.attempt.notes += tuple(answer.get("notes", ()))
             self.attempt.node = answer.get("node") or self.attempt.node
@@ -320,65 +312,16 @@ class _Reader:
             self.attempt.message = failure.message
         if self._parked_at is not None:
             seconds = (_time(event) - self._parked_at).total_seconds()
-            self.attempt.steps.append(Step("waited", self._parked_at, seconds, detail=woken_by(failure)))
+            self.attempt.steps.append(Step(WAITED, self._parked_at, seconds, detail=woken_by(failure)))
 
     def close(self) -> None:
         """The history ends here; a run that still waits, or has something done, has a step without an end."""
         if self.attempt.ended is not None:
             return
         if self._parked_at is not None:
-            self.attempt.steps.append(Step("waited", self._parked_at, None))
+            self.attempt.steps.append(Step(WAITED, self._parked_at, None))
         for one in self._scheduled.values():
             self.attempt.steps.append(Step(one.name, one.time, None, detail=one.about))
-
-
-def woken_by(failure: Failure) -> str:
-    """What ended a refused attempt's wait, from the failure that it ended with; empty when unknown."""
-    details = failure.application_failure_info.details.payloads
-    wake = _first(details)
-    if failure.application_failure_info.type != "Unschedulable" or not isinstance(wake, dict):
-        return ""
-    event = wake.get("event", "")
-    if event == "safety timer":
-        return "the safety timer"
-    if event == "OnlyAssumed":
-        return ""  # only pods that the worker assumed were in the way: it did not wait at all
-    if not event:
-        return "a signal without an event" if not wake.get("revision") else f"a change at revision {wake['revision']}"
-    plugin = f" ({wake['plugin']} says it may help)" if wake.get("plugin") else ""
-    return f"{event} {wake.get('object', '')}".strip() + plugin
-
-
-def _cause(event: HistoryEvent) -> str:
-    started = event.workflow_execution_started_event_attributes
-    if started.HasField("continued_failure"):
-        failure = started.continued_failure
-        kind = failure.application_failure_info.type or "failure"
-        waker = woken_by(failure)
-        return f"woken by {waker}" if waker else f"tried again after {kind}"
-    request = _first(started.input.payloads)
-    reason = request.get("woken_by", "") if isinstance(request, dict) else ""
-    if str(reason).startswith(AFTER_COHORT):
-        return "started for the pod alone, after a cohort could not place it"
-    if reason:
-        return _started_for(str(reason))
-    return "started by hand" if started.continued_execution_run_id else "started"
-
-
-def _started_for(reason: str) -> str:
-    several = reason.split(", ")
-    return next((told for cause, told in _CAUSES.items() if cause in several), f"started: {reason}")
-
-
-def _cohort_before(event: HistoryEvent) -> str:
-    request = _first(event.workflow_execution_started_event_attributes.input.payloads)
-    reason = request.get("woken_by", "") if isinstance(request, dict) else ""
-    return str(reason).removeprefix(AFTER_COHORT) if str(reason).startswith(AFTER_COHORT) else ""
-
-
-def started_with(event: HistoryEvent) -> Any:
-    """The input of the run that this event started, as plain JSON."""
-    return _first(event.workflow_execution_started_event_attributes.input.payloads)
 
 
 def results(events: Iterable[HistoryEvent], activity: str) -> list[Any]:
@@ -391,7 +334,7 @@ def results(events: Iterable[HistoryEvent], activity: str) -> list[Any]:
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             completed = event.activity_task_completed_event_attributes
             if names.get(completed.scheduled_event_id) == activity:
-                found.append(_first(completed.result.payloads))
+                found.append(first_of(completed.result.payloads))
     return found
 
 
@@ -400,16 +343,6 @@ def _read(model: type[C], plain: dict[str, Any]) -> C | None:
     try:
         return model.model_validate(plain)
     except ValidationError:
-        return None
-
-
-def _first(payloads: Sequence[Payload]) -> Any:
-    """The first payload as plain JSON; None when there is none or it is something else."""
-    if not payloads:
-        return None
-    try:
-        return json.loads(payloads[0].data)
-    except ValueError:
         return None
 
 

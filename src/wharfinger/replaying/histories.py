@@ -21,7 +21,8 @@ from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
 from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import ServerError
-from wharfinger.observe.history import Attempt, read_attempt, started_with
+from wharfinger.observe.causes import started_with
+from wharfinger.observe.history import Attempt, read_attempt
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun
 

@@ -20,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenant, start_attempt
 from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.contracts.group_lines import title
 from wharfinger.contracts.names import (
     SCHEDULE_COHORT,
     SEARCH_ATTRIBUTES,
@@ -30,7 +31,7 @@ from wharfinger.contracts.names import (
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.contracts.search import PODS_KEY, pod_digests
+from wharfinger.contracts.search import PODS_KEY, pods_listed
 from wharfinger.model.pod import Pod, PodKey
 
 log = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class TemporalAttempts:
             retry_policy=cohort_retry(),
             id=cohort_workflow_id(self._cluster, name),
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            static_summary=f"{len(pods)} pods",
+            static_summary=title((pod.namespace, pod.name) for pod in pods),
             request_eager_start=True,
         )
 
@@ -201,7 +202,7 @@ class TemporalAttempts:
         self, cohort: CohortInput, pods: Iterable[tuple[str, str]], *, retry_policy: RetryPolicy, **options: Any
     ) -> None:
         """Start the cohort or gang. Its start lists the pods, in the one write that Temporal makes of it anyway."""
-        listed = SearchAttributePair(PODS_KEY, pod_digests(pods))
+        listed = SearchAttributePair(PODS_KEY, pods_listed(pods))
         request = cohort.model_dump(exclude_defaults=True)
 
         async def start() -> None:

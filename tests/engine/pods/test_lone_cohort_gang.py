@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
+from wharfinger.contracts.lone import placed_alone
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
@@ -244,6 +245,25 @@ async def test_assumed_pods_in_the_way_are_retried_at_once_by_each_kind(world: W
     assert (away_of(cohort)["one"][0].own_attempt, cohort.only_assumed) == (True, False)
     assert gang.only_assumed
     assert not any(away.own_attempt for away, _ in away_of(gang).values())
+
+
+async def test_a_small_group_tells_as_much_of_a_pod_as_its_own_attempt_does(world: World) -> None:
+    """A large one tells the scores of each plugin for the chosen node only."""
+    for number in range(6):
+        await world.put_node(f"node-{number}", cpu=str(8 + number))
+    names = [f"pod-{number}" for number in range(11)]
+    for name in names:
+        await world.put_pod(name)
+
+    alone = await (await world.hand()).placed("pod-0")
+    small = placed_alone(await (await world.hand()).place_many(*names[:10]), 0)
+    large = placed_alone(await (await world.hand()).place_many(*names), 0)
+
+    assert len(alone.ranking) == 5
+    assert all(one.plugins for one in alone.ranking)
+    told = {"ranking", "refusals", "score", "node", "passed_over"}
+    assert small.model_dump(include=told) == alone.model_dump(include=told)
+    assert [bool(one.plugins) for one in large.ranking] == [True, False, False, False, False]
 
 
 async def test_seats_of_the_same_cohort_count_as_bound(world: World) -> None:

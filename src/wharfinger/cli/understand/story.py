@@ -118,7 +118,7 @@ def _decision(attempt: Attempt) -> Iterator[str]:
         took, worker = _seconds(computation.get("micros", 0) / 1e6), computation.get("worker") or "a worker"
         yield (
             f"{_INDENT}{_nodes(computation.get('nodes', 0))} at revision {computation.get('revision', 0)}, "
-            f"decided in {took} by {worker}{_configured(computation)}"
+            f"decided in {took}{_together(attempt)} by {worker}{_configured(computation)}"
         )
     yield from _table(_refusals(attempt))
     yield from _table(_ranking(attempt))
@@ -150,6 +150,17 @@ def _configured(computation: Mapping[str, Any]) -> str:
     """By which configuration: `profiles/<hash>` in etcd is its content."""
     digest = str(computation.get("profile") or "")
     return f", profile {plain(str(computation.get('profile_name') or ''))} ({plain(digest[:12])})" if digest else ""
+
+
+def _together(attempt: Attempt) -> str:
+    """For how many pods that time was: those that a cohort decided on one snapshot, or a gang's."""
+    many = attempt.many
+    if many is None:
+        return ""
+    number = attempt.computation.get("number", 0)
+    alike = {index for index, one in enumerate(many.stretches) if one.computation.number == number}
+    pods = sum(one.stretch in alike for one in many.decided)
+    return f" for {pods:,} pods" if pods > 1 else ""
 
 
 def _among(attempt: Attempt) -> str:

@@ -10,11 +10,20 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
+from wharfinger.contracts.cohort_scheduling import Reasons, Seat, SeatRanking, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import LateVerdict
 from wharfinger.engine.pods.groups import Chosen, Nomination
-from wharfinger.engine.pods.payload import MESSAGE_LIMIT, Overlay, Room, refusals, size
+from wharfinger.engine.pods.payload import (
+    MESSAGE_LIMIT,
+    RANKED_LIMIT,
+    Overlay,
+    Room,
+    passed_over,
+    ranking,
+    refusals,
+    size,
+)
 from wharfinger.model.pod import Pod
 from wharfinger.model.texts import shortened
 
@@ -27,6 +36,10 @@ FEW_WORDS = 100_000
 OVERLAY = 100_000
 """Bytes of the overlays (assumed and nominated pods, other workers); beyond, decisions can be made again approximately
 only."""
+SMALL = 10
+"""Pods of a cohort whose decisions tell as much as those of lone pods."""
+RANKINGS = 30_000
+"""Bytes of the scores of each plugin for runners-up; beyond, only their totals are told."""
 STRETCH_OVERLAY_LIMIT = 300
 """Assumed pods that a stretch names."""
 OUTCOMES = 400_000
@@ -49,12 +62,14 @@ class CohortPayload:
     def __init__(self, pods: int) -> None:
         """`pods`: how many are to be decided."""
         self._to_come = pods
+        self._small = pods <= SMALL
         self.reasons: list[Reasons] = []
         """In the order of their indexes."""
         self._known: dict[object, int] = {}
         self._decisions = Room(DECISIONS)
         self._reasons = Room(REASONS)
         self._few_words = Room(FEW_WORDS)
+        self._rankings = Room(RANKINGS)
         self.overlay = Overlay(STRETCH_OVERLAY_LIMIT, room=Room(OVERLAY))
         """Of each of its stretches."""
 
@@ -95,6 +110,15 @@ class CohortPayload:
                 plugin_data=chosen.evaluation.state.baggage,
             )
         )
+
+    def ranking_of(self, chosen: Chosen) -> tuple[SeatRanking, ...]:
+        """What is told of the seat in a small group; nothing in a large one."""
+        if not self._small:
+            return ()
+        nodes = ranking(chosen.evaluation.ranking(RANKED_LIMIT))
+        if not self._rankings.take(sum(size(one.node) + sum(map(size, one.plugins)) + 40 for one in nodes)):
+            nodes = ()
+        return (SeatRanking(nodes=nodes, passed_over=passed_over(chosen.evaluation)),)
 
     def away_of(
         self,

@@ -18,6 +18,7 @@ from wharfinger.cache.overlay_digest import digest_of
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, Computation, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.model.decision import Ranked
@@ -75,6 +76,12 @@ def message(text: str) -> str:
 def ranking(best: Iterable[Ranked]) -> tuple[ScoredNode, ...]:
     """The best nodes and their scores; empty when scoring was skipped."""
     return tuple(ScoredNode(node=one.node, total=one.total, plugins=dict(one.plugins)) for one in best)
+
+
+def passed_over(evaluation: Evaluation) -> ScoredNode | None:
+    """What would have been chosen had the worker not preferred its own nodes; None = the same node."""
+    other = evaluation.passed_over
+    return ScoredNode(node=other.node, total=other.total) if other is not None else None
 
 
 def refusals(counts: Mapping[str, Mapping[str, int]], limit: int = REASONS_LIMIT) -> tuple[PluginRefusal, ...]:

@@ -16,6 +16,7 @@ from wharfinger.contracts.cohort_scheduling import (
     PlaceManyInput,
     Reasons,
     Seat,
+    SeatRanking,
     Skipped,
     Stretch,
     TurnedAway,
@@ -124,6 +125,7 @@ class CohortDecision:
         self._decider = decider
         self._payload = CohortPayload(pods)
         self._seats: list[Seat] = []
+        self._rankings: list[SeatRanking] = []
         self._taken: set[PodIdentity] = set()
         """By these seats."""
         self._away: list[TurnedAway] = []
@@ -155,6 +157,7 @@ class CohortDecision:
             skipped=tuple(self._skipped),
             reasons=self.reasons(),
             stretches=tuple(self._stretches),
+            rankings=tuple(self._rankings),
         )
 
     def forget(self) -> None:
@@ -223,6 +226,7 @@ class CohortDecision:
         reasons = self._reasons(chosen.evaluation)
         others = chosen.evaluation.runners_up(RANKED_LIMIT - 1)
         self._seats.append(self._payload.seat_of(chosen, asked, reasons, stretch=len(self._stretches), others=others))
+        self._rankings += self._payload.ranking_of(chosen)
         self._taken.add(chosen.pod.identity)
         stretch.known.clear()
 

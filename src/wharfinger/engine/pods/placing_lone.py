@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.computation import Computation, ScoredNode
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.extenders import AskExtenders
 from wharfinger.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.engine.pods import payload
@@ -74,7 +74,7 @@ class LonePlacements:
 
     def _placed(self, chosen: Chosen, computation: Computation) -> Placed:
         pod, evaluation = chosen.pod, chosen.evaluation
-        ranking, passed_over = evaluation.ranking(payload.RANKED_LIMIT), evaluation.passed_over
+        ranking = evaluation.ranking(payload.RANKED_LIMIT)
         return Placed(
             uid=pod.uid,
             create_revision=pod.create_revision,
@@ -83,7 +83,7 @@ class LonePlacements:
             node_revision=self._core.pool.cache.nodes[chosen.node].mod_revision,
             score=ranking[0].total if ranking else None,
             ranking=payload.ranking(ranking),
-            passed_over=ScoredNode(node=passed_over.node, total=passed_over.total) if passed_over else None,
+            passed_over=payload.passed_over(evaluation),
             refusals=payload.refusals(evaluation.refusals),
             computation=computation,
             permit=chosen.wait,
