@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from objects import node, pod
+from report import say
 
 from wharfinger.demo.audit import audit
 from wharfinger.dev import processes
@@ -52,29 +54,6 @@ class Measured:
 
     seconds: float
     lone: list[float]
-
-
-def say(line: str) -> None:
-    """Tell a person; the result alone goes to standard output."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def node(name: str) -> bytes:
-    """A node with room for its share."""
-    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-    status = {"allocatable": allocatable, "capacity": allocatable}
-    labels = {"kubernetes.io/hostname": name}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
-    ).encode()
-
-
-def pod(name: str) -> bytes:
-    """A pod as they come: one container with requests."""
-    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
-    spec = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
-    metadata = {"namespace": "bench", "name": name, "uid": f"uid-{name}"}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
 
 
 class Binds:

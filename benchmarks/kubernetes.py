@@ -23,13 +23,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import real_cluster
-from attempts import say
 from kubernetes_bars import OURS, PEER, Figures, rows, table
 from kubernetes_children import Children, quiet
 from kubernetes_import import binds, importing
 from kubernetes_pods import PodWatch, clear, load_nodes, node
 from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
 from kubernetes_turns import Sizes, Turn
+from report import say
 
 from wharfinger.dev.settings import Servers
 

@@ -31,10 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the recording
 
 import real_cluster
 import yaml
-from attempts import say
 from kubernetes_bars import OURS, PEER
 from kubernetes_children import Children, up
 from kubernetes_sides import ApiServer, KubeScheduler, Wharfinger
+from report import say
 
 from tests.conformance.scenarios import REQUEUE, configuration, families, scenarios
 from tests.kubernetes.recorded_answers import ENOUGH, Answer, Tally, same_refusals, table, tally, total

@@ -19,7 +19,8 @@ from pathlib import Path
 from kubernetes_children import Child, Children, quiet, up
 from kubernetes_pods import NAMESPACE, SILENCE, BenchmarkFailed, load_at_rate, load_pods, node_name, pod
 from kubernetes_sides import ApiServer, Wharfinger, start_etcd
-from kubernetes_turns import Say, percentile
+from kubernetes_turns import Say
+from report import percentile
 
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore

@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Any
 
+from streams import send, together
+
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 from wharfinger.upstream.client import EVENTS, NAMESPACES, NODES, PODS, Batch, ChangeKind, Upstream
 
 NAMESPACE = "bench"
 AT_ONCE = 30
 """Requests on the way while objects are loaded and deleted."""
-STREAM_AT_ONCE = 100
-"""The same of a stream, which an API server that is late would else meet with a connection for each pod."""
 SILENCE = 60.0
 """Seconds without a bind after which a measurement is given up."""
 AGAIN_AFTER = 0.01
@@ -69,19 +69,10 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, None]]) -> None:
 
     waiting = list(requests)
     try:
-        await _together([asyncio.create_task(one(request)) for request in waiting])
+        await together([asyncio.create_task(one(request)) for request in waiting])
     finally:
         for request in waiting:
             request.close()  # no effect on one that has run; Python warns of those that never did
-
-
-async def _together(tasks: Sequence[asyncio.Task[None]]) -> None:
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def load_nodes(api: Upstream, nodes: Iterable[dict[str, Any]]) -> None:
@@ -99,20 +90,12 @@ async def load_at_rate(
     api: Upstream, pods: Sequence[dict[str, Any]], rate: float, answered: Callable[[str, float], None]
 ) -> None:
     """Make so many pods a second, whatever each request takes; `answered` gets each name and when it was due."""
-    began = time.perf_counter()
-    several = asyncio.Semaphore(STREAM_AT_ONCE)
 
-    async def one(body: dict[str, Any], due: float) -> None:
-        async with several:
-            await _made(api, PODS, body, NAMESPACE)
-        answered(body["metadata"]["name"], due)
+    async def one(number: int, due: float) -> None:
+        await _made(api, PODS, pods[number], NAMESPACE)
+        answered(pods[number]["metadata"]["name"], due)
 
-    tasks = []
-    for number, body in enumerate(pods):
-        due = began + number / rate
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(body, due)))
-    await _together(tasks)
+    await send((number / rate for number in range(len(pods))), one)
 
 
 async def clear(api: Upstream) -> None:

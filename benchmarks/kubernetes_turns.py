@@ -15,14 +15,14 @@ the process, and the CPU of an empty start is subtracted from it.
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kubernetes_children import quiet, up
 from kubernetes_pods import PodWatch, clear, load_at_rate, load_pods, pod
 from kubernetes_sides import ApiServer, Side
+from report import latencies
 
 from wharfinger.upstream.client import Upstream
 
@@ -103,7 +103,7 @@ class Turn:
             await self.watch.all_bound()
             taken.append(self.watch.bound[name] - began)
             await asyncio.sleep(LONE_PAUSE)
-        return {"p50_ms": statistics.median(taken) * 1000, "p99_ms": percentile(taken, 99) * 1000}
+        return latencies(taken)
 
     async def arrivals(self) -> dict[str, float]:
         """A steady stream."""
@@ -115,11 +115,7 @@ class Turn:
         await self.watch.all_bound()
         after = await quiet(self.cpu)
         taken = [self.watch.bound[name] - sent[name] for name in names]
-        return {
-            "p50_ms": statistics.median(taken) * 1000,
-            "p99_ms": percentile(taken, 99) * 1000,
-            **self._cpu_per_pod(before, after, len(names)),
-        }
+        return latencies(taken) | self._cpu_per_pod(before, after, len(names))
 
     async def backlog(self, empty: float) -> dict[str, float]:
         """Pods that were created while the scheduler did not run. `empty`: CPU seconds of a start without pods."""
@@ -166,10 +162,3 @@ class Turn:
         """Milliseconds a pod: the sum, and of each process."""
         used = {name: (seconds - before.get(name, 0.0)) / pods * 1000 for name, seconds in after.items()}
         return {"cpu_ms_per_pod": sum(used.values()), **{f"cpu_ms.{name}": value for name, value in used.items()}}
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """A percentile of at least one value, interpolated between them."""
-    if len(values) == 1:
-        return values[0]
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -1,12 +1,12 @@
-"""Pods and nodes of a flood, in either format of a cluster: they ask for, and offer, the same."""
+"""Pods and nodes of the benchmarks on etcd, in either format of a cluster: they ask for, and offer, the same."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import attempts
+from typing import Any
 
 from wharfinger.model.formats import ClusterFormat
 
@@ -91,6 +91,26 @@ status:
 """
 
 
+def node(name: str) -> bytes:
+    """A node with room for its share."""
+    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    status = {"allocatable": allocatable, "capacity": allocatable}
+    labels = {"kubernetes.io/hostname": name}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    ).encode()
+
+
+def pod(name: str, *, cpu: str = "100m", priority: int = 0) -> bytes:
+    """A pod as they come: one container with requests."""
+    resources = {"requests": {"cpu": cpu, "memory": "128Mi"}}
+    spec: dict[str, Any] = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
+    if priority:
+        spec["priority"] = priority
+    metadata = {"namespace": "bench", "name": name, "uid": f"uid-{name}"}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
+
+
 @dataclass(frozen=True)
 class Objects:
     """What one format has for a flood."""
@@ -112,6 +132,6 @@ def _rk8s_node(name: str) -> bytes:
 
 
 OBJECTS = {
-    ClusterFormat.KUBERNETES: Objects("bench", attempts.pod, attempts.node, lambda value: b'"nodeName"' in value),
+    ClusterFormat.KUBERNETES: Objects("bench", pod, node, lambda value: b'"nodeName"' in value),
     ClusterFormat.RK8S: Objects("default", _rk8s_pod, _rk8s_node, lambda value: b"\n  node_name: null\n" not in value),
 }

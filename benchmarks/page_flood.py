@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import processes
-from attempts import say
 from objects import OBJECTS
+from report import say
 from throughput import PUTS_AT_ONCE, WARM, flood
 
 from wharfinger.dev.ports import free_port

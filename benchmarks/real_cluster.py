@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import uvloop
-from attempts import say
 from kubernetes_pods import BenchmarkFailed
 from kubernetes_sides import missing
+from report import say
 
 from wharfinger.dev.progress import progress_for
 from wharfinger.dev.settings import Servers, prepare

@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import attempts
+import objects
 import real_cluster
-from attempts import say
 from kubernetes_children import Child, Children, quiet, up
 from kubernetes_pods import NAMESPACE, SILENCE, PodWatch, clear, load_nodes, load_pods, node, pod
 from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
+from report import say
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
@@ -217,12 +217,12 @@ async def on_etcd(given: argparse.Namespace, servers: Servers, folder: Path) -> 
         await up(await ours.start(), ours.is_up)
         await ours.stop()
         for number in range(given.nodes):
-            await store.put(keys.node(f"node-{number:05}"), attempts.node(f"node-{number:05}"))
+            await store.put(keys.node(f"node-{number:05}"), objects.node(f"node-{number:05}"))
         firsts = []
         for turn in range(given.turns):
             names = [f"first-{turn}-{number}" for number in range(given.backlog)]
             for name in names:
-                await store.put(keys.pod(NAMESPACE, name), attempts.pod(name))
+                await store.put(keys.pod(NAMESPACE, name), objects.pod(name))
             await quiet(children.cpu)
             timeline = Timeline(0.0)
             async with etcd_moments(store, timeline, names[0]):
