@@ -15,8 +15,7 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordedMany,
     RecordManyInput,
 )
-from wharfinger.engine.pods.binding import Bindings
-from wharfinger.engine.pods.binding_whole import WholeBindings
+from wharfinger.engine.pods.bind.rounds import Bindings
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
@@ -33,7 +32,6 @@ class CohortActivities(CohortScheduling):
         self._placements = CohortPlacements(core, finder, decider)
         self._gangs = GangPlacements(core, finder, decider)
         self._bindings = bindings
-        self._whole = WholeBindings(core)
         self._recorder = recorder
 
     @property
@@ -51,7 +49,7 @@ class CohortActivities(CohortScheduling):
     @activity.defn(name="bind_many")
     async def bind_many(self, request: BindManyInput) -> BoundMany:
         """See `CohortScheduling.bind_many`."""
-        return await (self._whole.bind(request) if request.whole else self._bindings.bind_many(request))
+        return await self._bindings.bind_many(request)
 
     @activity.defn(name="record_many")
     async def record_many(self, request: RecordManyInput) -> RecordedMany:

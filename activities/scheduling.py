@@ -30,7 +30,7 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.asking import ExtenderQuestions
-from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.bind.rounds import Bindings
 from wharfinger.engine.pods.calling import PluginCalls
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
@@ -64,7 +64,6 @@ class SchedulingActivities(Scheduling):
         activities; None = made here.
         """
         core = Core.of(process, pool, identity, settings, limits, upstream=upstream)
-        self._committer = core.committer
         finder = Finder(core)
         decider = Decider(core, finder)
         self._placements = LonePlacements(core, finder, decider)
@@ -122,5 +121,5 @@ class SchedulingActivities(Scheduling):
 
     async def close(self) -> None:
         """End what runs in the background."""
-        await self._committer.close()
+        await self._bindings.close()
         await self._calls.close()

@@ -7,8 +7,10 @@ and its attempt; the attempt of a lone pod records it first. An unexpected error
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -19,6 +21,8 @@ from wharfinger.errors import PluginError, RequestTooLarge, StoreError, Upstream
 from wharfinger.model.texts import one_line
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MESSAGE_LIMIT = 500
 """Characters of a failure's message; the traceback is in the worker's log."""
@@ -107,3 +111,17 @@ def fenced(tenant: str, why: str) -> ApplicationError:
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,
     )
+
+
+async def gather_to_end(several: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Their results, once all have ended, cancelled or not: no locks are released over what still runs.
+
+    Raises the first error, in their order.
+    """
+    answers = await asyncio.gather(*several, return_exceptions=True)
+    results: list[T] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        results.append(answer)
+    return results

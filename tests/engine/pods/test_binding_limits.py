@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_binding_many import many, told
-from wharfinger.engine.pods.locks import gather_to_end
+from wharfinger.engine.failures import gather_to_end
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,8 +17,7 @@ from tests.engine.pods.test_placing_cohorts import worst_seat
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound
-from wharfinger.engine.pods.bind_outcomes import Outcomes
-from wharfinger.engine.pods.binding import PATIENCE
+from wharfinger.engine.pods.bind.outcome import PATIENCE, Outcome, Outcomes, rejected
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.points import Enabled
@@ -39,7 +39,7 @@ async def many(world: World, pods: int, nodes: int, **more: Any) -> list[str]:
 
 async def placed(world: World, pods: int, nodes: int, **more: Any) -> tuple[Hand, PlacedMany]:
     names = await many(world, pods, nodes, **more)
-    hand = await world.hand()
+    hand = await world.hand(**more.get("hand", {}))
     cohort = await hand.place_many(*names)
     assert len(cohort.seats) == pods
     return hand, cohort
@@ -112,13 +112,13 @@ async def test_a_contended_pod_costs_only_itself(world: World) -> None:
 
 async def test_mostly_contended_cohort_is_placed_anew_before_the_time_is_up(world: World) -> None:
     """[A cluster that is nearly full, shared by two tenants]: each seat would wait for the watch, one after another."""
-    hand, cohort = await placed(world, pods=20, nodes=20, cpu="3")
+    seconds: Iterator[int] = itertools.repeat(0)
+    hand, cohort = await placed(world, pods=20, nodes=20, cpu="3", hand={"durations": lambda: next(seconds)})
     hand.store.pause_watches()
     await asyncio.sleep(0)
     for seat in cohort.seats:
         await world.store.put(keys.binding(seat.node), b"{}")
-    bindings = hand.activities.cohorts._bindings
-    bindings._clock = bindings._sending._clock = itertools.count().__next__
+    seconds = itertools.count()
 
     bound = await hand.bind_many(cohort)
 
@@ -127,6 +127,7 @@ async def test_mostly_contended_cohort_is_placed_anew_before_the_time_is_up(worl
     left = [one for one in bound.unbound if "placed anew" in one.message]
     assert len(left) >= 20 - PATIENCE
     assert not hand.cache.assumed()
+    seconds = itertools.repeat(0)
     hand.store.resume_watches()
     await hand.seen()
     assert len((await hand.bind_many(await hand.place_many(*(seat.name for seat in cohort.seats)))).bound) == 20
@@ -427,11 +428,9 @@ async def test_another_s_pod_on_the_node_is_looked_at_again(world: World) -> Non
 def test_outcomes_stay_small_for_any_message_of_a_plugin() -> None:
     seats = tuple(worst_seat(number) for number in range(MOST_PODS))
     request = BindManyInput(seats=seats, computations=(), workflow_id="w", run_id="r")
-    outcomes = Outcomes(request)
-    for number in range(MOST_PODS):
-        if number % 2:
-            outcomes.rejected(number, "p" * 60, "é" * 5000)
-        else:
-            outcomes.bound(number, 2**60, "n" * 253, notes=("é" * 2000, "x" * 2000))
+    bound = Bound(node="n" * 253, revision=2**60, notes=("é" * 2000, "x" * 2000))
+    outcomes: dict[int, Outcome] = {
+        number: rejected("p" * 60, "é" * 5000) if number % 2 else bound for number in range(MOST_PODS)
+    }
 
-    assert len(outcomes.told().model_dump_json().encode()) < 1.5 * 1024 * 1024
+    assert len(Outcomes(outcomes).told(request).model_dump_json().encode()) < 1.5 * 1024 * 1024

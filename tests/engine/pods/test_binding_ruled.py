@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -351,9 +351,9 @@ async def test_a_seat_that_relies_on_an_unbound_pod_is_put_off(world: World) -> 
 
 
 async def test_what_never_can_be_bound_is_given_up_in_time(world: World) -> None:
-    hand, placed = await cohort(world, apart_by_host("web"), 4)
-    bindings = hand.activities.cohorts._bindings
-    bindings._clock = bindings._sending._clock = itertools.count(step=10).__next__
+    seconds: Iterator[int] = itertools.repeat(0)
+    hand, placed = await cohort(world, apart_by_host("web"), 4, durations=lambda: next(seconds))
+    seconds = itertools.count(step=10)
 
     bound = await hand.bind_many(placed)
 

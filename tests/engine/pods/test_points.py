@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.engine.pods.test_placing_lone import DEFAULT
-from wharfinger.engine.pods.points import ask_to_bind
+from wharfinger.engine.pods.bind.outcome import ask_to_bind
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.status import Code, Status, unschedulable
+from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import Pod
 
 
@@ -41,7 +41,8 @@ class LastWord(Answers):
 def asked(plugin: Answers) -> Status:
     """By a profile that asks this plugin first: the default binder answers in Bind, too."""
     profile = Profile(DEFAULT.name, Enabled.everywhere([plugin, *DEFAULT.plugins], {}), digest="other")
-    return ask_to_bind(profile, CycleState(), Pod("default", "web", "uid"), "node").status
+    steps = ask_to_bind(profile, CycleState(), Pod("default", "web", "uid"), "node")
+    return SUCCESS if steps == () else steps
 
 
 @pytest.mark.parametrize("answer", [unschedulable("no volume"), Status(Code.PENDING, ("not yet",))])

@@ -23,10 +23,10 @@ from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, Held, PluginAnswer
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, CallInput, Gone
 from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods import payload
-from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.bind.rounds import Bindings
+from wharfinger.engine.pods.bind.upstream import HeldPod, HeldPods
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
-from wharfinger.engine.pods.held_pods import HeldPod, HeldPods
 from wharfinger.errors import PluginError, StoreError, UpstreamError
 from wharfinger.framework.async_plugins import BindCall, PluginCall
 from wharfinger.framework.cycle_state import CycleState
@@ -59,6 +59,7 @@ class PluginCalls:
 
     def __init__(self, core: Core, bindings: Bindings) -> None:
         self._profiles = core.pool.profiles
+        self._cache = core.pool.cache
         self._held = HeldPods(core)
         self._upstream = core.upstream
         self._bindings = bindings
@@ -146,8 +147,8 @@ class PluginCalls:
 
     async def _is_lost(self, request: CallInput) -> bool:
         """Whether the room is surely not held any more: where the watch does not show it, etcd is asked."""
-        key, node = PodKey(request.namespace, request.name), request.calls.node
-        if self._held.may_be_held(request.placed, key, _attempt(request), node):
+        node = request.calls.node
+        if self._may_be_held(request):
             return False
         try:
             found = await self._held.read(_reference(request), _attempt(request), node)
@@ -155,6 +156,19 @@ class PluginCalls:
             return False
         by_plugin = request.step.point == "Bind" and found.bound_to == node  # it has, and is about to say so
         return bool(found.lost) and not by_plugin
+
+    def _may_be_held(self, request: CallInput) -> bool:
+        """Whether the room may be held still, as far as the watch has shown; cheap."""
+        key = PodKey(request.namespace, request.name)
+        holder = (_attempt(request), request.calls.node)
+        pod, side = self._cache.pods.get(key), self._cache.upstream
+        if pod is None or pod.create_revision != request.placed.create_revision or pod.deletion_timestamp:
+            return False
+        if side is None:
+            place = self._cache.held_places.get(key)
+            return place is not None and place.is_for(pod) and (place.attempt, place.node) == holder
+        promise = side.promises.get(key)
+        return promise is not None and not promise.withdrawn and (promise.attempt, promise.node) == holder
 
     def _plugin_call(self, request: CallInput, found: HeldPod, attempt: int) -> PluginCall:
         placed = request.placed

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
-from wharfinger.engine.pods.bind.transaction import Committer
 from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
@@ -25,12 +23,9 @@ class Core:
     settings: BindSettings
     limits: Limits
     """Of etcd's transactions."""
-    committer: Committer
     eligibility: Eligibility
     verification: Verification
     tally: Tally
-    locks: Locks
-    """Of this worker's binds."""
     upstream: UpstreamWriters | None = None
     """What writes to the Kubernetes API, where one is the store."""
 
@@ -53,10 +48,8 @@ class Core:
             identity=identity,
             settings=settings,
             limits=limits,
-            committer=Committer(store=store, cache=cache),
             eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
             verification=Verification(cache=cache, profiles=pool.profiles),
             tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
-            locks=Locks(),
             upstream=upstream,
         )

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import RefusalInput
+from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
 from wharfinger.engine.pods.extending import answered
-from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodKey

@@ -23,9 +23,9 @@ from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.lone import refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
+from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod
-from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.nominating import NominationsNow, RefusalToRecord
 from wharfinger.engine.pods.refusal_writing import RefusalWriting, RefusalWritings
 from wharfinger.engine.transactions import Limits, cut

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wharfinger.engine.pods.locks import gather_to_end
+from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.upstream.promising import Promises, RehearsalKind
 from wharfinger.model.pod import PodKey
 

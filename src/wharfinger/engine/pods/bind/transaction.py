@@ -38,39 +38,23 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import BoundByRecord, HoldRecord
 from wharfinger.engine.pods import across_nodes, volumes
+from wharfinger.engine.pods.bind.seat import Seated
 from wharfinger.engine.pods.eligibility import PodAnswer
-from wharfinger.engine.pods.seats import Seated
 from wharfinger.engine.upstream.right_to_bind import NOT_HELD
-from wharfinger.errors import InvalidObject, RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
+from wharfinger.errors import RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.copies import state_of
-from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
-from wharfinger.model.promises import Promise, UpstreamSide
+from wharfinger.model.promises import Promise
 from wharfinger.plugins.volume_binding import VolumeBinding
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, Store, TxnResult
+from wharfinger.registry.store import Compare, Condition, Delete, Get, Operation, Put, Store, TxnResult
 
 CALL_SLACK = 60.0
 """Seconds beyond the deadlines of plugins after which any worker gives up a promise that waits for them."""
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds between reads while etcd does not answer; the last for ever."""
-_KINDS = {
-    keys.PODS: "pod",
-    keys.NODES: "node",
-    keys.BINDINGS: "binding",
-    keys.BOUND: "bound",
-    keys.TERMS: "terms",
-    keys.ACTIVE: "active",
-    keys.HOLDS: "hold",
-    keys.VOLUMES: "volume",
-    keys.PERSISTENT_VOLUMES: "volume",
-    keys.PERSISTENT_VOLUME_CLAIMS: "volume",
-}
-"""What moved, for the metric, by the prefix of its key; the rest is the tenant."""
-OWN = frozenset({"pod", "node", "binding", "volume", "hold"})
-"""What moved concerns one commit alone (or those of its node); the rest concerns all commits of a transaction."""
 
 
 class Stamp(NamedTuple):
@@ -80,29 +64,6 @@ class Stamp(NamedTuple):
     """`<workflow id>@<run id>`, written to the pod and to the versions."""
     time: str
     """RFC 3339, UTC."""
-
-
-class Known(NamedTuple):
-    """What this worker knew at one moment of all that a bind rests on: nothing of it may move before the bind."""
-
-    conditions: tuple[Condition, ...]
-    """On the node's binding version, rules across nodes, the tenant and the volumes."""
-    side: UpstreamSide | None
-    """The Kubernetes API, where one is the store."""
-
-    @classmethod
-    def of(cls, seat: Seated, cache: Cache, tenancy: Sequence[Compare]) -> Known:
-        """As of now. `tenancy`: what whose pod it is was decided on just now (`Eligibility.tenancy`)."""
-        binding = keys.binding(seat.node)
-        return cls(
-            (
-                Compare(binding, "mod", cache.bindings[seat.node]),
-                *across_nodes.conditions(seat.found.pod, seat.rules, cache),
-                *tenancy,
-                *volumes.compares(seat.volumes, cache),
-            ),
-            cache.upstream,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +79,18 @@ class Commit:
     """What is sent to the Kubernetes API afterwards, where one is the store."""
 
     @classmethod
-    def of(cls, seat: Seated, node: Node, known: Known, stamp: Stamp) -> Commit:
-        """The bind of a verified seat. Raises `UpstreamUnavailable` where this installation may not bind."""
-        pod, side = seat.found.pod, known.side
-        conditions = [
+    def of(cls, seat: Seated, node: Node, known: Cache, stamp: Stamp) -> Commit:
+        """The bind of a verified seat, as of now. Raises `UpstreamUnavailable` where this installation may not bind."""
+        pod, side = seat.found.pod, known.upstream
+        conditions: list[Condition] = [
             Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
             Compare(keys.node(node.name), "mod", node.mod_revision),
-            *known.conditions,
+            Compare(keys.binding(node.name), "mod", known.bindings[node.name]),
+            *across_nodes.conditions(pod, seat.rules, known),
+            *volumes.compares(seat.volumes, known),
         ]
+        if seat.tenant:  # whose pod it is was decided on this
+            conditions.append(Compare(keys.tenant(seat.tenant), "create", known.tenants.get(seat.tenant, 0)))
         if seat.hold:  # a bind that was on its way while the room was given back must not happen afterwards
             conditions.append(Compare(keys.hold(*pod.key), "mod", seat.hold))
         if side is None:
@@ -368,103 +333,3 @@ class Committer:
 def ruled(commits: Sequence[Commit]) -> list[tuple[Pod, across_nodes.AcrossNodes]]:
     """The pods that are bound by these commits, and their rules across nodes."""
     return [(commit.pod, commit.seat.rules) for commit in commits if not commit.holds]
-
-
-# --- failed ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MovedKeys:
-    """Which of the compared keys had moved, and what they are now."""
-
-    what: tuple[str, ...]
-    """Kinds of keys, for the metric; empty when only something among all namespaces' binds moved."""
-    same_node: Node | None
-    """The node at its new revision, when nothing that scheduling reads differs (a heart-beat)."""
-    node_gone: bool
-    revision: int
-    """What the watch must have shown before trying again is worth it."""
-
-    @property
-    def adopted_notes(self) -> tuple[str, ...]:
-        """For the explanation: changes of the pod and of the node that need no other decision."""
-        changed = ("the pod changed",) if "pod" in self.what else ()
-        return changed if self.same_node is None else (*changed, "the node's heart-beat was adopted")
-
-    @property
-    def catch_up_note(self) -> str:
-        """For the explanation: what the watch has shown since."""
-        return "caught up with the node" if set(self.what) <= {"pod", "node"} else "caught up with another bind"
-
-    @property
-    def must_catch_up(self) -> bool:
-        """Only the watch can show what the change means for the decision."""
-        adopted = {"pod"} if self.same_node is None else {"pod", "node"}
-        return not self.what or not adopted.issuperset(self.what)
-
-
-def read_failure(commit: Commit, answer: TxnResult) -> MovedKeys:
-    """What the failed transaction's reads say."""
-    what: list[str] = []
-    seen: list[int] = []
-    behind_a_delete = False
-    for compare, kv in zip(commit.compares, answer.reads, strict=False):  # behind them, the record of the binder
-        if compare.holds(kv):
-            continue
-        kind = _kind(compare.key)
-        what.append(kind)
-        if kind != "pod":
-            behind_a_delete |= kv is None
-            seen.append(kv.mod_revision if kv is not None else 0)
-    node = answer.reads[1]
-    revision = answer.revision if behind_a_delete or not what else max(seen, default=0)
-    return MovedKeys(
-        what=tuple(dict.fromkeys(what)),
-        same_node=_same(commit.node, node, commit.seat.found.format) if "node" in what else None,
-        node_gone=node is None,
-        revision=revision,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Whose fault it is that a transaction of many commits failed."""
-
-    own: frozenset[int]
-    """Positions of the commits whose own pod, node or binding version moved: the others may be sent without them."""
-    counted: tuple[str, ...]
-    """What moved, for the metric: of each commit its own, of all what concerns all."""
-    revision: int
-    """What the watch must have shown before the others are worth sending again; 0 = nothing."""
-
-
-def blame(failures: Sequence[MovedKeys], answer: TxnResult) -> Blame:
-    """Read the failures of a transaction's commits, in their order."""
-    owns = [OWN.intersection(moved.what) for moved in failures]
-    shares = [frozenset(moved.what) - OWN for moved in failures]
-    kinds = frozenset(chain.from_iterable(shares))
-    revision = max((moved.revision for moved, shared in zip(failures, shares, strict=True) if shared), default=0)
-    if not kinds and not any(owns):
-        revision = answer.revision  # nothing that was read moved: another namespace's bind did, or a key came and went
-    counted = (*chain.from_iterable(owns), *kinds)
-    return Blame(frozenset(at for at, own in enumerate(owns) if own), counted, revision)
-
-
-def _kind(key: str) -> str:
-    return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "tenant")
-
-
-def _same(known: Node, stored: KeyValue | None, format_: ObjectFormat) -> Node | None:
-    """The stored node when it is the known one in everything that scheduling reads."""
-    if stored is None or stored.create_revision != known.create_revision:
-        return None
-    try:
-        node = format_.decode_node(
-            stored.value,
-            name=known.name,
-            create_revision=stored.create_revision,
-            mod_revision=stored.mod_revision,
-        )
-    except InvalidObject:
-        return None
-    return node if node == known else None

@@ -1,0 +1,287 @@
+"""Filling transactions: which seats go into the next ones, verified at one moment.
+
+::
+
+    seats without rules across nodes   those of a node together; each among all pods that are assumed there
+    seats with rules                   in the order decided; each after what is sure: facts, this worker's binds that
+                                       have happened, and the seats before it in its transaction
+    a gang                             all, each among all the others; or none
+
+Nothing is awaited while transactions are filled and sent: what they compare is known at one moment. They compare the
+version of every namespace that one of their rules looks at, so rules hold at every revision, whichever worker binds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from wharfinger.contracts.scheduling import Contended, Rejected
+from wharfinger.engine.pods.bind.outcome import BINDER, BindGroup, Outcome, rejected
+from wharfinger.engine.pods.bind.progress import Ask, BindProgress, Done, Later, SendAgain, SendingLane, Step
+from wharfinger.engine.pods.bind.seat import NoRoom, Seated, Seats, Verdict
+from wharfinger.engine.pods.bind.transaction import Commit, Stamp, Transaction, together
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.transactions import Load, measure
+from wharfinger.errors import InvalidObject
+from wharfinger.framework.domain import terms_of
+from wharfinger.framework.gangs import seated as with_seat
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.gang import GANG_SCHEDULING
+from wharfinger.registry.store import KeyValue
+
+NOT_BOUND = "the gang was not bound: {why}"
+TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
+TOO_MANY = (
+    "its {pods} pods need {compares} compares and {writes} writes in one transaction, and {most} of each are allowed: "
+    "raise --max-txn-ops of etcd and of the workers, or make the group smaller"
+)
+TOO_MANY_BYTES = (
+    "its {pods} pods come to {size:,} bytes ({compares} compares and {writes} writes) in one transaction, and {most:,} "
+    "are allowed, whatever --max-txn-ops says: make the group or its pods smaller"
+)
+REFUSED = (
+    "etcd takes no transaction of {compares} compares and {writes} writes, {size:,} bytes: its --max-txn-ops is not "
+    "what the workers were told, or its limit of bytes is lower"
+)
+
+
+class FillContext(NamedTuple):
+    """When transactions are filled: what they compare is known then."""
+
+    group: BindGroup
+    lane: SendingLane
+    now: BindProgress
+    stored: Mapping[str, KeyValue]
+    """Volumes and claims that were read."""
+    stamp: Stamp
+
+
+class Filling:
+    """Fills the transactions of one worker's binds."""
+
+    def __init__(self, core: Core, seats: Seats) -> None:
+        self._cache = core.pool.cache
+        self._tally = core.tally
+        self._seats = seats
+
+    def fill(self, context: FillContext) -> tuple[list[Transaction], BindProgress]:
+        """As many transactions as are sent at once. Seats that are not bound now take another step."""
+        lane, now = context.lane, context.now
+        transactions: list[Transaction] = []
+        steps: list[Step] = []
+        queue, follow = deque(now.queue), list[tuple[Seated, ...]]()
+        if lane.alone and len(queue) > 1:  # of two on one node, the second would compare what the first rewrites
+            first = {part[0].node: part for part in reversed(queue)}
+            queue, follow = deque(first.values()), [part for part in queue if first[part[0].node] is not part]
+        while queue and len(transactions) < lane.at_once:
+            rest: tuple[Seated, ...] = ()
+            if lane.whole:
+                commits = self._fill_whole(context, queue.popleft(), steps)
+            else:
+                commits, rest = self._fill_one(context, queue, steps)
+            if rest:
+                follow.append(rest)
+            transaction = self._together(context, commits, steps) if commits else None
+            if transaction is not None:
+                transactions.append(transaction)
+        leaning = now.leaning or any(isinstance(step, Later) and step.seat.leaned for step in steps)
+        outcomes = replace(now.outcomes, transactions=now.outcomes.transactions + len(transactions))
+        now = replace(now, outcomes=outcomes, queue=(*follow, *queue), leaning=leaning)
+        return transactions, now.after(lane, steps) if steps else now
+
+    def _fill_one(
+        self, context: FillContext, queue: deque[tuple[Seated, ...]], steps: list[Step]
+    ) -> tuple[list[Commit], tuple[Seated, ...]]:
+        """One transaction, and seats of a node that did not fit into it with the others: they follow it."""
+        lane, now = context.lane, context.now
+        load, commits = Load(now.limits), list[Commit]()
+        most = 1 if lane.alone else now.window or sys.maxsize
+        surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
+        leaning = now.leaning
+        while queue and len(commits) < most:
+            part, rest, by_itself = self._ready(lane, queue.popleft(), steps), list[Seated](), False
+            # What is all there is to send needs no measuring: a lone pod.
+            shapes = [seat.shape for seat in part] if commits or queue or len(part) > 1 else []
+            if not load.takes(shapes):
+                if commits:
+                    queue.appendleft(tuple(part))
+                    break
+                count = load.most(shapes)
+                by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
+                part, rest = part[: max(1, count)], part[max(1, count) :]
+            for seat, verdict in self._verdicts(context, part, surely, leaning=leaning):
+                if not isinstance(verdict, Seated):
+                    step = self._step(now, seat, verdict)
+                    leaning = leaning or (isinstance(step, Later) and step.seat.leaned)
+                    steps.append(step)
+                    continue
+                commits.append(self._commit(context, verdict))
+                if surely is not None:
+                    surely = with_seat(surely, seat.found.pod, seat.node)
+            if rest or by_itself:
+                return commits, tuple(rest)
+        return commits, ()
+
+    def _ready(self, lane: SendingLane, part: Iterable[Seated], steps: list[Step]) -> list[Seated]:
+        """Those that are still to be bound, by the rules that they were put into this lane for."""
+        ready: list[Seated] = []
+        for seat in part:
+            fresh = self._seats.refreshed(seat)
+            if fresh is None:
+                steps.append(Ask(seat))
+            elif not lane.whole and bool(fresh.rules) is not lane.in_order:
+                steps.append(Later(fresh))
+            else:
+                ready.append(fresh)
+        return ready
+
+    def _verdicts(
+        self, context: FillContext, part: Sequence[Seated], surely: Snapshot | None, *, leaning: bool
+    ) -> list[tuple[Seated, Verdict]]:
+        """Whether each may be bound to its node: after what is sure, or with all that are assumed there.
+
+        Sure are facts, this worker's binds that have happened, and the seats before it in its transaction.
+        """
+        if surely is not None:
+            lost = [self._seats.fits_after(seat, surely, leaning=leaning) for seat in part]
+        else:
+            lost = [self._seats.fits(seat) for seat in part]
+            if any(lost) and len(part) > 1:  # where not all fit, the first ones do
+                for seat in part:
+                    self._cache.forget_unsent(seat.identity)
+                lost = [self._seats.fits(seat) for seat in part]
+        return [
+            (seat, why or self._seats.agreed(context.group, seat, context.stored))
+            for seat, why in zip(part, lost, strict=True)
+        ]
+
+    def _step(self, now: BindProgress, seat: Seated, verdict: NoRoom | Outcome) -> Step:
+        """What follows for a seat that is not bound now."""
+        if not isinstance(verdict, NoRoom):
+            return Done(seat.number, self._seats.ended(seat, verdict))
+        if verdict.leans and now.may_wait:
+            return Later(replace(seat, leaned=True))
+        return self.next_node(seat, verdict.why)
+
+    def next_node(self, seat: Seated, why: str) -> Step:
+        """The seat goes to its next runner-up, in the next round."""
+        self._cache.forget_unsent(seat.identity)  # its room there is free for others
+        return Later(seat.next_node(why))
+
+    def _commit(self, context: FillContext, seat: Seated) -> Commit:
+        node, adopted = self._cache.nodes[seat.node], context.now.adopted.get(seat.node)
+        if adopted is not None and adopted == node and adopted.mod_revision > node.mod_revision:
+            node = adopted
+        return Commit.of(seat, node, self._cache, context.stamp)
+
+    def _together(self, context: FillContext, commits: Sequence[Commit], steps: list[Step]) -> Transaction | None:
+        """Their transaction; None where a pod cannot be written bound: the others are sent without it."""
+        try:
+            return together(commits)
+        except InvalidObject as error:
+            if context.lane.whole:
+                outcome = rejected(BINDER, f"a pod cannot be written bound: {error}")
+                steps += self.none([one.seat for one in commits], outcome, failed=True)
+                return None
+        for commit in commits:
+            try:
+                together([commit])
+            except InvalidObject as error:
+                outcome = rejected(BINDER, f"pod cannot be written bound: {error}")
+                steps.append(Done(commit.seat.number, self._seats.ended(commit.seat, outcome, failed=True)))
+            else:
+                steps.append(SendAgain(commit.seat))
+        return None
+
+    # --- all or none --------------------------------------------------------------------------
+
+    def _fill_whole(self, context: FillContext, part: Sequence[Seated], steps: list[Step]) -> list[Commit]:
+        """The transaction of a gang; none where it is not bound now.
+
+        Its rules across nodes are part of it: members may rely on each other, for they are bound together or not at
+        all. What was taken in between gives the whole gang up, and its next attempt places it anew.
+        """
+        gone = context.now.outcomes.first_gone
+        if gone is not None:
+            why = Contended(message=NOT_BOUND.format(why=f"{context.group.key(gone)} is gone"))
+            steps += self.none(part, why, counted=False)
+            return []
+        ready = self._ready(context.lane, part, steps)
+        if len(ready) < len(part):
+            steps += map(Later, ready)
+            return []
+        needs, limits = _needs(ready), context.now.limits
+        if max(needs["compares"], needs["writes"]) > limits.operations:
+            text = TOO_MANY.format(most=limits.operations, **needs)
+        elif needs["size"] > limits.size:
+            text = TOO_MANY_BYTES.format(most=limits.size, **needs)
+        else:
+            text = ""
+        if text:
+            steps += self.none(ready, rejected(GANG_SCHEDULING, text))
+            return []
+        for seat in ready:  # each is verified among all the others
+            self._cache.assume_there(seat.found.pod, seat.node)
+        members = frozenset(seat.identity for seat in ready)
+        commits: list[Commit] = []
+        for seat in ready:
+            verdict = self._outside(context.group, seat) or self._seats.fits(seat, members)
+            agreed = verdict or self._seats.agreed(context.group, seat, context.stored)
+            if not isinstance(agreed, Seated):
+                waits = isinstance(agreed, NoRoom) and agreed.leans and context.now.may_wait
+                steps += map(Later, ready) if waits else self.none(ready, _of_all(seat, agreed))
+                return []
+            commits.append(self._commit(context, agreed).sent_with(len(ready)))
+        return commits
+
+    def _outside(self, group: BindGroup, seat: Seated) -> NoRoom | None:
+        """Whether the node is not in the gang's domain any more."""
+        node, domain = self._cache.nodes.get(seat.node), group.request.domain
+        outside = node is not None and any(node.labels.get(key) != value for key, value in terms_of(domain))
+        return NoRoom(f"the node is not in {domain} any more") if outside else None
+
+    def none(
+        self, seats: Sequence[Seated], outcome: Outcome, *, failed: bool = False, counted: bool = True
+    ) -> list[Step]:
+        """No member is bound, and all seats are free again. `failed`: for an error, and not by a rule."""
+        if not isinstance(outcome, Contended):
+            return [Done(seat.number, self._seats.ended(seat, outcome, failed=failed)) for seat in seats]
+        if counted:
+            self._tally.contended(seats[0].computation, len(seats))
+        for seat in seats:
+            self._seats.give_up(seat)
+        return [Done(seat.number, outcome) for seat in seats]
+
+    def too_large(self, lane: SendingLane, now: BindProgress, transaction: Transaction) -> BindProgress:
+        """The server takes less than configured."""
+        seats = [commit.seat for commit in transaction.commits]
+        if lane.whole:
+            outcome = rejected(GANG_SCHEDULING, REFUSED.format(**_needs(seats)))
+            return now.after(lane, self.none(seats, outcome, failed=True))
+        if len(seats) > 1:
+            return replace(now.after(lane, map(SendAgain, seats)), limits=now.limits.halved())
+        outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
+        return now.after(lane, [Done(seats[0].number, self._seats.ended(seats[0], outcome, failed=True))])
+
+
+def _of_all(seat: Seated, verdict: NoRoom | Outcome) -> Outcome:
+    """What a member's verdict means for its gang."""
+    key = seat.found.pod.key
+    match verdict:
+        case NoRoom():
+            return Contended(message=NOT_BOUND.format(why=f"{key} on {seat.node}: {verdict.why}"))
+        case Contended():
+            return Contended(message=NOT_BOUND.format(why=f"{key}: {verdict.message}"))
+        case Rejected():
+            return rejected(verdict.plugin, f"{key}: {verdict.message}")
+    return verdict
+
+
+def _needs(seats: Sequence[Seated]) -> dict[str, int]:
+    """What a gang's transaction comes to."""
+    load = measure([seat.shape for seat in seats])
+    return {"pods": len(seats), "compares": len(load.compares), "writes": len(load.writes), "size": load.size}
