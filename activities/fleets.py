@@ -35,7 +35,7 @@ from wharfinger.engine.fleets.recording import Recording
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.catalog import Catalog
-from wharfinger.model.rollout import HOST_LOST
+from wharfinger.model.fleet import HOST_LOST
 
 
 class ControlActivities(FleetControl):

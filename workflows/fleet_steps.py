@@ -27,6 +27,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from wharfinger.workflows import fleet_sentences as sentences
 
 with workflow.unsafe.imports_passed_through():
+    from wharfinger.contracts.fleet_failures import FleetFailure
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,
         CREATE_RETRY,
@@ -41,7 +42,6 @@ with workflow.unsafe.imports_passed_through():
         DrainOutcome,
         Ended,
         FleetControl,
-        FleetFailure,
         FleetHost,
         Granted,
         GrantInput,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from wharfinger.model.fleet import HOST_LOST
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.rollout import HOST_LOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster, rk8s, rk8s_etcd
 from wharfinger.contracts.records import AttemptRecord, BoundByRecord
-from wharfinger.manifests.formats import RK8S
+from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue

@@ -19,8 +19,7 @@ from wharfinger.errors import InvalidConfiguration, NotFound, UsageError
 from wharfinger.fleet.preview import Line, preview
 from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents
-from wharfinger.model.fleet import Desired, Observed
-from wharfinger.model.rollout import HOST_LOST
+from wharfinger.model.fleet import HOST_LOST, Desired, Observed
 from wharfinger.observe.fleet_reading import read_to_decide
 from wharfinger.observe.fleets import FleetView
 from wharfinger.registry import keys

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.model.fleet import RolloutAction, Share
+from wharfinger.model.fleet import LONGEST_TIME, RolloutAction, Share
 from wharfinger.model.names import is_dns_subdomain, is_label_value
 from wharfinger.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
 
@@ -36,8 +36,6 @@ LARGEST_CONFIGURATION = 256 * 1024
 """Bytes of a schedulerConfiguration as JSON."""
 SOAK = 30.0
 """Seconds for which an updated slot is observed, by default."""
-LONGEST_TIME = 86_400
-"""Seconds that any time of a fleet may last: a day."""
 LONGEST_END = 3600
 """Seconds that an instance may take to end."""
 

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.fleets import FleetFailure
+from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.errors import PluginError, RequestTooLarge, StoreError, UpstreamError, WharfingerError
 from wharfinger.model.texts import one_line
 

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from wharfinger.model.fleet import Host, Observed
-from wharfinger.model.rollout import EPSILON, HOST_LOST, KnownHost, Memory
+from wharfinger.model.fleet import HOST_LOST, Host, Observed
+from wharfinger.model.rollout import EPSILON, KnownHost, Memory
 
 FEWEST = 3
 """Known hosts below which no loss counts as one of many."""

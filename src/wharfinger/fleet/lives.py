@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wharfinger.fleet.hosts import Hosts
-from wharfinger.model.fleet import Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
-from wharfinger.model.rollout import EPSILON, HOST_LOST, Busy, Crashed, Memory
+from wharfinger.model.fleet import HOST_LOST, Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
+from wharfinger.model.rollout import EPSILON, Busy, Crashed, Memory
 
 LOOK_AGAIN = 10.0
 """Seconds of unbroken view beyond a lease time after which what is seen is believed."""

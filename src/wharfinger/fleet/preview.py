@@ -16,9 +16,9 @@ from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.ideal import brought_up, ended, is_ready, record_of, said_ready, written
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import Observed, Role
+from wharfinger.model.fleet import HOST_LOST, Observed, Role
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import EPSILON, HOST_LOST, SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
+from wharfinger.model.rollout import EPSILON, SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
 
 LINES = 1000
 """Lines of a preview at most, unless told."""

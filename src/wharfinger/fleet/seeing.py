@@ -11,10 +11,9 @@ from dataclasses import replace
 from wharfinger.fleet.altered import altered
 from wharfinger.fleet.hosts import Hosts, known_hosts
 from wharfinger.fleet.lives import Asked, Life, Look
-from wharfinger.model.fleet import FleetSpec, Observed
+from wharfinger.model.fleet import HOST_LOST, FleetSpec, Observed
 from wharfinger.model.rollout import (
     EPSILON,
-    HOST_LOST,
     STEADY,
     AwaitedIncarnation,
     Busy,

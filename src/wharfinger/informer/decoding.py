@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from wharfinger.config.dynamic import is_target
 from wharfinger.contracts import upstream_records
-from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding
@@ -241,6 +240,8 @@ def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
 
 def decode_grant(kv: KeyValue) -> Grant:
     """A stored grant; raises `InvalidObject`."""
+    from wharfinger.contracts.fleet_records import read_value  # a worker without a grant needs none of it
+
     try:
         return read_value(Grant, kv.value)
     except ValidationError as error:

@@ -8,12 +8,12 @@ wharfinger has to record of a pod lies under keys of its own (`contracts.records
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import decode, documents, edit
 from wharfinger.manifests.metadata import attempt_of, check_key, checked_object
-from wharfinger.manifests.rk8s.format import Rk8sFormat
 from wharfinger.model.conditions import PREEMPTION
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.node import Node
@@ -137,10 +137,14 @@ class KubernetesFormat:
 
 
 KUBERNETES: ObjectFormat = KubernetesFormat()
-RK8S: ObjectFormat = Rk8sFormat()
-_FORMATS = {ClusterFormat.KUBERNETES: KUBERNETES, ClusterFormat.RK8S: RK8S}
 
 
+@cache
 def format_of(name: ClusterFormat) -> ObjectFormat:
     """What reads and writes the documents of a format."""
-    return _FORMATS[name]
+    if name is ClusterFormat.KUBERNETES:
+        return KUBERNETES
+    # Twenty modules, which a process of the other format does not load.
+    from wharfinger.manifests.rk8s.format import RK8S
+
+    return RK8S

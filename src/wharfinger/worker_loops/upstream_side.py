@@ -26,6 +26,9 @@ from wharfinger.worker_loops.shards import Shards
 
 log = logging.getLogger(__name__)
 
+REVIEW_AFTER = 3.0
+"""Seconds after the start of the loops until it is asked what this worker may do: some 150 requests, which would delay
+the first bind. What is missing for a list or a watch, the importer says at once."""
 FLUSH_WITHIN = 2.0
 """Seconds that events which wait get when the worker stops."""
 
@@ -77,9 +80,10 @@ class UpstreamLoops:
         return self, self.importing, self.sweep, self.refusals
 
     async def run(self) -> None:
-        """Send events until cancelled; those that wait then get a moment. First, say what this worker may not do."""
+        """Send events until cancelled; those that wait then get a moment. Soon, say what this worker may not do."""
         self._lane.start()
         try:
+            await asyncio.sleep(REVIEW_AFTER)
             with contextlib.suppress(UpstreamError):  # what hinders that is said by the importer
                 for sentence in (await self._review()).sentences():
                     log.warning("upstream_access_missing what=%r", sentence)

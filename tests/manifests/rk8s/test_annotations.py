@@ -6,7 +6,7 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.formats import RK8S
+from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.model.pod import Pod
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.formats import RK8S
 from wharfinger.manifests.rk8s import documents, edit, pods
+from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.manifests.rk8s.tree import parse
 
 _CARDS = "        memory: 512Mi\n        gpu: 2\n        gpu_memory: 20Gi\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.manifests.rk8s.samples import POD, changed
-from wharfinger.manifests.formats import RK8S
+from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.model.node import CPU, MEMORY
 from wharfinger.model.pod import Pod
 

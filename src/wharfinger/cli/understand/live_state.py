@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import decode, documents
 from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.formats import RK8S
 from wharfinger.manifests.kinds import KINDS, POD, Kind
 from wharfinger.manifests.metadata import check_key
+from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.manifests.rk8s.given import KINDS as RK8S_KINDS
 from wharfinger.manifests.rk8s.occupants import held_by
 from wharfinger.model.formats import ClusterFormat

@@ -16,8 +16,8 @@ from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.errors import StoreError, Unavailable
-from wharfinger.model.fleet import Grant, Slot
-from wharfinger.model.rollout import HOST_LOST, LATE
+from wharfinger.model.fleet import HOST_LOST, Grant, Slot
+from wharfinger.model.rollout import LATE
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Compare, Condition, KeyValue, Operation, Put, Store

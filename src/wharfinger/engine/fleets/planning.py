@@ -21,8 +21,8 @@ from wharfinger.engine.failures import fenced
 from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import FleetSpec, Observed
-from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, RolloutStatus, Up
+from wharfinger.model.fleet import HOST_LOST, FleetSpec, Observed
+from wharfinger.model.rollout import Drop, Plan, Retire, RolloutStatus, Up
 from wharfinger.model.texts import shortened
 from wharfinger.telemetry import Metrics
 

@@ -107,3 +107,6 @@ class Rk8sFormat:
     def made_anew(self, raw: bytes, *, uid: str, now: str) -> bytes | None:
         """The document unbound, with an empty status; None for a pod that its controller replaces."""
         return renewal.made_anew(raw, uid=uid, now=now)
+
+
+RK8S = Rk8sFormat()
