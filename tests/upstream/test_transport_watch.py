@@ -327,6 +327,38 @@ async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> Non
     assert [change.object["metadata"]["name"] for change in batch.changes] == ["a", "b", "c"]
 
 
+async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Path) -> None:
+    """The first one is shown at once; the others wait until a batch may follow it."""
+    seen, sent, paused = asyncio.Event(), asyncio.Event(), list[float]()
+
+    async def answering(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(event("ADDED", "a", 2))
+        await seen.wait()
+        await response.write(event("ADDED", "b", 3))
+        await asyncio.sleep(3 * watching.GATHER)
+        await response.write(event("ADDED", "c", 4))
+        sent.set()
+        return await gone(request)
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+        await sent.wait()
+        await asyncio.sleep(3 * watching.GATHER)
+
+    async with scripted_server(tmp_path, answering) as server:
+        upstream = HttpUpstream(server.access(), clock=Clock(), pause=pause)
+        async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
+            first = await anext(batches)
+            seen.set()
+            second = await anext(batches)
+        await upstream.close()
+
+    names = [[change.object["metadata"]["name"] for change in batch.changes] for batch in (first, second)]
+    assert (names, paused) == ([["a"], ["b", "c"]], [pytest.approx(watching.SPACING)])
+
+
 def test_decoding_stops_after_a_slice_of_time() -> None:
     queue = LineQueue(2**20)
     queue.put([event("ADDED", f"pod-{number}", number) for number in range(1, 11)])

@@ -17,9 +17,10 @@ callers, because only they can tell whether a second request is safe.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import Any
@@ -60,6 +61,7 @@ class HttpUpstream:
         context: Callable[[Access, ApiIdentity], ssl.SSLContext] | None = None,
         observe: Observe | None = None,
         answer_limit: int = ANSWER_LIMIT,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Requests are sent when they are made; nothing is opened here.
 
@@ -73,15 +75,18 @@ class HttpUpstream:
             context: makes the TLS context of an identity; None = `tls.context`.
             observe: for metrics.
             answer_limit: bytes that an answer may have, except a watch.
+            pause: waits for so many seconds.
         """
         self._beside = partial(
             HttpUpstream, access,
             clock=clock, now=now, silence=silence, context=context, observe=observe, answer_limit=answer_limit,
+            pause=pause,
         )  # fmt: skip
         self._connection = ApiConnection(access, context)
-        self._pace, self._event_pace = (TokenBucket(qps, burst, clock) for _ in range(2))
+        self._pace, self._event_pace = (TokenBucket(qps, burst, clock, pause) for _ in range(2))
         self._exchange = Exchange(self._connection, clock=clock, now=now, observe=observe, answer_limit=answer_limit)
         self._clock = clock
+        self._pause = pause
         self._silence = silence
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
 
@@ -106,6 +111,10 @@ class HttpUpstream:
     def silence(self) -> float:
         """Seconds without a line after which a watch is given up, for `watching`."""
         return self._silence
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so many seconds, for `watching`."""
+        await self._pause(seconds)
 
     # Reads
 
