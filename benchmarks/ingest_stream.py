@@ -25,8 +25,8 @@ from wharfinger.registry.etcd_json import messages
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.store import KeyValue, Page, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
-from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.worker_loops.signals import TemporalSide
 
 NAMESPACES = 20
@@ -211,7 +211,7 @@ def worker(store: Any, clock: Any) -> Loops:
         WorkerSettings(dispatching=DispatchSettings(hold=0.0)),
         ProcessParts(store, clock=clock, rng=random.Random(1)),
         Pool(Cache(clock=clock), profiles, Ownership(frozenset(profiles))),
-        TemporalSide(temporal, temporal, temporal, temporal.probe, Completing(clock, patience=0.0)),
+        TemporalSide(temporal, temporal, temporal, temporal.probe, RunEnds()),
     )
     # Registrations decide whose the pods are, and here there are none: no pods may be shared out anew.
     loops.lifecycle._share_out = lambda **_: None  # type: ignore[method-assign]

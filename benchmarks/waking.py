@@ -55,13 +55,9 @@ class NoTemporal:
 
 
 class Together:
-    """Cohorts take what is woken beyond a few pods."""
+    """Groups take what is woken."""
 
-    cohort_from = 24
-
-    def most_alone(self) -> int:
-        """None."""
-        return 0
+    together, quiet = True, False
 
     def kick(self) -> None:
         """The bench pops the queue itself."""
@@ -108,7 +104,7 @@ class Bench:
             Pool(self.cache, self.profiles, Ownership(frozenset(self.profiles))),
             self.queue,
             signals=signals,
-            cohorts=Together(),
+            groups=Together(),
         )
         self.revision = 1
         self.nodes = [self._node(number) for number in range(nodes)]

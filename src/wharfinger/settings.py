@@ -75,21 +75,22 @@ class DispatchSettings:
     """How attempts are started."""
 
     in_flight: int = 40
-    """Attempts started and not yet seen ended; more adds latency and no throughput."""
-    completing: int = 20
-    """Attempts beyond those in flight whose pod is bound and whose run is still to be completed by Temporal."""
+    """Attempts in no group that were started and not yet seen ended: of pods that are never placed with others, or of
+    all pods where `cohorts` is off. More adds latency and no throughput."""
+    completing: int | None = None
+    """Without effect: groups bound what Temporal has to complete. A value is ignored with a warning."""
     concurrent_starts: int = 32
     """Start calls at a time, at most; fewer while Temporal is slow."""
     cohorts: bool = True
-    """Whether many pods are placed in one workflow when the backlog is deep; otherwise each has its own, always."""
-    cohort_from: int = 24
-    """Pods to be started, at least, for a cohort to be formed of them; fewer are started one by one. Once single
-    attempts are measured, at least as many as these complete in two seconds."""
+    """Whether pods that arrive while a group is on its way are placed together in one workflow; otherwise each has its
+    own, always."""
+    cohort_from: int | None = None
+    """Without effect: a group takes whatever has arrived. A value is ignored with a warning."""
     cohort_most: int = 200
-    """Pods in one cohort, at most 204: they are decided at a stretch, and more give no throughput. A search attribute
+    """Pods in one group, at most 204: they are decided at a stretch, and more give no throughput. A search attribute
     of Temporal's lists no more."""
     cohorts_in_flight: int = 4
-    """Cohorts started whose pods etcd has not all told about; more adds latency and no throughput."""
+    """Groups started whose pods etcd has not all told about; more adds latency and no throughput."""
     parked_chains: int = 1000
     """Workflows of waiting pods that this worker keeps open (each costs it about 88 KB, and the server as much); pods
     beyond that wait in its queue alone, with their record in etcd."""

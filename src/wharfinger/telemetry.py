@@ -152,9 +152,12 @@ class Metrics:
         )
         self.cohort_pods = Histogram(
             "wharfinger_cohort_pods",
-            "Pods of each cohort that was started; its count is that of the cohorts.",
+            "Pods of each group that was started; 1 = a pod that went alone. Its count is that of the groups.",
             buckets=_powers(1, 2, 10),
             **own,
+        )
+        self.groups_in_flight = Gauge(
+            "wharfinger_groups_in_flight", "Groups that were started and of whose pods etcd has not told all.", **own
         )
         self.parked_chains = Gauge(
             "wharfinger_parked_chains", "Waiting pods with a workflow of their own that is parked.", **own

@@ -41,10 +41,10 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.worker_loops.attempts import TemporalAttempts
-from wharfinger.worker_loops.completing import Completing, RunEnds
 from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.node_workflows import TemporalNodes
+from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.worker_loops.signals import TemporalSide
 from wharfinger.worker_loops.upstream_parts import UpstreamParts
 from wharfinger.workflows.node_eviction import NodeEviction
@@ -108,7 +108,7 @@ class Worker:
             calls=calls,
         )
         node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
-        completing = Completing(process.clock)
+        run_ends = RunEnds()
         polling = worker_factory(
             client,
             task_queue=task_queue(cluster, settings.tenant),
@@ -119,7 +119,7 @@ class Worker:
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,
-            interceptors=[RunEnds(completing)],
+            interceptors=[run_ends],
         )
         timings = backoff(configured.configuration)
         attempts = TemporalAttempts(
@@ -134,7 +134,7 @@ class Worker:
                 nodes=TemporalNodes(client, cluster=cluster, tenant=settings.tenant),
                 polling=Polling(polling, drain_timeout=settings.drain_timeout),
                 probe=client.service_client.check_health,
-                completing=completing,
+                run_ends=run_ends,
             ),
             health_url=health_url,
             grant=self.grant,

@@ -669,13 +669,13 @@ async def registration(stage: Stage) -> KeyValue:
 
 async def test_a_worker_takes_in_what_lies_in_etcd_before_it_serves() -> None:
     store = MemoryStore()
-    await put(store, "cohort", "default", {"cohortFrom": 2, "cohortMost": 3})
+    await put(store, "cohort", "default", {"cohortMost": 3})
     for name in ("a", "b", "c"):
         await store.put(keys.pod("default", name), pod_bytes(name))
     async with Stage(store) as stage:
         await stage.until(lambda: stage.attempts.cohorts)
 
-        assert (await told(stage)).in_force == {"cohort": digest({"cohortFrom": 2, "cohortMost": 3})}
+        assert (await told(stage)).in_force == {"cohort": digest({"cohortMost": 3})}
 
 
 async def test_a_value_is_not_to_blame_for_an_etcd_that_went_back(tmp_path: Path) -> None:
@@ -685,7 +685,7 @@ async def test_a_value_is_not_to_blame_for_an_etcd_that_went_back(tmp_path: Path
     task = stage.begin()
     await stage.until(lambda: stage.loops.shards.me)
     before = store.revision
-    await put(store, "cohort", "tenant/common", {"cohortFrom": 2, "cohortMost": 3})
+    await put(store, "cohort", "tenant/common", {"cohortMost": 3})
     await stage.until(lambda: stage.loops.dynamic.follower("cohort").digest)
     assert [path.name for path in (tmp_path / "config").iterdir()] == ["cohort.trial.3"]
 
@@ -697,7 +697,7 @@ async def test_a_value_is_not_to_blame_for_an_etcd_that_went_back(tmp_path: Path
 
 
 async def test_cohorts_are_switched_off_and_on_while_a_worker_runs() -> None:
-    async with Stage(dispatching=DispatchSettings(hold=0.0, cohort_from=2)) as stage:
+    async with Stage(dispatching=DispatchSettings(hold=0.0)) as stage:
         follower = stage.loops.dynamic.follower("cohort")
         await put(stage.store, "cohort", "tenant/common", {"cohorts": "off"})
         await stage.until(lambda: follower.digest)
@@ -719,7 +719,7 @@ async def test_cohorts_are_switched_off_and_on_while_a_worker_runs() -> None:
 async def test_refused_value_is_reported_without_rewriting_the_registration() -> None:
     async with Stage() as stage:
         before = await registration(stage)
-        await put(stage.store, "cohort", "tenant/common", {"cohortFrom": 300})
+        await put(stage.store, "cohort", "tenant/common", {"cohortMost": 501})
         follower = stage.loops.dynamic.follower("cohort")
         await stage.until(lambda: follower.problem)
         async with asyncio.timeout(patient(20)):
@@ -727,12 +727,14 @@ async def test_refused_value_is_reported_without_rewriting_the_registration() ->
                 await asyncio.sleep(0.002)
 
         assert said.in_force == {}
-        assert said.problems == {"cohort": "tenant/common: cohortMost: must be at least cohortFrom (300)"}
+        assert said.problems == {
+            "cohort": "tenant/common: cohortMost: Input should be less than or equal to 500, not 501"
+        }
         assert await registration(stage) == before
 
 
 async def test_value_in_force_is_reported_again_after_etcd_did_not_answer() -> None:
-    value = {"cohortFrom": 2, "cohortMost": 3}
+    value = {"cohortMost": 3}
     async with Stage() as stage:
         before = await registration(stage)
         stage.own.fail_next(applied=False, error=Unavailable("lost", maybe_applied=True))
@@ -746,7 +748,7 @@ async def test_value_in_force_is_reported_again_after_etcd_did_not_answer() -> N
 
 
 async def test_values_in_force_leave_and_return_with_the_registration() -> None:
-    value = {"cohortFrom": 2, "cohortMost": 3}
+    value = {"cohortMost": 3}
     async with Stage() as stage:
         await put(stage.store, "cohort", "tenant/common", value)
         await stage.until(lambda: stage.loops.dynamic.follower("cohort").digest)
@@ -810,7 +812,7 @@ async def test_pods_that_other_arguments_hold_back_no_more_are_started(gang: tup
 
         profiles.replace(overlay_configuration(started, read_value(ProfileValue, over), started).profiles)
         stage.loops.reconfigured(gates=True)
-        await stage.until(lambda: stage.attempts.gangs if gang else len(stage.attempts.started) == 2)
+        await stage.until(lambda: stage.attempts.gangs if gang else stage.attempts.cohorts)
 
 
 HARD = {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 9}}

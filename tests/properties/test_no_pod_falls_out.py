@@ -202,11 +202,17 @@ class ClusterMachine(RuleBasedStateMachine):
     )
     def worker_forms_a_cohort(self, name: str, cohort: UUID, limit: int, start: str) -> None:
         queue = self.workers[name].queue
-        for entry in queue.pop_many(str(cohort), limit, lambda _: True):
-            if start == "accepted":
-                queue.started(entry)
-            elif start != "lost":
-                queue.defer(entry, 5, alone=start == "blamed")
+        members = queue.pop_group(str(cohort), limit, lambda _: True)
+        if start in ("failed", "blamed"):
+            queue.start_failed(members, 5, blamed=start == "blamed")
+        for entry in members if start == "accepted" else ():
+            queue.started(entry)
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]))
+    def run_of_a_group_fails(self, name: str) -> None:
+        queue = self.workers[name].queue
+        for group in list(queue.in_flight.groups):
+            queue.run_failed(group)
 
     @rule(names=st.lists(NAMES, unique=True), urgent=st.booleans(), chained=st.booleans())
     def turned_away_together(self, names: list[str], urgent: bool, chained: bool) -> None:
@@ -244,7 +250,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]))
     def worker_starts_a_chain(self, name: str) -> None:
         queue = self.workers[name].queue
-        entry = queue.due_chain(urgent_only=False)
+        entry = queue.due_chain()
         if entry is not None:
             queue.started(entry)
 

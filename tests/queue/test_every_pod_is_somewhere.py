@@ -108,17 +108,31 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 4), fitting=st.sets(NAMES), accepted=st.booleans())
     def popped_many(self, limit: int, fitting: set[str], accepted: bool) -> None:
         self.cohorts += 1
-        members = self.queue.pop_many(f"c{self.cohorts}", limit, lambda entry: entry.pod.name in fitting)
+        members = self.queue.pop_group(f"c{self.cohorts}", limit, lambda entry: entry.pod.name in fitting)
         assert len(members) <= limit
         assert all(self.queue.may_join(entry) for entry in members)
+        single = len(members) == 1 and not (members[0].together or members[0].chainless)
+        assert {entry.cohort for entry in members} == ({""} if single else {f"c{self.cohorts}"} if members else set())
         for entry in members if accepted else ():
             self.queue.started(entry)
 
-    @rule(name=NAMES, alone=st.booleans())
-    def start_failed(self, name: str, alone: bool) -> None:
+    @rule(name=NAMES)
+    def start_failed(self, name: str) -> None:
         entry = self.entry(name)
         if entry is not None:
-            self.queue.defer(entry, 5, alone=alone)
+            self.queue.defer(entry, 5)
+
+    @rule(blamed=st.booleans())
+    def start_of_a_group_failed(self, blamed: bool) -> None:
+        for members in [list(group.values()) for group in self.queue.in_flight.groups.values()]:
+            self.queue.start_failed(members, 5, blamed=blamed)
+        assert not self.queue.in_flight.groups
+
+    @rule()
+    def run_of_a_group_failed(self) -> None:
+        for group in list(self.queue.in_flight.groups):
+            self.queue.run_failed(group)
+        assert not self.queue.in_flight.groups
 
     @rule(name=NAMES)
     def woken_with_others(self, name: str) -> None:
@@ -126,11 +140,13 @@ class QueueMachine(RuleBasedStateMachine):
         if entry is not None and self.queue.may_join(entry):
             self.queue.wake(entry, "NodeAdd")
 
-    @rule(urgent_only=st.booleans(), accepted=st.booleans())
-    def chain_started(self, urgent_only: bool, accepted: bool) -> None:
-        entry = self.queue.due_chain(urgent_only=urgent_only)
+    @rule(accepted=st.booleans())
+    def chain_started(self, accepted: bool) -> None:
+        entry = self.queue.due_chain()
         if entry is not None:
             assert entry.part is Part.WAITING
+            assert entry.refusal is not None
+            assert entry.refusal.urgent
             if accepted:
                 self.queue.started(entry)
 
@@ -166,20 +182,25 @@ class QueueMachine(RuleBasedStateMachine):
         assert sum(len(members) for _, members in parts) == len(keys)
 
     @invariant()
-    def cohorts_are_open_while_one_of_their_pods_is_in_flight(self) -> None:
+    def groups_count_while_one_of_their_pods_is_in_flight(self) -> None:
         entries = [entry for entry in map(self.queue.get, self.queue) if entry and entry.part is Part.IN_FLIGHT]
-        names = {entry.cohort for entry in entries} - {""}
-        assert self.queue.in_flight.gangs == len(names & {"default/team"})
-        assert self.queue.in_flight.cohorts == len(names - {"default/team"})
-        assert self.queue.in_flight.alone == len([entry for entry in entries if not entry.cohort])
+        groups = {entry.group for entry in entries} - {""}
+        assert set(self.queue.in_flight.groups) == groups
+        assert len(self.queue.window) == len(groups)
+        assert all(group in self.queue.window for group in groups)
+        ganged = [entry for entry in entries if entry.cohort == "default/team"]
+        assert self.queue.in_flight.gangs == bool(ganged)
+        assert self.queue.in_flight.alone == len([e for e in entries if not e.group and e not in ganged])
 
     @invariant()
     def exactly_the_waiting_pods_whose_record_names_no_chain_are_without_one(self) -> None:
         chainless = {entry.key for entry in self.queue.waiting if entry.refusal and not entry.refusal.parked}
-        assert {key for key in self.queue if key in self.queue.waiting.chainless} == chainless
-        assert len(self.queue.waiting.chainless) == len(chainless)
+        urgent = {entry.key for entry in self.queue.waiting if entry.key in chainless and entry.refusal.urgent}
+        assert {key for key in self.queue if key in self.queue.waiting.urgent} == urgent
+        assert len(self.queue.waiting.urgent) == len(urgent)
+        assert self.queue.waiting.chainless == len(chainless)
         parked = {entry.gang or entry.key for entry in self.queue.waiting if entry.key not in chainless}
-        assert self.queue.waiting.chains == len(parked) + self.queue.waiting.chainless.unconfirmed
+        assert self.queue.waiting.chains == len(parked) + self.queue.waiting.urgent.unconfirmed
 
     @invariant()
     def only_pods_that_may_be_with_others_are_woken_so(self) -> None:

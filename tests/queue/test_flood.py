@@ -27,7 +27,7 @@ def test_a_later_pod_of_more_importance_is_popped_next() -> None:
     clock.advance(60)
     queue.put(pod("urgent", priority=1), None)
 
-    assert [entry.pod.name for entry in queue.pop_many("c", 3, lambda _: True)] == ["urgent", "p0", "p1"]
+    assert [entry.pod.name for entry in queue.pop_group("c", 3, lambda _: True)] == ["urgent", "p0", "p1"]
     queue.put(pod("urgent too", priority=1), None)
     alone = queue.pop()
     assert alone is not None
@@ -40,10 +40,10 @@ def test_a_flood_passes_through_the_whole_queue_within_seconds() -> None:
     queue = flooded(clock, MANY)
     refused = 0
     for number in range(MANY // 200):
-        members = queue.pop_many(f"c{number}", 200, lambda _: True)
+        members = queue.pop_group(f"c{number}", 200, lambda _: True)
         for entry in members:
             queue.started(entry)
-        assert queue.in_flight.cohorts == 1
+        assert len(queue.in_flight.groups) == 1
         for place, entry in enumerate(members):
             if place % 2:
                 queue.remove(entry.key)
@@ -51,8 +51,8 @@ def test_a_flood_passes_through_the_whole_queue_within_seconds() -> None:
                 refused += 1
                 record = refusal(record=MANY + refused, create=entry.pod.create_revision, parked=False)
                 queue.put(entry.pod, record)
-    assert queue.in_flight.cohorts == queue.ready() == 0
-    assert len(queue.waiting) == len(queue.waiting.chainless) == MANY // 2
+    assert len(queue.in_flight.groups) == queue.ready() == 0
+    assert len(queue.waiting) == queue.waiting.chainless == MANY // 2
 
     for entry in list(queue.waiting):
         queue.wake(entry, "NodeAdd")

@@ -34,9 +34,10 @@ async def test_worker_places_pods_by_the_rules_and_backoff_of_their_profile(site
     await site.node("empty", cpu="64")
     await site.worker(config=config)
     await site.pod("a", cpu="1", scheduler="packing")
+    assert await site.all_bound(["a"]) == {"a": "full"}
     await site.pod("b")
+    assert await site.all_bound(["b"]) == {"b": "empty"}
 
-    assert await site.all_bound(["a", "b"]) == {"a": "full", "b": "empty"}
     workflow = (await site.stored("a"))["metadata"]["annotations"]["wharfinger.dev/attempt"].partition("@")[0]
     history = await site.client.get_workflow_handle(workflow).fetch_history()
     policy = history.events[0].workflow_execution_started_event_attributes.retry_policy

@@ -14,10 +14,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.clock import Clock
 from tests.patience import patient
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
+from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.framework.profile import Profile
@@ -31,9 +31,9 @@ from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.grants import OwnGrant
 from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.worker_loops.signals import TemporalSide
 
 PROFILES = load_profiles()
@@ -117,6 +117,12 @@ class RecordedAttempts:
         await data_converter.encode([gang, wake])  # as a real client does
         self.gangs.append((gang.name, cause, wake))
 
+    def cohort_workflow_id(self, name: str) -> str:
+        return cohort_workflow_id("wharfinger", name)
+
+    def seconds_after(self, attempt: int) -> float:
+        return backoff(chain_retry(AttemptTimings()), attempt)
+
     def gang_workflow_id(self, gang: GangName) -> str:
         return gang_workflow_id("wharfinger", gang.namespace, gang.name)
 
@@ -199,6 +205,7 @@ class Stage:
         self.attempts = RecordedAttempts()
         self.polling = RecordedPolling()
         self.nodes = RecordedNodes()
+        self.run_ends = RunEnds()
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
         settings.setdefault("dispatching", DispatchSettings(hold=0.0))
@@ -216,7 +223,7 @@ class Stage:
             self.settings,
             ProcessParts(own, self.metrics, clock=self.clock, rng=random.Random(1)),
             self.pool,
-            TemporalSide(self.attempts, self.nodes, self.polling, self._probe, Completing(self.clock, patience=0.0)),
+            TemporalSide(self.attempts, self.nodes, self.polling, self._probe, self.run_ends),
             grant=self.grant,
         )
         self.loops.node_evictions._every = 1e9  # it looks when a test says so
@@ -296,11 +303,14 @@ class Stage:
         found = await self.store.get(keys.pod("default", name))
         assert found.kv is not None
         record = AttemptRecord(
-            attempt=1,
             plugins=plugins,
             revision=found.revision if snapshot is None else snapshot,
             create_revision=found.kv.create_revision,
-            **{"workflow_id": f"wharfinger/pod/default/{name}/rev-{found.kv.create_revision}", **fields},
+            **{
+                "attempt": 1,
+                "workflow_id": f"wharfinger/pod/default/{name}/rev-{found.kv.create_revision}",
+                **fields,
+            },
         )
         return await self.store.put(keys.attempt("default", name), record.to_bytes())
 

@@ -173,7 +173,8 @@ async def test_when_enough_are_bound_the_others_are_ordinary_pods() -> None:
 
 
 async def test_a_gang_goes_as_its_first_member_does() -> None:
-    async with Stage(dispatching=DispatchSettings(hold=0.0, in_flight=1, completing=0)) as stage:
+    """The pods that go before it wait for the group that counts; it does not, but keeps its place behind them."""
+    async with Stage() as stage:
         await stage.put_pod("first")
         await stage.until(lambda: stage.attempts.names == ["first"])
         await stage.put_pod("second")
@@ -193,8 +194,16 @@ async def test_a_gang_goes_as_its_first_member_does() -> None:
         await stage.bind("first", "n")
         await stage.until(lambda: len(stage.attempts.gangs) == 2)
 
-        assert stage.attempts.names == ["first", "second"]
-        assert stage.part("third") is Part.ACTIVE
+        assert stage.attempts.names == ["first"]
+        assert [cohort.names for cohort in stage.attempts.cohorts] == [["second", "third"]]
+
+
+async def test_a_gang_starts_while_a_group_counts() -> None:
+    async with Stage() as stage:
+        await stage.put_pod("counts")
+        await stage.until(lambda: stage.attempts.names == ["counts"])
+        await put_members(stage, "a", "b", "c")
+        await stage.until(lambda: stage.attempts.gangs)
 
 
 async def test_start_that_fails_for_good_is_retried_later_with_all_members() -> None:

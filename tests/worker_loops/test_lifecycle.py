@@ -177,6 +177,8 @@ async def test_the_label_that_names_a_tenant_is_a_setting() -> None:
         await common.put_pod("c", labels={"wharfinger.dev/tenant": "blue"})
         await blue.until(lambda: blue.attempts.started)
         await common.until(lambda: common.attempts.started)
+        await common.bind("c", "n")
+        await common.until(lambda: common.part("c") is None)
         await store.delete(keys.tenant("blue"))
         await common.until(lambda: len(common.attempts.started) == 2)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -120,7 +118,7 @@ async def test_room_of_an_assumed_pod_is_decided_again_when_it_is_forgotten() ->
 
         stage.cache.forget(pod.identity)
         stage.later(1.5)
-        await stage.until(lambda: stage.attempts.woken_names == ["b"])
+        await stage.until(lambda: stage.part("b") is not Part.WAITING)
 
 
 async def test_an_event_between_the_refusals_snapshot_and_its_record_is_not_lost() -> None:
@@ -291,43 +289,44 @@ async def test_a_pod_is_woken_when_room_can_be_made_for_it() -> None:
         assert stage.attempts.woken_names == ["high"]
 
 
-MANY = DispatchSettings(hold=0.0, cohort_from=3, cohort_most=10)
+MANY = DispatchSettings(hold=0.0, cohort_most=10)
 
 
-async def test_first_of_many_fitting_pods_are_signalled_and_the_rest_in_cohorts() -> None:
+async def test_pods_that_are_woken_go_together_after_their_back_off() -> None:
     async with Stage(dispatching=MANY) as stage:
-        for number in range(12):
+        for number in range(9):
             await stage.waiting(f"p{number}", cpu="2")
         await stage.put_node("n", cpu="64")
-        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 9)
+        await stage.until(lambda: all(stage.part(f"p{number}") is Part.ACTIVE for number in range(9)))
+        stage.later(1)
+        await stage.until(lambda: stage.attempts.cohorts)
         await stage.caught_up()
 
-        members = [pod for cohort in stage.attempts.cohorts for pod in cohort.pods]
-        names = [*stage.attempts.woken_names, *(pod.name for pod in members)]
-        assert len(stage.attempts.woken) == 3
-        assert sorted(names) == sorted(f"p{number}" for number in range(12))
-        assert all(pod.chained and pod.recorded and pod.attempt == 2 for pod in members)
-        assert {cohort.cause for cohort in stage.attempts.cohorts} == {"NodeAdd"}
+        [cohort] = stage.attempts.cohorts
+        assert sorted(cohort.names) == [f"p{number}" for number in range(9)]
+        assert all(pod.chained and pod.recorded and pod.attempt == 2 for pod in cohort.pods)
+        assert cohort.cause == "NodeAdd"
+        assert stage.attempts.woken == []
 
 
-@pytest.mark.parametrize(("fit", "together"), [(19, 0), (20, 0), (23, 20)])
-async def test_pods_that_single_attempts_place_in_two_seconds_are_signalled(fit: int, together: int) -> None:
-    """Ten single attempts a second were measured; beyond twenty pods, the first three are signalled as ever."""
-    async with Stage(dispatching=replace(MANY, cohorts_in_flight=10)) as stage:
-        for number in range(fit):
-            await stage.waiting(f"p{number}", cpu="2")
-        for number in range(1000):  # so many that the attempts above count no more
-            key = PodKey("default", f"other{number}")
-            stage.queue.throughput.began(key, ruled=False)
-            stage.clock.advance(0.1)
-            stage.queue.throughput.ended(key, completed=True)
-        await stage.put_node("n", cpu="64")
-        await stage.until(lambda: len(stage.attempts.woken) == fit - together)
-        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == together)
+async def test_pod_that_is_woken_while_a_group_counts_joins_the_next() -> None:
+    """In a quiet system its own chain is signalled instead, as all tests above show."""
+    async with Stage(dispatching=MANY) as stage:
+        await stage.waiting("p", cpu="2")
+        await stage.put_pod("counts", cpu="9")
+        await stage.until(lambda: "counts" in stage.attempts.names)
+        await stage.put_node("n", cpu="4")
+        await stage.until(lambda: stage.part("p") is Part.ACTIVE)
+        stage.later(1)
+        await stage.bind("counts", "other", cpu="9")
+        await stage.until(lambda: stage.attempts.cohorts)
+
+        assert stage.attempts.cohorts[0].names == ["p"]
+        assert stage.attempts.woken == []
 
 
 async def test_with_cohorts_off_each_pod_that_fits_is_signalled() -> None:
-    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False, cohort_from=3)) as stage:
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
         for number in range(8):
             await stage.waiting(f"p{number}", cpu="2")
         await stage.put_node("n", cpu="64")
@@ -342,15 +341,18 @@ async def test_the_room_of_pods_on_their_way_together_is_kept_in_mind() -> None:
         for number in range(7):
             await stage.waiting(f"p{number}", cpu="2")
         await stage.put_node("n", cpu="12")
-        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 3)
+        await stage.until(lambda: len(stage.queue.active) == 6)
+        stage.later(1)
+        await stage.until(lambda: stage.attempts.cohorts)
         await stage.put_node("n", cpu="13")
         await stage.caught_up()
 
-        assert len(stage.attempts.woken) == 3
-        assert sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 3
+        assert stage.attempts.woken == []
+        [cohort] = stage.attempts.cohorts
+        assert len(cohort.pods) == 6
         # Which of seven equal pods stays behind depends on the order in which their records arrived.
         parts = [stage.part(f"p{number}") for number in range(7)]
-        assert (parts.count(Part.IN_FLIGHT), parts.count(Part.WAITING)) == (3, 4)
+        assert (parts.count(Part.IN_FLIGHT), parts.count(Part.WAITING)) == (6, 1)
 
 
 async def test_pods_that_an_event_may_help_are_asked_for_once_a_class() -> None:

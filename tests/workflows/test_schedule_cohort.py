@@ -129,13 +129,12 @@ async def test_cohort_without_a_pod_to_place_is_gone(stage: Stage) -> None:
     assert stage.cohorts.requests(BindManyInput) == []
 
 
-async def test_a_cohort_whose_decision_fails_is_tried_once_more_and_ends(stage: Stage) -> None:
+async def test_a_cohort_whose_decision_fails_ends_and_is_not_tried_again(stage: Stage) -> None:
     stage.cohorts.places = [ApplicationError("boom", type="SchedulerError", non_retryable=True)]
     handle = await stage.start_cohort("a")
 
     assert (await failure_of(handle)).type == "SchedulerError"
-    assert len(stage.cohorts.requests(PlaceManyInput)) == 2
-    assert stage.cohorts.requests(PlaceManyInput)[1].turn is None
+    assert len(stage.cohorts.requests(PlaceManyInput)) == 1
 
 
 async def test_an_input_that_is_none_fails_for_good(stage: Stage) -> None:

@@ -31,7 +31,6 @@ from wharfinger.model.gang import MOST_TOGETHER
 from wharfinger.model.names import is_dns_label
 from wharfinger.settings import DispatchSettings
 
-_USUAL = DispatchSettings()
 DEFAULT = "default"
 """The target below everything else."""
 VALUE_LIMIT = 64 * 1024
@@ -87,6 +86,7 @@ class CohortValue(Value):
     kind = "cohort"
     cohorts: Literal["auto", "off"] | None = None
     cohort_from: Integer | None = Field(None, ge=2, le=MOST_TOGETHER)
+    """Of earlier releases, without effect."""
     cohort_most: Integer | None = Field(None, ge=2, le=MOST_TOGETHER)
     cohorts_in_flight: Integer | None = Field(None, ge=1, le=64)
     parked_chains: Integer | None = Field(None, ge=0, le=100_000)
@@ -132,14 +132,11 @@ def check_backoff(value: QueueValue, initial: float, longest: float) -> tuple[fl
     return first, most
 
 
-def check_cohort(value: CohortValue, started: DispatchSettings = _USUAL) -> DispatchSettings:
-    """The settings of a worker that was started with those. Raises InvalidConfiguration."""
+def cohort_settings(value: CohortValue, started: DispatchSettings) -> DispatchSettings:
+    """The settings of a worker that was started with those."""
     said = value.model_dump(exclude_none=True, exclude={"cohorts"})
     cohorts = started.cohorts if value.cohorts is None else value.cohorts == "auto"
-    settings = replace(started, cohorts=cohorts, **said)
-    if settings.cohort_most < settings.cohort_from:
-        raise refuse([("cohortMost", f"must be at least cohortFrom ({settings.cohort_from})")])
-    return settings
+    return replace(started, cohorts=cohorts, **said)
 
 
 def canonical(written: Any) -> bytes:

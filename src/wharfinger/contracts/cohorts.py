@@ -6,7 +6,6 @@ A gang is a cohort whose members are bound in one transaction, or none of them.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field
@@ -89,9 +88,8 @@ class CohortResult(Contract):
 
 
 def cohort_retry() -> RetryPolicy:
-    """The retry policy of a cohort without a gang: disposable, its pods come back by the queue in any case."""
+    """The retry policy of a cohort without a gang: none, because its pods come back by the queue at once."""
     return RetryPolicy(
-        initial_interval=timedelta(seconds=1),
-        maximum_attempts=2,
+        maximum_attempts=1,
         non_retryable_error_types=[FailureType.WRONG_ID.value, FailureType.INVALID_INPUT.value],
     )

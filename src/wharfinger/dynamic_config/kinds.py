@@ -11,7 +11,7 @@ from wharfinger.config.dynamic import (
     ProfileValue,
     QueueValue,
     check_backoff,
-    check_cohort,
+    cohort_settings,
     read_value,
 )
 from wharfinger.dynamic_config.trials import Commit
@@ -32,7 +32,7 @@ class Made(Protocol):
 
 M = TypeVar("M", bound=Made)
 
-_COHORT_FIELDS = ("cohorts", "cohort_from", "cohort_most", "cohorts_in_flight", "parked_chains")
+_COHORT_FIELDS = ("cohorts", "cohort_most", "cohorts_in_flight", "parked_chains")
 
 
 class ProfileKind(Generic[M]):
@@ -118,7 +118,7 @@ class CohortKind:
 
     async def prepare(self, value: Any) -> Commit:
         """See `DynamicKind.prepare`."""
-        settings = self._start if value is None else check_cohort(read_value(CohortValue, value), self._start)
+        settings = self._start if value is None else cohort_settings(read_value(CohortValue, value), self._start)
         return lambda: self._dispatch(settings)
 
 

@@ -1,7 +1,7 @@
 """Pods to be started: by priority, then arrival; gained ones only after their hold.
 
 They stand in lanes, by how they may be started. The order holds across lanes: who takes from several takes the first
-of all.
+of all. A pod that comes back keeps its place.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class Lane(Enum):
     """How a pod may be started."""
 
     EITHER = "either"
-    """By an attempt of its own, or in a cohort."""
+    """In a group: by an attempt of its own, or in a cohort."""
     ALONE = "alone"
-    """By an attempt of its own only."""
+    """By an attempt of its own only, in no group."""
     TOGETHER = "together"
-    """In a cohort only: a chain of its own is parked, which a start would only join."""
+    """In a group, by a cohort only: a chain of its own is parked, which a start would only join."""
     GANG = "gang"
     """With its gang only."""
 
 
 ONE_BY_ONE = (Lane.EITHER, Lane.ALONE)
 """The lanes of pods that may have an attempt of their own."""
-IN_COHORTS = (Lane.EITHER, Lane.TOGETHER)
+IN_GROUPS = (Lane.EITHER, Lane.TOGETHER)
 """The lanes of pods that may be placed with others."""
 
 
@@ -55,8 +55,6 @@ class Active:
         self._order = order
         self._lane_of = lane_of
         self._ready = {lane: EntryHeap() for lane in Lane}
-        self._ruled: dict[Lane, set[PodKey]] = {lane: set() for lane in Lane}
-        """Pods with rules across nodes, of those that can be started."""
         self._held = EntryHeap()
 
     def __len__(self) -> int:
@@ -91,10 +89,6 @@ class Active:
         self._release_held(now)
         return sum(len(self._ready[lane]) for lane in lanes)
 
-    def ready_ruled(self, lanes: Iterable[Lane] = Lane) -> int:
-        """How many pods of these lanes have rules across nodes, of those that `ready` counted last."""
-        return sum(len(self._ruled[lane]) for lane in lanes)
-
     def first(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
         """The next pod of these lanes to start, left where it is; None when there is none now."""
         lane = self._first_lane(now, lanes)
@@ -108,10 +102,7 @@ class Active:
     def pop(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
         """The next pod of these lanes to start, taken out; None when there is none now."""
         lane = self._first_lane(now, lanes)
-        entry = self._ready[lane].pop() if lane is not None else None
-        if lane is not None and entry is not None:
-            self._ruled[lane].discard(entry.key)
-        return entry
+        return self._ready[lane].pop() if lane is not None else None
 
     def next_due(self) -> float | None:
         """When the first held pod may be started; None when none is held."""
@@ -134,12 +125,9 @@ class Active:
                 self._push(entry, self._lane_of(entry))
 
     def _push(self, entry: Entry, lane: Lane) -> None:
-        self._ready[lane].push(entry, self._order(entry.pod, entry.arrival))
-        ruled = self._ruled[lane]
-        (ruled.add if entry.pod.hard_terms_across_nodes else ruled.discard)(entry.key)
+        self._ready[lane].push(entry, (self._order(entry.pod, entry.arrival), entry.number))
 
     def _release_from_lanes(self, key: PodKey, *, but: Lane | None = None) -> None:
         for lane, heap in self._ready.items():
             if lane is not but:
                 heap.discard(key)
-                self._ruled[lane].discard(key)

@@ -11,6 +11,14 @@ from wharfinger.model.refusal import Refusal
 
 CHAIN_GONE = "chain gone"
 """Why a waiting pod is started anew: its record names a chain that is not there any more."""
+UNCONFIRMED = "unconfirmed"
+"""Why a pod is started again: etcd showed no outcome of the start before."""
+RUN_FAILED = "run failed"
+"""Why a pod is started again: the run of its group failed."""
+START_FAILED = "start failed"
+"""Why a pod is started again: Temporal did not accept the start of its group."""
+LEVEL = "level"
+"""Why a waiting pod is started again, slowly and for ever."""
 
 
 class Part(StrEnum):
@@ -37,26 +45,32 @@ class Entry:
     """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `chain gone`, ..."""
     refusal: Refusal | None = None
     """Its record, as last seen; None when it has none."""
+    number: int = 0
+    """Orders pods that arrived at one moment; a pod that comes back keeps it, and so its place."""
     not_before: float = 0.0
     """Clock seconds before which it is not started (a gained pod's owner must be unchanged a while)."""
+    refused_at: float = 0.0
+    """Clock seconds at which its record was first seen here: its back-off runs from then on."""
     started_at: float | None = None
     """Clock seconds of the last start that Temporal accepted; None while the start is on its way."""
     gate: str = ""
     """The PreEnqueue plugin that holds it back, or what its gang lacks; for gated pods."""
     unopened: bool = False
     """Whether it has been gated since it was first seen."""
+    group: str = ""
+    """The group in flight in which it counts, see `queue.window`; empty when it counts in none."""
     cohort: str = ""
     """The cohort or gang that was last started for it and others; empty when it was started by itself."""
     gang: Gang | None = None
     """What it is placed as one of; None when it is placed by itself."""
     together: bool = False
-    """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
+    """Woken while its chain is parked, to be placed by a cohort only; until it is bound or refused again."""
     woken: bool = False
     """Whether a chain without any record in etcd was woken, see `SchedulingQueue.may_be_parked`."""
     own_chain: bool = False
     """Whether a start of its own chain was accepted: should a cohort bind the pod, that may be parked unbeknown."""
     alone: bool = False
-    """Not to be put into a cohort again: one could not be started with it, or two gave no outcome for it."""
+    """Not to be put into a group again: one could not be started with it, or two gave no outcome for it."""
 
     @property
     def key(self) -> PodKey:
@@ -67,6 +81,11 @@ class Entry:
     def chained(self) -> bool:
         """Whether a chain of its own is parked, as far as is known here."""
         return self.refusal is not None and self.refusal.parked and self.cause != CHAIN_GONE
+
+    @property
+    def chainless(self) -> bool:
+        """Whether it has a record, and no chain."""
+        return self.refusal is not None and not self.refusal.parked
 
     @property
     def record_revision(self) -> int:

@@ -1,27 +1,32 @@
-"""Pods whose attempt was started and whose outcome etcd has not shown yet."""
+"""Pods whose start is on its way, or whose outcome etcd has not shown yet."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Entry
-from wharfinger.queue.throughput import Throughput
+from wharfinger.queue.window import Window
 
 
 class InFlight:
     """Ordered by start, so that looking for overdue ones touches only those.
 
-    A cohort, or a gang, is open as long as one of its pods is in: whatever became of the others, etcd has told.
+    A group counts in the window as long as one of its pods is in: etcd has told what became of the others.
     """
 
-    def __init__(self, confirm_after: float, throughput: Throughput | None = None) -> None:
-        """`throughput` measures the pods with an attempt of their own."""
+    def __init__(
+        self, confirm_after: float, clock: Callable[[], float] = lambda: 0.0, window: Window | None = None
+    ) -> None:
+        """`confirm_after`: seconds until a start is overdue; `window`: None where no groups are started."""
         self._confirm_after = confirm_after
-        self._throughput = throughput
+        self._clock = clock
+        self._window = window
         self._starting: dict[PodKey, Entry] = {}
         self._started: dict[PodKey, Entry] = {}
-        self._cohorts: Counter[str] = Counter()
+        self._groups: dict[str, dict[PodKey, Entry]] = {}
+        self._grouped = 0
         self._gangs: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -32,32 +37,35 @@ class InFlight:
 
     @property
     def alone(self) -> int:
-        """How many pods have an attempt of their own in flight."""
-        return len(self) - self._cohorts.total() - self._gangs.total()
+        """How many pods are in flight that count in no group and are of no gang."""
+        return len(self) - self._grouped - self._gangs.total()
 
     @property
-    def cohorts(self) -> int:
-        """How many cohorts are open."""
-        return len(self._cohorts)
+    def groups(self) -> Mapping[str, Mapping[PodKey, Entry]]:
+        """The pods in flight of each group that counts."""
+        return self._groups
 
     @property
     def gangs(self) -> int:
         """How many gangs are open."""
         return len(self._gangs)
 
-    def add(self, entry: Entry, cohort: str = "", *, gang: bool = False) -> None:
-        """The start is on its way: the pod's own, or that of its cohort or gang, which has that name.
+    def add(self, entry: Entry, *, group: str = "", gang: str = "") -> None:
+        """The start is on its way: in that group, with that gang, or by itself and counted in no group.
 
         It cannot be overdue before Temporal accepted it.
         """
-        entry.started_at, entry.cohort = None, cohort
+        entry.started_at, entry.group, entry.cohort = None, group, group or gang
         self._starting[entry.key] = entry
-        if cohort:
-            (self._gangs if gang else self._cohorts)[cohort] += 1
-        if self._throughput is not None:
-            self._throughput.pause(bool(self._cohorts))
-            if not cohort:
-                self._throughput.began(entry.key, ruled=entry.pod.hard_terms_across_nodes)
+        if gang:
+            self._gangs[gang] += 1
+        elif group:
+            self._grouped += 1
+            if group not in self._groups:
+                self._groups[group] = {}
+                if self._window is not None:
+                    self._window.began(group, self._clock())
+            self._groups[group][entry.key] = entry
 
     def started(self, entry: Entry, now: float) -> None:
         """Temporal accepted the start: the time to confirm it begins."""
@@ -65,19 +73,28 @@ class InFlight:
             entry.started_at = now
             self._started[entry.key] = entry
 
-    def discard(self, key: PodKey) -> None:
-        """Take the pod out, if it is in."""
-        unstarted = self._starting.pop(key, None)
-        entry = unstarted or self._started.pop(key, None)
-        if entry is not None and entry.cohort:
-            open_ones = self._cohorts if entry.cohort in self._cohorts else self._gangs
-            open_ones[entry.cohort] -= 1
-            if not open_ones[entry.cohort]:
-                del open_ones[entry.cohort]
-        if entry is not None and self._throughput is not None:
-            if not entry.cohort:
-                self._throughput.ended(key, completed=unstarted is None)
-            self._throughput.pause(bool(self._cohorts))
+    def discard(self, key: PodKey, *, told: bool = False) -> None:
+        """Take the pod out, if it is in. `told`: because etcd told of it."""
+        entry = self._starting.pop(key, None) or self._started.pop(key, None)
+        if entry is None:
+            return
+        if entry.group:
+            self.uncount(entry, told=told)
+        elif entry.cohort in self._gangs:
+            self._gangs[entry.cohort] -= 1
+            if not self._gangs[entry.cohort]:
+                del self._gangs[entry.cohort]
+
+    def uncount(self, entry: Entry, *, told: bool = False) -> None:
+        """The pod counts in its group no more, though it may stay in flight."""
+        group, entry.group = entry.group, ""
+        members = self._groups[group]
+        del members[entry.key]
+        self._grouped -= 1
+        if not members:
+            del self._groups[group]
+            if self._window is not None:
+                self._window.ended(group, self._clock(), told=told)
 
     def overdue(self, now: float) -> list[Entry]:
         """Those started so long ago that etcd should have shown an outcome; oldest first. They stay in."""

@@ -2,15 +2,17 @@
 
 ::
 
-             gate refuses                  pop, pop_many                  record written
+             gate refuses                  pop, pop_group                 record written
     put ──► GATED ──gate gone──► ACTIVE ───────────────► IN_FLIGHT ──────────────────────► WAITING
-      └───────────────────────────► ▲ ◄──not confirmed in time──┘                            │
+      └───────────────────────────► ▲ ◄── not confirmed, failed ──┘                          │
                                     ├─────────── restart: its chain is gone ◄────────────────┤
-                                    └─────────── wake: it fits now, as many do ◄─────────────┘
+                                    └─────────── wake: it fits now ◄─────────────────────────┘
 
     remove: from any part (bound, deleted, finished, no longer ours)
 
-A pod waits with a chain of its own, which the waker signals, or without one (`queue.waiting`).
+A pod waits with a chain of its own, which the waker may signal, or without one (`queue.waiting`). A chain holds the
+pod's attempt number and back-off. Without one, the pod's record holds the number, and the queue the back-off, which
+runs from when the record was first seen here: a worker that takes the pod over makes it wait a little longer at most.
 
 In: facts about this worker's pending pods, which `worker_loops.pod_events` passes on as etcd shows them;
 a fact that is passed twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an
@@ -21,23 +23,22 @@ Invariant: every pod put and not removed is in exactly one part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.queue.active import IN_COHORTS, ONE_BY_ONE, Active, Lane, by_priority
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Active, Lane, by_priority
+from wharfinger.queue.entry import CHAIN_GONE, LEVEL, RUN_FAILED, START_FAILED, UNCONFIRMED, Entry, Part
 from wharfinger.queue.gangs import QueuedGangs
 from wharfinger.queue.in_flight import InFlight
-from wharfinger.queue.throughput import Throughput
 from wharfinger.queue.waiting import Waiting
+from wharfinger.queue.window import Window
 
 RESTARTS_A_SECOND = 5
-"""Repetitions at most, however many chains are parked: each is a call of some milliseconds that changes nothing."""
-UNCONFIRMED = "unconfirmed"
-"""The cause of a repeated start: etcd showed no outcome of the one before."""
+"""Repetitions at most, however many pods wait: each is a call, or a decision, that mostly changes nothing."""
 
 
 def _ignore(_entry: Entry, _cause: str) -> None:
@@ -47,6 +48,11 @@ def _ignore(_entry: Entry, _cause: str) -> None:
 def _company(_pod: Pod) -> bool:
     """Any pod may be placed with others."""
     return False
+
+
+def _no_backoff(_attempt: int) -> float:
+    """No pod waits for its next attempt."""
+    return 0.0
 
 
 def _of_no_gang(_pod: Pod) -> tuple[str, Gang | None]:
@@ -68,12 +74,15 @@ class SchedulingQueue:
         order: Callable[[Pod, float], Any] = by_priority,
         alone: Callable[[Pod], bool] = _company,
         gang: Callable[[Pod], tuple[str, Gang | None]] = _of_no_gang,
+        backoff: Callable[[int], float] = _no_backoff,
+        window: Window | None = None,
         entered: Callable[[Entry, str], None] = _ignore,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
-        `alone`: whether a pod is never to be put into a cohort; `gang`: why a pod has to wait for other members of its
-        gang (empty: it does not), and the gang it is placed with; `entered` is called with each entry that came into a
-        part, and why; durations in seconds.
+        `alone`: whether a pod is never to be put into a group; `gang`: why a pod has to wait for other members of its
+        gang (empty: it does not), and the gang it is placed with; `backoff`: seconds from the refusal of that attempt
+        to the next one; `window` bounds the groups; `entered` is called with each entry that came into a part, and why;
+        durations in seconds.
         """
         self._clock = clock
         self._gate = gate
@@ -81,14 +90,16 @@ class SchedulingQueue:
         self._spread = spread
         self._alone = alone
         self._gang = gang
+        self._backoff = backoff
         self._entered = entered
+        self._numbers = itertools.count()
         self._entries: dict[PodKey, Entry] = {}
         self.gangs = QueuedGangs()
         self.gated: dict[PodKey, Entry] = {}
         """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
         self.active = Active(order, self._lane)
-        self.throughput = Throughput(clock)
-        self.in_flight = InFlight(confirm_after, self.throughput)
+        self.window = window if window is not None else Window(200, 4, task_timeout=3.0)
+        self.in_flight = InFlight(confirm_after, clock, self.window)
         self.waiting = Waiting(order, confirm_after)
 
     def __len__(self) -> int:
@@ -128,7 +139,7 @@ class SchedulingQueue:
         """The pod is bound, deleted, finished or not ours any more; its last entry, if it was queued."""
         entry = self._entries.pop(key, None)
         if entry is not None:
-            self._leave(entry)
+            self._leave(entry, told=True)
             self.gangs.discard(entry)
         return entry
 
@@ -136,45 +147,50 @@ class SchedulingQueue:
 
     @property
     def under_way(self) -> int:
-        """How many attempts of one pod were started of which etcd has not told."""
-        return self.in_flight.alone + self.waiting.chainless.unconfirmed
+        """How many attempts of one pod were started, in no group, of which etcd has not told."""
+        return self.in_flight.alone + self.waiting.urgent.unconfirmed
 
-    def ready(self) -> int:
-        """How many pods could be placed by cohorts now."""
-        return self.active.ready(self._clock(), IN_COHORTS)
+    def ready(self, lanes: Iterable[Lane] = IN_GROUPS) -> int:
+        """How many pods of these lanes could be started now."""
+        return self.active.ready(self._clock(), lanes)
 
-    def ready_together(self) -> int:
-        """How many pods can be placed by cohorts only, now."""
-        return self.active.ready(self._clock(), (Lane.TOGETHER,))
-
-    def pop(self, *, either: bool = True) -> Entry | None:
-        """The next pod to start by itself, in flight from now on; None when there is none now.
-
-        `either`: also of those that may as well be placed in a cohort.
-        """
-        entry = self.active.pop(self._clock(), ONE_BY_ONE if either else (Lane.ALONE,))
+    def pop(self, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
+        """The next pod of these lanes to start by itself, in no group; None when there is none now."""
+        entry = self.active.pop(self._clock(), lanes)
         if entry is not None:
             self.in_flight.add(entry)
             self._arrive(entry, Part.IN_FLIGHT, "pop")
         return entry
 
-    def pop_many(self, cohort: str, limit: int, fits: Callable[[Entry], bool]) -> list[Entry]:
-        """The pods of one cohort, in order, in flight from now on: at most `limit`, up to the first that does not fit.
+    def pop_group(
+        self,
+        group: str,
+        limit: int,
+        fits: Callable[[Entry], bool],
+        lanes: Iterable[Lane] = IN_GROUPS,
+        *,
+        may_park: bool = True,
+    ) -> list[Entry]:
+        """The pods of one group, in order, in flight from now on: at most `limit`, up to the first that does not fit.
 
-        One that does not even fit alone is not to be placed in a cohort at all.
+        One that does not even fit alone joins no group. They go as a cohort, whose name is the group's, but for a
+        single pod that was never refused: it goes by an attempt of its own, if one more chain may be parked for it
+        (`may_park`). A pod with a record goes on counting its attempts in a cohort, even of one.
         """
         now = self._clock()
         members: list[Entry] = []
-        while len(members) < limit and (entry := self.active.first(now, IN_COHORTS)) is not None:
+        while len(members) < limit and (entry := self.active.first(now, lanes)) is not None:
             if not fits(entry):
                 if members:
                     break
                 self._set_apart(entry)
                 continue
-            self.active.pop(now, IN_COHORTS)
-            self.in_flight.add(entry, cohort)
-            self._arrive(entry, Part.IN_FLIGHT, "pop_many")
+            self.active.pop(now, lanes)
+            self.in_flight.add(entry, group=group)
+            self._arrive(entry, Part.IN_FLIGHT, "pop_group")
             members.append(entry)
+        if len(members) == 1 and may_park and not (members[0].together or members[0].chainless):
+            members[0].cohort = ""
         return members
 
     def pop_gang(self) -> list[Entry]:
@@ -189,7 +205,7 @@ class SchedulingQueue:
         members = self.gangs.members(gang, Part.ACTIVE)
         for entry in members:
             self.active.discard(entry.key)
-            self.in_flight.add(entry, str(gang), gang=True)
+            self.in_flight.add(entry, gang=str(gang))
             self._arrive(entry, Part.IN_FLIGHT, "pop_gang")
         return members
 
@@ -199,44 +215,76 @@ class SchedulingQueue:
             return
         entry.own_chain = entry.own_chain or (not entry.cohort and entry.gang is None)
         if entry.part is Part.WAITING:
-            self.waiting.chainless.started(entry, self._clock())
+            self.waiting.urgent.started(entry, self._clock())
         else:
             self.in_flight.started(entry, self._clock())
 
-    def defer(self, entry: Entry, seconds: float, *, alone: bool = False) -> None:
-        """The start failed: try it again within so many seconds, spread, and let other pods go first.
-
-        `alone`: it may be this pod's fault that a cohort could not be started, so it joins none again.
-        """
+    def defer(self, entry: Entry, seconds: float) -> None:
+        """The start failed: try it again within so many seconds, spread, and let other pods go first."""
         if self._entries.get(entry.key) is not entry:
             return
         at = self._clock() + seconds * (0.5 + self._spread() / 2)
         if entry.part is Part.IN_FLIGHT:
             entry.not_before = at
             self._move(entry, Part.ACTIVE, entry.cause)
-            if alone:
-                self._set_apart(entry)
         elif entry.part is Part.WAITING:
             self.waiting.start_at(entry, self._clock(), at)
 
+    def start_failed(self, members: Sequence[Entry], later: float, *, blamed: bool) -> None:
+        """The start of a group failed for good. Its members go back to the head of the queue, in their order.
+
+        Where the input is to blame (`blamed`), each goes alone from now on. So does a single pod whose start failed
+        twice: within `later` seconds, so that it stands in the way of no others. Otherwise one pod at a time probes.
+        """
+        if not blamed:
+            self.window.failed()
+        single = len(members) == 1
+        for entry in members:
+            if not self._in_flight(entry):
+                continue
+            apart = blamed or (single and entry.cause == START_FAILED)
+            if apart and single:
+                self.defer(entry, later)
+            else:
+                self._move(entry, Part.ACTIVE, START_FAILED)
+            if apart:
+                self._set_apart(entry)
+
+    def run_failed(self, group: str) -> int:
+        """The run of a group failed: its pods of which etcd has not told go back to the head of the queue; how many.
+
+        After the second such run in a row, each of them goes alone: one of them may be what the runs fail by. A single
+        pod whose own attempt failed counts no more, because its chain goes on.
+        """
+        members = list(self.in_flight.groups.get(group, {}).values())
+        for entry in members:
+            if entry.cohort:
+                self._give_back(entry, RUN_FAILED)
+            else:
+                self.in_flight.uncount(entry)
+        return len(members)
+
     def restart(self, entry: Entry, cause: str) -> bool:
-        """Start a waiting pod as if it were new: it has no chain. Whether it still waited."""
+        """Start a waiting pod as if it were new, after its back-off if it has any. Whether it still waited."""
         if self._entries.get(entry.key) is not entry or entry.part is not Part.WAITING:
             return False
+        if entry.refusal is not None and cause != CHAIN_GONE:  # of a chain that is gone, nothing of it is left
+            entry.not_before = entry.refused_at + self._backoff(entry.refusal.attempt)
         self._move(entry, Part.ACTIVE, cause)
         return True
 
     def wake(self, entry: Entry, cause: str) -> bool:
-        """Place a waiting pod that fits now together with others. Whether it still waited."""
+        """Place a waiting pod that fits now with the next group. Whether it still waited."""
         chained = entry.chained
         if not self.restart(entry, cause):
             return False
-        entry.together = chained
-        self.active.add(entry, self._clock())
+        if chained:
+            entry.together = True
+            self.active.add(entry, self._clock())
         return True
 
     def may_join(self, entry: Entry) -> bool:
-        """Whether the pod may be placed in a cohort."""
+        """Whether the pod may be placed in a group."""
         return not entry.alone and entry.gang is None and not self._alone(entry.pod)
 
     def return_overdue(self) -> int:
@@ -249,13 +297,18 @@ class SchedulingQueue:
         now = self._clock()
         late = self.in_flight.overdue(now)
         for entry in late:
-            twice = bool(entry.cohort) and entry.gang is None and entry.cause == UNCONFIRMED
-            entry.arrival = now
-            self._move(entry, Part.ACTIVE, UNCONFIRMED)
-            if twice:  # perhaps one of them is what its cohorts fail by
-                self._set_apart(entry)
-        self.waiting.chainless.return_overdue(now)
+            self._arrives(entry)
+            self._give_back(entry, UNCONFIRMED)
+        self.waiting.urgent.return_overdue(now)
         return len(late)
+
+    def _give_back(self, entry: Entry, cause: str) -> None:
+        """Make a pod active again of which etcd tells nothing; the second time, it is set apart from its group."""
+        again = entry.cause in (UNCONFIRMED, RUN_FAILED)
+        twice = bool(entry.cohort) and entry.gang is None and again
+        self._move(entry, Part.ACTIVE, cause)
+        if twice:  # perhaps one of them is what its cohorts fail by
+            self._set_apart(entry)
 
     def may_be_parked(self, entry: Entry) -> bool:
         """Whether the chain that an unconfirmed start joined is to be woken: a parked one would not react for an hour.
@@ -267,13 +320,20 @@ class SchedulingQueue:
         return entry.refusal is not None or first
 
     def due_restarts(self, limit: int) -> list[Entry]:
-        """At most `limit` waiting pods whose slow, eternal repetition of the start is due."""
-        now = self._clock()
-        return self.waiting.due_restarts(now, lambda: now + self._next_restart(), limit)
+        """At most `limit` waiting pods whose chain's slow, eternal repetition of the start is due.
 
-    def due_chain(self, *, urgent_only: bool) -> Entry | None:
-        """The next waiting pod to get a chain of its own; it goes on waiting. None when there is none now."""
-        return self.waiting.chainless.pop(self._clock(), urgent_only=urgent_only)
+        Those without a chain that are due become active: the next group takes them.
+        """
+        now = self._clock()
+        due = self.waiting.due_restarts(now, lambda: now + self._next_restart(), limit)
+        for entry in due:
+            if entry.chainless:
+                self.restart(entry, LEVEL)
+        return [entry for entry in due if entry.part is Part.WAITING]
+
+    def due_chain(self) -> Entry | None:
+        """The next urgent pod to get a chain of its own; it goes on waiting. None when there is none now."""
+        return self.waiting.urgent.pop(self._clock())
 
     # --- transitions ------------------------------------------------------------------------------
 
@@ -289,6 +349,8 @@ class SchedulingQueue:
             part=part,
             cause=cause,
             refusal=refusal,
+            refused_at=now,
+            number=next(self._numbers),
             not_before=not_before,
             gate=gate,
             unopened=bool(gate),
@@ -296,11 +358,15 @@ class SchedulingQueue:
         self._entries[pod.key] = entry
         self.gangs.assign(entry, gang)
         # Taken over with a record: the chain is started again soon, on any worker.
-        self._enter(entry, part, cause, restart_at=not_before, hold=not_before)
+        restart_at = now + self._next_restart() if entry.chainless else not_before
+        self._enter(entry, part, cause, restart_at=restart_at, hold=not_before)
         return entry
 
     def _update(self, entry: Entry, pod: Pod, refusal: Refusal | None, gate: str, *, regrouped: bool) -> None:
-        known, old = entry.record_revision, entry.pod
+        old = entry.pod
+        newer = refusal is not None and refusal.record_revision > entry.record_revision
+        if newer:
+            entry.refused_at = self._clock()
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
             entry.pod = pod
@@ -313,10 +379,9 @@ class SchedulingQueue:
             elif entry.part is not Part.GATED:
                 self._move(entry, Part.GATED, "gated")
             return
-        newer = refusal is not None and refusal.record_revision > known
         if newer:
             entry.pod = pod
-            self._move(entry, Part.WAITING, "refused")
+            self._move(entry, Part.WAITING, "refused", told=True)
         elif entry.part is Part.WAITING and refusal is None:
             entry.pod = pod
             self._move(entry, Part.ACTIVE, "record gone")
@@ -330,9 +395,16 @@ class SchedulingQueue:
 
     def _start_clock(self, entry: Entry) -> None:
         """The pod's gates open: it queues from now on, as in kube-scheduler."""
-        entry.arrival = self._clock()
+        self._arrives(entry)
         if entry.unopened:
             entry.since, entry.unopened = entry.arrival, False
+
+    def _arrives(self, entry: Entry) -> None:
+        """The pod queues behind those of equal priority that arrived before now."""
+        entry.arrival, entry.number = self._clock(), next(self._numbers)
+
+    def _in_flight(self, entry: Entry) -> bool:
+        return self._entries.get(entry.key) is entry and entry.part is Part.IN_FLIGHT
 
     def _refresh(self, entry: Entry) -> None:
         """The pod itself changed: its place within its part may have, too."""
@@ -342,23 +414,23 @@ class SchedulingQueue:
             self.waiting.candidates.add(entry)
             self.waiting.regrouped(entry)
 
-    def _move(self, entry: Entry, part: Part, cause: str) -> None:
-        self._leave(entry)
+    def _move(self, entry: Entry, part: Part, cause: str, *, told: bool = False) -> None:
+        self._leave(entry, told=told)
         self._enter(entry, part, cause, restart_at=self._clock() + self._next_restart())
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self, entry: Entry, *, told: bool = False) -> None:
         match entry.part:
             case Part.GATED:
                 self.gated.pop(entry.key, None)
             case Part.ACTIVE:
                 self.active.discard(entry.key)
             case Part.IN_FLIGHT:
-                self.in_flight.discard(entry.key)
+                self.in_flight.discard(entry.key, told=told)
             case Part.WAITING:
                 self.waiting.discard(entry.key)
 
     def _set_apart(self, entry: Entry) -> None:
-        """The active pod joins no cohort any more; one with a parked chain waits for its signal again."""
+        """The active pod joins no group any more; one with a parked chain waits for its signal again."""
         entry.alone = True
         if entry.together and entry.chained:
             self._move(entry, Part.WAITING, "set apart")
@@ -394,4 +466,4 @@ class SchedulingQueue:
 
     def _next_restart(self) -> float:
         """Seconds to the next repetition, spread so that a herd of pods does not stay one."""
-        return max(self._restart_every, self.waiting.chains / RESTARTS_A_SECOND) * (0.5 + self._spread())
+        return max(self._restart_every, len(self.waiting) / RESTARTS_A_SECOND) * (0.5 + self._spread())

@@ -1,8 +1,8 @@
 """Pods that were refused and wait for an event, each with its record in etcd.
 
-Some have no chain of their own: a cohort that turns many pods away parks nothing for them. Their record says all, and
-only this worker's queue wakes them. Each gets a chain when there is room for one more, the urgent ones at once. A start
-of a chain is confirmed by the record that its first attempt writes.
+Some have no chain of their own: a group parks nothing for the pods that it turns away. Their record says all, and only
+this worker's queue wakes them, into the next group. An urgent one gets a chain at once, because an attempt of its own
+may help although nothing has happened. A start of a chain is confirmed by the record that its first attempt writes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ from wharfinger.queue.heap import EntryHeap
 from wharfinger.queue.in_flight import InFlight
 
 
-class Chainless:
-    """Who gets a chain next: the urgent ones first, then in the queue's order."""
+class Urgent:
+    """Urgent pods without a chain: who gets one next, in the queue's order."""
 
     def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float) -> None:
         """`confirm_after`: seconds until a start that no record confirms is repeated."""
         self._order = order
-        self._urgent = EntryHeap()
-        self._others = EntryHeap()
+        self._ready = EntryHeap()
         self._held = EntryHeap()
         self._starting = InFlight(confirm_after)
         self._repeated: set[PodKey] = set()
 
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._others) + len(self._held) + len(self._starting)
+        return len(self._ready) + len(self._held) + len(self._starting)
 
     def __contains__(self, key: PodKey) -> bool:
-        return any(key in part for part in (self._urgent, self._others, self._held, self._starting))
+        return any(key in part for part in (self._ready, self._held, self._starting))
 
     @property
     def unconfirmed(self) -> int:
@@ -58,17 +57,15 @@ class Chainless:
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
         self._repeated.discard(key)
-        for heap in (self._urgent, self._others, self._held):
+        for heap in (self._ready, self._held):
             if heap.discard(key):
                 return
         self._starting.discard(key)
 
-    def pop(self, now: float, *, urgent_only: bool) -> Entry | None:
+    def pop(self, now: float) -> Entry | None:
         """The next pod to get a chain, whose start is unconfirmed from now on; None when there is none now."""
         self._release(now)
-        entry = self._urgent.pop()
-        if entry is None and not urgent_only:
-            entry = self._others.pop()
+        entry = self._ready.pop()
         if entry is not None:
             self._starting.add(entry)
         return entry
@@ -86,8 +83,7 @@ class Chainless:
             self._queue(entry)
 
     def _queue(self, entry: Entry) -> None:
-        urgent = entry.refusal is not None and entry.refusal.urgent
-        (self._urgent if urgent else self._others).push(entry, self._order(entry.pod, entry.arrival))
+        self._ready.push(entry, self._order(entry.pod, entry.arrival))
 
     def _release(self, now: float) -> None:
         while (first := self._held.first()) is not None and first[0] <= now:
@@ -100,14 +96,15 @@ class Waiting:
     """The waiting pods, their index for events, and when each is due to be started again.
 
     A start of a pod whose chain is open adds nothing to it; one whose chain vanished (a user
-    terminated it) comes back that way, whatever happened. Pods without a chain are not started again so.
+    terminated it) comes back that way, whatever happened. A pod without a chain goes into the next group instead.
     """
 
     def __init__(self, order: Callable[[Pod, float], Any] = by_priority, confirm_after: float = 30.0) -> None:
         self.candidates = Candidates()
-        self.chainless = Chainless(order, confirm_after)
+        self.urgent = Urgent(order, confirm_after)
         self._entries: dict[PodKey, Entry] = {}
         self._restarts = EntryHeap()
+        self._chainless: set[PodKey] = set()
         self._gang_of: dict[PodKey, GangKey] = {}
         self._gangs: Counter[GangKey] = Counter()
 
@@ -123,7 +120,13 @@ class Waiting:
     @property
     def chains(self) -> int:
         """How many chains are parked for waiting pods, or will be when a start is confirmed; a gang's is one."""
-        return len(self._restarts) - len(self._gang_of) + len(self._gangs) + self.chainless.unconfirmed
+        chained = len(self._entries) - len(self._chainless)
+        return chained - len(self._gang_of) + len(self._gangs) + self.urgent.unconfirmed
+
+    @property
+    def chainless(self) -> int:
+        """How many pods wait without a chain."""
+        return len(self._chainless)
 
     def get(self, key: PodKey) -> Entry | None:
         """The waiting pod's entry, if it waits."""
@@ -132,28 +135,31 @@ class Waiting:
     def add(self, entry: Entry, now: float, restart_at: float, not_before: float = 0.0) -> None:
         """The pod waits, with the refusal in its entry.
 
-        Clock seconds: when the start of its chain is repeated, or before when it gets no chain if it has none.
+        Clock seconds: when it is started again whatever happens, or, of an urgent one, before when it gets no chain.
         """
         self._entries[entry.key] = entry
         self.candidates.add(entry)
-        if entry.refusal is None or entry.refusal.parked:
+        if entry.chainless:
+            self._chainless.add(entry.key)
+        if entry.refusal is not None and entry.chainless and entry.refusal.urgent:
+            self.urgent.add(entry, now, not_before)
+        else:
             self._restarts.push(entry, restart_at)
             self.regrouped(entry)
-        else:
-            self.chainless.add(entry, now, not_before)
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
         if self._entries.pop(key, None) is not None:
             self.candidates.discard(key)
+            self._chainless.discard(key)
             if not self._restarts.discard(key):
-                self.chainless.discard(key)
+                self.urgent.discard(key)
             self._forget_gang(key)
 
     def regrouped(self, entry: Entry) -> None:
         """The waiting pod may have another gang, whose chain waits for all its members."""
         self._forget_gang(entry.key)
-        if entry.gang is not None and entry.key in self._restarts:
+        if entry.gang is not None and entry.key not in self._chainless:
             self._gang_of[entry.key] = entry.gang.key
             self._gangs[entry.gang.key] += 1
 
@@ -165,7 +171,7 @@ class Waiting:
                 del self._gangs[gang]
 
     def due_restarts(self, now: float, again_at: Callable[[], float], limit: int) -> list[Entry]:
-        """At most `limit` pods whose chain is due to be started again; each is due next at its own `again_at()`."""
+        """At most `limit` pods that are due to be started again; each is due next at its own `again_at()`."""
         due: list[Entry] = []
         while len(due) < limit and (first := self._restarts.first()) is not None and first[0] <= now:
             due.append(first[1])
@@ -177,4 +183,4 @@ class Waiting:
         if entry.key in self._restarts:
             self._restarts.push(entry, at)
         else:
-            self.chainless.add(entry, now, at)
+            self.urgent.add(entry, now, at)

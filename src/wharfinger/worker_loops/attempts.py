@@ -18,7 +18,7 @@ from temporalio.common import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenant, start_attempt
-from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
+from wharfinger.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.group_lines import title
 from wharfinger.contracts.names import (
@@ -130,6 +130,14 @@ class TemporalAttempts:
         """The id of a pod's chain."""
         return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)
 
+    def cohort_workflow_id(self, name: str) -> str:
+        """The id of the cohort of that name."""
+        return cohort_workflow_id(self._cluster, name)
+
+    def seconds_after(self, attempt: int) -> float:
+        """The back-off of a chain that is started now: seconds from that attempt to the next."""
+        return backoff(chain_retry(self._timings or AttemptTimings()), attempt)
+
     def gang_workflow_id(self, gang: GangName) -> str:
         """The id of a gang's chain."""
         return gang_workflow_id(self._cluster, gang.namespace, gang.name)
@@ -164,7 +172,7 @@ class TemporalAttempts:
             CohortInput(pods=tuple(pods), woken_by=cause, turn=turn),
             [(pod.namespace, pod.name) for pod in pods],
             retry_policy=cohort_retry(),
-            id=cohort_workflow_id(self._cluster, name),
+            id=self.cohort_workflow_id(name),
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             static_summary=title((pod.namespace, pod.name) for pod in pods),
             request_eager_start=True,

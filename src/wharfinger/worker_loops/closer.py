@@ -26,7 +26,6 @@ from wharfinger.model.storage import ClaimKey
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
-from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.signals import Attempts, Signaller
 
 log = logging.getLogger(__name__)
@@ -124,14 +123,12 @@ class Closer:
         view: View,
         *,
         ends: ChainEnds,
-        completing: Completing,
         rng: random.Random,
     ) -> None:
         self._store = store
         self._attempts = attempts
         self._view = view
         self._ends = ends
-        self._completing = completing
         self._rng = rng
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
@@ -156,10 +153,6 @@ class Closer:
         record = self._view.bound_by.get(key)
         if record is not None:
             self._removal(record.key, record.mod_revision, unless=keys.pod(*key))
-
-    def bound(self, pod: Pod) -> None:
-        """Count the run of a pod that was bound in flight until Temporal has completed it."""
-        self._completing.bound(self._attempts.workflow_id(pod))
 
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""

@@ -1,10 +1,10 @@
-"""Starts attempts: pops the queue in order, a bounded number in flight, and never waits for results.
+"""Starts attempts: pops the queue in order, in groups, and never waits for results.
 
-Etcd's watch shows the outcome of an attempt. Starts are level-triggered: one that etcd does not
-confirm in time is repeated, and so, slowly and for ever, is that of every waiting pod; a repeated
-start joins the open chain and adds nothing to it. During an outage of Temporal each start is tried
-again (`worker_loops.starts`), for the client gives up. When many pods are ready they are placed by cohorts
-(`worker_loops.cohorts`).
+Etcd's watch shows the outcome of an attempt. `queue.window` decides when the next group starts; it counts until etcd
+has told of all its pods. Pods that are never placed with others, gangs and chains count in no group and have bounds of
+their own. Starts are level-triggered: one that etcd does not confirm in time is repeated, and so, slowly and for ever,
+is that of every waiting pod; a repeated start joins the open chain and adds nothing to it. During an outage of Temporal
+each start is tried again (`worker_loops.starts`), for the client gives up.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.queue.active import IN_COHORTS
+from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.cohorts import Backlog, Cohort, CohortNames, Forming, InputBudget
+from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
 from wharfinger.worker_loops.pace import Pace
 from wharfinger.worker_loops.signals import Attempts
 from wharfinger.worker_loops.starts import Starts
@@ -30,7 +31,7 @@ TICK = 1.0
 RESTARTS = 8
 """Repeated starts of waiting pods at a time: they must not be in the way of new pods."""
 CHAINS = 16
-"""Starts of chains for waiting pods without one that no record has confirmed: neither must they."""
+"""Starts of chains for urgent pods without one that no record has confirmed: neither must they."""
 
 GANGS = 8
 """Gangs started of whose members etcd has not told; more only contend with each other."""
@@ -47,24 +48,23 @@ class Dispatcher:
         settings: DispatchSettings,
         *,
         tenant_label: str,
-        completing: Callable[[], int] = lambda: 0,
         seen: Callable[[], int] = lambda: 0,
         paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`completing`: how many runs, besides those in flight, Temporal still has to complete; `seen`: the revision of
-        etcd that is known here; `paused`: whether nothing may be placed now, whoever's the pods are.
+        """`seen`: the revision of etcd that is known here; `paused`: whether nothing may be placed now, whoever's the
+        pods are.
         """
         self._queue = queue
-        self._settings = settings
+        self._attempts = attempts
         self._clock = process.clock
-        self._completing = completing
         self._paused = paused
-        self._forming = Forming(settings, lambda ruled: queue.throughput.a_second(ruled=ruled))
         self._names = CohortNames(process.rng)
         self._kicked = asyncio.Event()
         self._serving = False
+        self._warned: set[tuple[object, ...]] = set()
         self._pace = Pace(settings.in_flight, process.clock)
         process.metrics.in_flight_limit.set_function(lambda: self._pace.most)
+        process.metrics.groups_in_flight.set_function(lambda: len(queue.window))
         self._starts = Starts(
             process,
             queue,
@@ -75,6 +75,7 @@ class Dispatcher:
             done=self.kick,
             seen=seen,
         )
+        self.configure(settings)
 
     def kick(self) -> None:
         """There may be something to do."""
@@ -88,22 +89,49 @@ class Dispatcher:
     def configure(self, settings: DispatchSettings) -> None:
         """Go by these from now on, but for `concurrent_starts`; what was started stays started."""
         self._settings = settings
-        self._forming.configure(settings)
+        most = min(settings.cohort_most, MOST_LISTED)  # Temporal finds each of them by name
+        if settings.cohort_most > MOST_LISTED:
+            self._warn_once("cohorts_capped cohort_most=%d effect=%d", settings.cohort_most, MOST_LISTED)
+        for name, value in (("cohort_from", settings.cohort_from), ("completing", settings.completing)):
+            if value is not None:
+                self._warn_once("setting_without_effect name=%s reason=groups_take_what_has_arrived", name)
+        self._queue.window.configure(most, settings.cohorts_in_flight)
+        # With cohorts off, those that were woken before still go so: nothing else places them.
+        self._grouped = IN_GROUPS if settings.cohorts else (Lane.TOGETHER,)
+        self._single = (Lane.ALONE,) if settings.cohorts else ONE_BY_ONE
         self.kick()
+
+    def _warn_once(self, *said: object) -> None:
+        if said not in self._warned:
+            self._warned.add(said)
+            log.warning(*said)
 
     @property
     def busy(self) -> bool:
-        """Whether there is a backlog that what can wait must not be in the way of."""
-        return self._queue.in_flight.cohorts > 0 or self._queue.ready() >= self._settings.cohort_from
+        """Whether there is a flood that what can wait must not be in the way of."""
+        return len(self._queue.window) > 1 or self._queue.ready() >= self._settings.cohort_most
 
     @property
-    def cohort_from(self) -> int | None:
-        """From how many pods on they are placed by cohorts; None = never."""
-        return self._settings.cohort_from if self._settings.cohorts else None
+    def together(self) -> bool:
+        """Whether pods are placed in groups."""
+        return self._settings.cohorts
 
-    def most_alone(self) -> int:
-        """How many plain pods are left to single attempts at once; more are placed by cohorts."""
-        return self._forming.most_alone(ruled=False)
+    @property
+    def quiet(self) -> bool:
+        """Whether no group counts, and no pod is ready for one."""
+        return not len(self._queue.window) and not self._queue.ready()
+
+    def run_failed(self, workflow_id: str) -> None:
+        """The run failed in this process: its pods do not have to wait until they are overdue."""
+        for group, members in self._queue.in_flight.groups.items():
+            entry = next(iter(members.values()))
+            if workflow_id == (
+                self._attempts.cohort_workflow_id(group) if entry.cohort else self._attempts.workflow_id(entry.pod)
+            ):
+                pods = self._queue.run_failed(group)
+                log.warning("group_failed effect=pods_return workflow=%s pods=%d", workflow_id, pods)
+                self.kick()
+                return
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -120,12 +148,19 @@ class Dispatcher:
         if late:
             log.warning("attempts_unconfirmed effect=started_again pods=%d", late)
         self._start_gangs()
-        self._form_cohorts()
+        self._start_groups()
         self._start_one_by_one()
         self._start_gangs()
+        self._restart()
+        self._start_chains()
+
+    def _restart(self) -> None:
+        """The slow, eternal repetition: a call for each parked chain; those without one go into the next group."""
+        ready = self._queue.ready()
         for entry in self._queue.due_restarts(RESTARTS - self._starts.restarting):
             self._starts.restart(entry)
-        self._start_chains()
+        if self._queue.ready() > ready:
+            self.kick()
 
     def _start_gangs(self) -> None:
         """Those whose turn it is: a gang goes as its first member does, after all pods that go before that one."""
@@ -135,57 +170,59 @@ class Dispatcher:
                 break
             self._starts.gang(members)
 
-    def _form_cohorts(self) -> None:
-        while self._starts.room and (size := self._forming.size(self._load(), self._clock())):
-            name = self._names.fresh()
-            members = self._queue.pop_many(name, size, InputBudget().fits)
+    def _start_groups(self) -> None:
+        window, limit = self._queue.window, self._settings.parked_chains
+        while self._starts.room and window.may_start(self._queue.ready(self._grouped), self._clock()):
+            members = self._queue.pop_group(
+                self._names.fresh(),
+                window.size,
+                InputBudget().fits,
+                self._grouped,
+                may_park=self._queue.waiting.chains < limit,
+            )
             if not members:
                 break
-            self._starts.cohort(Cohort(name, tuple(members), self._names.next_turn()))
+            self._starts.group(members, self._names)
 
     def _start_one_by_one(self) -> None:
         while self._room():
-            entry = self._queue.pop(either=self._forming.one_by_one(self._load(), self._clock()))
+            entry = self._queue.pop(self._single)
             if entry is None:
                 break
             self._pace.asked()
             self._starts.attempt(entry)
 
     def _start_chains(self) -> None:
-        chainless = self._queue.waiting.chainless
-        while self._starts.room and chainless.unconfirmed < CHAINS and self._pace.allows(self._queue.under_way):
-            entry = self._queue.due_chain(urgent_only=not self._forming.may_park(self._load()))
+        urgent = self._queue.waiting.urgent
+        while self._starts.room and urgent.unconfirmed < CHAINS and self._pace.allows(self._queue.under_way):
+            entry = self._queue.due_chain()
             if entry is None:
                 break
             self._pace.asked()
             self._starts.chain(entry)
 
-    def _load(self) -> Backlog:
-        return Backlog(
-            ready=self._queue.ready(),
-            ruled=self._queue.active.ready_ruled(IN_COHORTS),
-            together=self._queue.ready_together(),
-            alone=self._queue.in_flight.alone,
-            cohorts=self._queue.in_flight.cohorts,
-            chains=self._queue.waiting.chains,
-        )
-
     def _room(self) -> bool:
-        alone = self._queue.in_flight.alone
         return (
             self._starts.room
-            and alone < self._settings.in_flight
-            and alone + self._completing() < self._settings.in_flight + self._settings.completing
+            and self._queue.in_flight.alone < self._settings.in_flight
             and self._pace.allows(self._queue.under_way)
         )
 
     async def _next_kick(self) -> None:
         idle = not (self._serving and len(self._queue))
-        # Where nothing may be placed, held pods stay held when they are due: waiting for that would be a busy loop.
-        held = self._paused() or not self._starts.room
-        due = None if held else self._queue.active.next_due()
-        wait = None if idle else TICK if due is None else max(0.0, min(TICK, due - self._clock()))
+        wait = None if idle else max(0.0, min([TICK, *(at - self._clock() for at in self._due())]))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self._kicked.wait()
         self._kicked.clear()
+
+    def _due(self) -> Iterator[float]:
+        """When there is something to do that no event announces, in clock seconds."""
+        if self._paused() or not self._starts.room:
+            return  # what is due by then stays where it is: waiting for that would be a busy loop
+        for at in (
+            self._queue.active.next_due(),
+            self._queue.window.overdue_at() if self._queue.ready(self._grouped) else None,
+        ):
+            if at is not None:
+                yield at

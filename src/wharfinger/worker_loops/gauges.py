@@ -85,7 +85,7 @@ class Gauges:
         metrics.pending_pods.labels("in-flight").set(len(queue.in_flight))
         metrics.pending_pods.labels("unschedulable").set(len(queue.waiting))
         metrics.parked_chains.set(queue.waiting.chains)
-        metrics.waiting_without_chain.set(len(queue.waiting.chainless))
+        metrics.waiting_without_chain.set(queue.waiting.chainless)
         metrics.cache_size.labels("nodes").set(len(self._cache.nodes))
         metrics.cache_size.labels("pods").set(len(self._cache.pods))
         metrics.cache_size.labels("assumed_pods").set(len(self._cache.assumed()))

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
+from wharfinger.client.starts import TASK_TIMEOUT
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
@@ -27,6 +28,7 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.queue.window import Window
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
@@ -90,6 +92,10 @@ class Loops:
             confirm_after=dispatching.confirm_after,
             restart_every=dispatching.restart_every,
             spread=rng.random,
+            backoff=attempts.seconds_after,
+            window=Window(
+                dispatching.cohort_most, dispatching.cohorts_in_flight, task_timeout=TASK_TIMEOUT.total_seconds()
+            ),
             entered=self._entered,
         )
         self.dispatcher = Dispatcher(
@@ -98,13 +104,12 @@ class Loops:
             attempts,
             dispatching,
             tenant_label=settings.tenant_label,
-            completing=lambda: len(temporal.completing),
             seen=lambda: cache.progress.revision,
             paused=lambda: self.upstream is not None and self.upstream.paused,
         )
         kick = self.dispatcher.kick
         self.upstream = upstream(self.shards, self.view.records, kick) if upstream is not None else None
-        temporal.completing.on_end(kick)
+        temporal.run_ends.on_failure(self.dispatcher.run_failed)
         self.signals = WakeSignals(
             attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
         )
@@ -113,11 +118,11 @@ class Loops:
             pool,
             self.queue,
             signals=self.signals,
-            cohorts=self.dispatcher,
+            groups=self.dispatcher,
             sweep_every=dispatching.restart_every,
         )
         self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, rng=rng)
-        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, completing=temporal.completing, rng=rng)
+        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, rng=rng)
         self.pod_events = PodEventHandler(
             process,
             pool,

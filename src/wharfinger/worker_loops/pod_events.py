@@ -34,9 +34,6 @@ class LeftoverEnding(Protocol):
     def gone(self, key: PodKey) -> None:
         """The pod is gone, whatever it was."""
 
-    def bound(self, pod: Pod) -> None:
-        """The pod was bound in flight by an attempt of its own, whose run is still to end."""
-
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
 
@@ -94,7 +91,7 @@ class PodEventHandler:
         if changes.tenants:
             self._reconsider(self._gangs.reowned())
             self._reconsider(self._labelled())
-        to_start = self._queue.active or self._queue.waiting.chainless
+        to_start = self._queue.active or self._queue.waiting.urgent
         if to_start or (idle and len(self._queue)):  # else it looks for what is due by itself
             self._kick()
 
@@ -163,8 +160,6 @@ class PodEventHandler:
         if now is None:
             self._ending.gone(entry.key)
         if now is not None and now.bound:
-            if entry.part is Part.IN_FLIGHT and not entry.cohort:
-                self._ending.bound(entry.pod)
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
             self._sli_duration(label).observe(self._clock() - entry.since)

@@ -10,7 +10,7 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.process.reachability import Probe
-from wharfinger.worker_loops.completing import Completing
+from wharfinger.worker_loops.run_ends import RunEnds
 
 
 class Starter(Protocol):
@@ -78,8 +78,14 @@ class Attempts(Starter, CohortStarter, Signaller, Protocol):
     def workflow_id(self, pod: Pod) -> str:
         """The id of a pod's chain."""
 
+    def cohort_workflow_id(self, name: str) -> str:
+        """The id of the cohort of that name."""
+
     def gang_workflow_id(self, gang: GangName) -> str:
         """The id of a gang's chain."""
+
+    def seconds_after(self, attempt: int) -> float:
+        """The back-off of a chain that is started now: seconds from that attempt to the next."""
 
 
 class Pollable(Protocol):
@@ -108,5 +114,5 @@ class TemporalSide:
     polling: Pollable
     probe: Probe
     """Asks Temporal anything."""
-    completing: Completing
-    """Runs that are still to end, though their pods are bound."""
+    run_ends: RunEnds
+    """Reports runs that fail in this process."""

@@ -1,7 +1,7 @@
-"""One start each: of a pod's attempt, a waiting pod's chain, a cohort, a gang; tried again until Temporal accepts it.
+"""One start each: of a pod's attempt, a waiting pod's chain, a group, a gang; tried again until Temporal accepts it.
 
-Nothing here waits for results. What fails several times goes back to the queue, spread, so that a herd that an outage
-gathered does not come back as one.
+Nothing here waits for results. What fails several times goes back to the queue: a group to its head, where one pod at a
+time probes; anything else spread, so that a herd that an outage gathered does not come back as one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.gang import GangKey
 from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.process.backoff import delays
-from wharfinger.queue.entry import Entry, Part
-from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
-from wharfinger.worker_loops.cohorts import Cohort, cohort_pods
+from wharfinger.queue.entry import LEVEL, UNCONFIRMED, Entry, Part
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.worker_loops.cohorts import Cohort, CohortNames, cohort_pods
 from wharfinger.worker_loops.pace import Pace
 from wharfinger.worker_loops.signals import Attempts
 
@@ -73,7 +73,7 @@ class Starts:
         """Repeated starts of waiting pods that are on their way."""
 
     def attempt(self, entry: Entry) -> None:
-        """Start the attempt of a pod in flight."""
+        """Start the attempt of a pod in flight that counts in no group."""
         self._spawn(self._start_pod(entry, Part.IN_FLIGHT))
 
     def chain(self, entry: Entry) -> None:
@@ -85,10 +85,17 @@ class Starts:
         self.restarting += 1
         self._spawn(self._restart(entry))
 
-    def cohort(self, cohort: Cohort) -> None:
-        """Start a cohort, whose members are in flight."""
-        self._metrics.cohort_pods.observe(len(cohort.members))
-        self._spawn(self._start_cohort(cohort))
+    def group(self, members: Sequence[Entry], names: CohortNames) -> None:
+        """Start a group, whose members are in flight: as a cohort where they have its name, else the one pod's attempt.
+
+        `names` gives a cohort its turn.
+        """
+        self._metrics.cohort_pods.observe(len(members))
+        name = members[0].cohort
+        start = (
+            self._start_cohort(Cohort(name, tuple(members), names.next_turn())) if name else self._start_one(members)
+        )
+        self._spawn(start)
 
     def gang(self, members: Sequence[Entry]) -> None:
         """Start a gang, whose members are in flight."""
@@ -121,18 +128,34 @@ class Starts:
 
     async def _start_pod(self, entry: Entry, part: Part) -> None:
         """Start one pod; what fails several times makes room for others and is tried again later."""
-        repeated = self._queue.waiting.chainless.repeated(entry.key)
-        cause = entry.cause if part is Part.IN_FLIGHT else UNCONFIRMED if repeated else "level"
-        failure = await self._until_accepted(
+        if await self._accepted(entry, part) is None:
+            self._queue.started(entry)
+        else:
+            self._queue.defer(entry, LATER)
+
+    async def _start_one(self, members: Sequence[Entry]) -> None:
+        """Start a group of one pod by its own attempt."""
+        self._end(members, await self._accepted(members[0], Part.IN_FLIGHT))
+
+    async def _accepted(self, entry: Entry, part: Part) -> Exception | None:
+        """Start a pod's own chain; see `_until_accepted`."""
+        repeated = self._queue.waiting.urgent.repeated(entry.key)
+        cause = entry.cause if part is Part.IN_FLIGHT else UNCONFIRMED if repeated else LEVEL
+        return await self._until_accepted(
             wanted=lambda: self._queue.get(entry.key) is entry and entry.part is part,
             start=lambda: self._ask_for(entry, part, cause),
             what=str(entry.key),
             cause=cause,
         )
-        if failure is None:
+
+    def _end(self, members: Sequence[Entry], failure: Exception | None) -> None:
+        """Temporal accepted the start of a group, or it failed for good: then none of its members is lost."""
+        if failure is not None:
+            self._queue.start_failed(members, LATER, blamed=_is_of_the_input(failure))
+            return
+        self._queue.window.accepted()
+        for entry in members:
             self._queue.started(entry)
-        else:
-            self._queue.defer(entry, LATER)
 
     async def _ask_for(self, entry: Entry, part: Part, cause: str) -> None:
         check = self._may_sit_elsewhere(entry, part)
@@ -174,19 +197,13 @@ class Starts:
                 self._queue.defer(entry, LATER)
 
     async def _start_cohort(self, cohort: Cohort) -> None:
-        """Start a cohort; when that fails for good its members go back to the queue, where none of them is lost."""
         failure = await self._until_accepted(
             wanted=lambda: any(map(self._in_it(cohort.name), cohort.members)),
             start=lambda: self._ask_for_cohort(cohort),
             what=f"{len(cohort.members)} pods",
             cause="cohort",
         )
-        blamed = failure is not None and _is_of_the_input(failure)
-        for entry in filter(self._in_it(cohort.name), cohort.members):
-            if failure is None:
-                self._queue.started(entry)
-            else:
-                self._queue.defer(entry, LATER, alone=blamed)
+        self._end([*filter(self._in_it(cohort.name), cohort.members)], failure)
 
     async def _ask_for_cohort(self, cohort: Cohort) -> None:
         members = cohort_pods(cohort.members)

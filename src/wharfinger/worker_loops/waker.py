@@ -2,13 +2,17 @@
 
 ::
 
-    event ──hints of the plugins that refused──► candidates ──decision on a scratch snapshot──┬─few──► signal
-    record arrived: events since its snapshot ──────► ▲                                       └─many─► queue, cohorts
+    event ──hints of the plugins that refused──► candidates ──decision on a scratch snapshot──┬──► queue, next group
+    record arrived: events since its snapshot ──────► ▲                                       └──► signal
     older than the log, or the sweep ───────────────► ▲
 
 Decisions are coalesced: one a class of equal pods, in priority order, each pod that fits is placed on
 the scratch snapshot so that one room wakes one pod. A pod that fits but for what is only expected (pods
 assumed or just woken) is decided again soon, for no event would tell that those never came.
+
+A woken pod joins the next group. One that is never placed with others is signalled, and so is a pod with a parked chain
+that is the only one in a quiet system: its own chain goes on, with its number and its back-off. A group would only
+leave that chain behind, to be ended by one more signal and one more run.
 """
 
 from __future__ import annotations
@@ -49,15 +53,16 @@ OWN_ATTEMPT = "OwnAttempt"
 """Stands for the event where a pod's chain is woken because a cohort could not do all for it that an attempt can."""
 
 
-class Cohorts(Protocol):
+class Groups(Protocol):
     """Places woken pods together; the `Dispatcher` in a real worker."""
 
     @property
-    def cohort_from(self) -> int | None:
-        """Further pods are put into the queue once so many woken ones have not answered; None = each is signalled."""
+    def together(self) -> bool:
+        """Whether pods are placed in groups at all."""
 
-    def most_alone(self) -> int:
-        """How many pods are left to single attempts at once."""
+    @property
+    def quiet(self) -> bool:
+        """Whether no group counts, and no pod is ready for one."""
 
     def kick(self) -> None:
         """There may be something to start."""
@@ -73,7 +78,7 @@ class Waker:
         queue: SchedulingQueue,
         *,
         signals: WakeSignals,
-        cohorts: Cohorts,
+        groups: Groups,
         sweep_every: float = 300.0,
     ) -> None:
         """`sweep_every`: seconds."""
@@ -83,9 +88,9 @@ class Waker:
         self._signals = signals
         self._metrics = process.metrics
         self._clock = process.clock
-        self._cohorts = cohorts
-        self._beyond: list[tuple[Entry, Reason, int]] = []
-        """Woken in this round beyond `Cohorts.cohort_from`, with the revision of the snapshot that they fit on."""
+        self._groups = groups
+        self._joining: list[tuple[Entry, Reason, int]] = []
+        """Woken in this round, to join a group, with the revision of the snapshot that they fit on."""
         self._sweep_every = sweep_every
         self._again_next = AGAIN
         self._log = EventLog()
@@ -141,7 +146,7 @@ class Waker:
             try:
                 await self._decide()
             finally:
-                self._signal_beyond()
+                self._send_joining()
         except Exception:  # one broken round must not end waking
             log.exception("waking_failed effect=left_to_the_next_sweep")
 
@@ -283,22 +288,22 @@ class Waker:
         self._reserved.add(entry, node)
         self._again_next = AGAIN
         self._metrics.wakes.labels(reason.event).inc()
-        many = self._cohorts.cohort_from
-        if many is None or len(self._reserved) <= many or not self._queue.may_join(entry):
+        if self._groups.together and self._queue.may_join(entry):
+            self._joining.append((entry, reason, revision))
+        else:
+            self._signal(entry, reason, revision, _newest([entry]))
+
+    def _send_joining(self) -> None:
+        """Put those into the queue that join the next group."""
+        joining, self._joining = self._joining, []
+        if len(joining) == 1 and joining[0][0].chained and self._groups.quiet:
+            [(entry, reason, revision)] = joining
             self._signal(entry, reason, revision, _newest([entry]))
             return
-        self._beyond.append((entry, reason, revision))
-        if len(self._reserved) > max(many, self._cohorts.most_alone()):
-            for other, why, _ in self._beyond:
-                self._queue.wake(other, why.event)
-            self._beyond.clear()
-            self._cohorts.kick()
-
-    def _signal_beyond(self) -> None:
-        """Those that a cohort might have placed, had more pods been woken with them."""
-        for entry, reason, revision in self._beyond:
-            self._signal(entry, reason, revision, _newest([entry]))
-        self._beyond.clear()
+        for entry, reason, _ in joining:
+            self._queue.wake(entry, reason.event)
+        if joining:
+            self._groups.kick()
 
     def _call_for(self, entry: Entry) -> None:
         """Wake the parked chain of a pod that a cohort left over, if an attempt of its own may help at once."""

@@ -115,7 +115,6 @@ def test_a_value_may_be_yaml_in_a_file(tenant: Tenant) -> None:
     [
         ("log", {"level": "loud", "tone": 1}, ["level: Input should be", "tone: unknown field"]),
         ("queue", {"podInitialBackoffSeconds": 9, "podMaxBackoffSeconds": 3}, ["podMaxBackoffSeconds: must be at"]),
-        ("cohort", {"cohortFrom": 400}, ["cohortMost: must be at least cohortFrom (400)"]),
         ("cohort", {"cohortMost": 205}, ["cohortMost: must be at most 204, because Temporal finds a cohort by"]),
         (
             "profile",
@@ -180,6 +179,15 @@ def test_what_is_malformed_hides_nothing_else_that_is_wrong(tenant: Tenant) -> N
     ]
     assert tenant.set("profile", {"profiles": {"batch": 3}}).err.startswith("error: profiles.batch: ")
     assert tenant.set("profile", {"profiles": {}}).err.count("error: ") == 1
+
+
+def test_setting_without_effect_is_accepted_with_a_warning(tenant: Tenant) -> None:
+    tenant.fleet({})
+    answer = tenant.set("cohort", {"cohortFrom": 24, "cohortMost": 100})
+
+    assert answer.code == 0
+    assert answer.err == "warning: cohortFrom has no effect any more: a group takes whatever has arrived\n"
+    assert tenant.set("cohort", {"cohortMost": 100}).err == ""
 
 
 @pytest.mark.parametrize(

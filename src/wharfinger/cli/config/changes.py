@@ -7,7 +7,7 @@ commands, `config.dynamic` says what a value may say, `dynamic_config.following`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from wharfinger.config.dynamic import (
     QueueValue,
     canonical,
     check_backoff,
-    check_cohort,
     check_kind,
     digest,
     read_value,
@@ -94,8 +93,13 @@ async def check(store: Store, change: ValueChange, catalog: Catalog) -> None:
             elif first is not None and longest is not None:
                 check_backoff(read, first, longest)
         case CohortValue():
-            check_cohort(read)
             _check_listed(read)
+
+
+def without_effect(change: ValueChange) -> Iterator[str]:
+    """Fields of the value that have no effect any more, and why, a line each."""
+    if change.kind == CohortValue.kind and (change.value or {}).get("cohortFrom") is not None:
+        yield "cohortFrom has no effect any more: a group takes whatever has arrived"
 
 
 def _check_listed(value: CohortValue) -> None:

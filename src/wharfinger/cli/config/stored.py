@@ -67,7 +67,7 @@ def set_value(
     """Set a value; workers apply it within moments, without a restart.
 
     profile: {profiles: {NAME: {weights: {PLUGIN: N}, pluginConfig: [{name, args}]}}}. queue: podInitialBackoffSeconds,
-    podMaxBackoffSeconds. cohort: cohorts (auto, off), cohortFrom, cohortMost, cohortsInFlight, parkedChains. log:
+    podMaxBackoffSeconds. cohort: cohorts (auto, off), cohortMost, cohortsInFlight, parkedChains. log:
     level.
 
     If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
@@ -152,7 +152,7 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 
 async def _set(connection: ConnectionOptions, change: ValueChange, reason: str, *, again: bool) -> None:
-    from wharfinger.cli.config.changes import check, write
+    from wharfinger.cli.config.changes import check, without_effect, write
     from wharfinger.cli.config.rows import absence_note
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author
@@ -165,6 +165,8 @@ async def _set(connection: ConnectionOptions, change: ValueChange, reason: str, 
     typer.echo(f"{change} {done.result}")
     if note:  # it may be set before, but a slip of the pen looks the same
         typer.echo(note, err=True)
+    for line in without_effect(change):
+        typer.echo(f"warning: {line}", err=True)
 
 
 async def _unset(connection: ConnectionOptions, change: ValueChange, reason: str) -> None:
