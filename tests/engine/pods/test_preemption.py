@@ -456,6 +456,22 @@ async def test_a_victim_that_changes_just_now_is_looked_at_again(world: World) -
     assert await evict(hand, request) == Evicted(evicted=("default/low-1",))
 
 
+async def test_pod_that_only_an_assumed_pod_keeps_from_evicting_tries_again_at_once(world: World) -> None:
+    """Steps: another writer takes the room of a pod that is assumed here. Once that is known, evicting `low` helps, but
+    no event will announce it.
+    """
+    await world.put_node("node-1", cpu="2")
+    await world.put_pod("low", spec={"nodeName": "node-1", "priority": 1})
+    await world.put_pod("middle", spec={"priority": 1})
+    hand = await world.hand()
+    await hand.placed("middle")
+    await world.put_pod("taker", spec={"nodeName": "node-1", "priority": 10})
+
+    refused = await preemptor(world, hand)
+
+    assert (refused.only_assumed, refused.nominated_node) == (True, "")
+
+
 async def test_pods_that_are_only_assumed_are_no_victims(world: World) -> None:
     """Steps: a less important pod was just placed and not bound yet; it is not in etcd to be evicted."""
     await world.put_node("node-1", cpu="1")

@@ -149,13 +149,14 @@ class Decider:
     def _denied(
         self, pod: Pod, profile: Profile, evaluation: Evaluation, policy: Policy, taken: Collection[PodIdentity]
     ) -> Denied:
+        node = evaluation.nominated_node
+
         def fits(snapshot: Snapshot) -> bool:
-            return (
-                profile.evaluate(pod, snapshot, preempt=False, verdicts=evaluation.extender_verdicts).node is not None
-            )
+            # Assumed pods cannot be evicted. So they may be all that keeps the pod from evicting others.
+            again = profile.evaluate(pod, snapshot, preempt=node is None, verdicts=evaluation.extender_verdicts)
+            return again.node is not None or again.nominated_node is not None
 
         counts, message, rejectors = evaluation.refusals, evaluation.message, evaluation.rejectors
-        node = evaluation.nominated_node
         if policy.own_attempt:
             self._count_preemption(profile)
             own = node is not None or self._fits_without_assumed(fits, but=taken, counting=taken)
