@@ -55,6 +55,24 @@ async def test_event_without_interest_to_the_rejectors_costs_no_decision() -> No
         assert stage.metrics.wake_decisions.labels("no")._value.get() == 0
 
 
+async def test_room_wakes_a_pod_whose_recorded_reason_is_gone() -> None:
+    """Steps: the node that was closed opens and is full by then, so its room counts, which no record says."""
+    async with Stage() as stage:
+        await stage.put_node("n", cpu="4", unschedulable=True)
+        await stage.bind("tenant-of-it", "n", cpu="3")
+        await stage.waiting("p", cpu="2", plugins=("NodeUnschedulable",))
+        await stage.put_node("n", cpu="4")
+        await stage.caught_up()
+        assert stage.attempts.woken == []
+        await stage.put_pod("p", cpu="2", labels={"a": "label"})
+        await stage.caught_up()
+
+        await stage.store.delete(keys.pod("default", "tenant-of-it"))
+        await stage.until(lambda: stage.attempts.woken)
+
+        assert stage.attempts.woken_names == ["p"]
+
+
 async def test_one_room_wakes_one_pod_the_most_urgent_one() -> None:
     async with Stage() as stage:
         for name, priority in (("low", 0), ("high", 5), ("middle", 3)):

@@ -2,6 +2,9 @@
 
 Waiting pods are indexed by the plugins that refused them, and within a plugin by *class*: pods that
 no decision can tell apart (all but name and uid are equal). A hint is asked once a class.
+
+The plugins are those of the pod's record and, once the pod was decided in memory, also those that refused it then: by
+then, the reason in its record may be gone.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ def pod_class(pod: Pod) -> PodClass:
 
 @dataclass(slots=True, eq=False)
 class Equals:
-    """Waiting pods that the same plugins refused and that are equal for every decision, in order of arrival."""
+    """Waiting pods that the same plugins refuse and that are equal for every decision, in order of arrival."""
 
     rejectors: Rejectors
     pod_class: PodClass
@@ -71,16 +74,33 @@ class Candidates:
         self._where: dict[PodKey, Equals] = {}
 
     def add(self, entry: Entry) -> None:
-        """Index a waiting pod by its refusal (replacing what was indexed for it)."""
+        """Index a waiting pod by its refusal. One that is indexed already, and has changed, keeps its rejectors."""
+        before = self._where.get(entry.key)
         self.discard(entry.key)
-        rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
-        kind = pod_class(entry.pod)
-        classes = self._index.setdefault(rejectors, {})
-        equals = classes.get(kind)
-        if equals is None:
-            equals = classes[kind] = Equals(rejectors, kind)
-        equals.members[entry.key] = entry
-        self._where[entry.key] = equals
+        refusal = entry.refusal
+        rejectors = before.rejectors if before is not None else refusal.rejectors if refusal is not None else ()
+        self._put(Equals(rejectors, pod_class(entry.pod), {entry.key: entry}))
+
+    def refused_again(self, key: PodKey, rejectors: Rejectors) -> None:
+        """A waiting pod and its equals do not fit now: these plugins refuse them, perhaps others than before."""
+        equals = self._where.get(key)
+        if equals is None:  # it left while others were decided
+            return
+        union = tuple(sorted({*equals.rejectors, *rejectors}))
+        if union != equals.rejectors:
+            self._remove(equals)
+            self._put(Equals(union, equals.pod_class, equals.members))
+
+    def _put(self, equals: Equals) -> None:
+        present = self._index.setdefault(equals.rejectors, {}).setdefault(equals.pod_class, equals)
+        present.members.update(equals.members)
+        self._where.update(dict.fromkeys(equals.members, present))
+
+    def _remove(self, equals: Equals) -> None:
+        classes = self._index[equals.rejectors]
+        del classes[equals.pod_class]
+        if not classes:
+            del self._index[equals.rejectors]
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out of the index, if it is in."""
@@ -89,10 +109,7 @@ class Candidates:
             return
         del equals.members[key]
         if not equals.members:
-            classes = self._index[equals.rejectors]
-            del classes[equals.pod_class]
-            if not classes:
-                del self._index[equals.rejectors]
+            self._remove(equals)
 
     def equals_of(self, key: PodKey) -> Equals:
         """A waiting pod and its equals."""

@@ -192,10 +192,12 @@ class Candidacy:
         for equals, members in classes:
             if equals.rejectors not in concerning:
                 concerning[equals.rejectors] = [event for event in others if self._concerns(event, equals.rejectors)]
-            self._ask_for(members, concerning[equals.rejectors])
+            self._ask_for(members, equals.rejectors, concerning[equals.rejectors])
             yield
 
-    def _ask_for(self, members: Collection[Entry], newest_first: Sequence[ClusterEvent]) -> None:
+    def _ask_for(
+        self, members: Collection[Entry], rejectors: Rejectors, newest_first: Sequence[ClusterEvent]
+    ) -> None:
         """Equal pods: those that know nothing of the newest event that helps are candidates.
 
         After many that do not help it is cheaper to decide than to go on asking. That a pod's own room was given back
@@ -208,7 +210,7 @@ class Candidacy:
         for number, event in enumerate(newest_first):
             if event.revision <= oldest:
                 return
-            plugin = self._helped_by(event, one)
+            plugin = self._helped_by(event, one, rejectors)
             if plugin is not None or number >= WORTH_ASKING:
                 reason = _reason(event, plugin or "")
                 own: list[Entry] = []
@@ -217,7 +219,7 @@ class Candidacy:
                         own.append(entry)
                     elif entry.refusal is not None and entry.refusal.revision < event.revision:
                         self.add(entry, reason)
-                self._ask_for(own, newest_first[number + 1 :])
+                self._ask_for(own, rejectors, newest_first[number + 1 :])
                 return
 
     def _concerns(self, event: ClusterEvent, rejectors: Rejectors) -> bool:
@@ -235,12 +237,12 @@ class Candidacy:
         if entry is None or (among is not None and entry not in among):
             return
         if entry.refusal is not None and entry.refusal.revision < event.revision:
-            plugin = self._helped_by(event, entry)
+            rejectors = self._queue.waiting.candidates.equals_of(entry.key).rejectors
+            plugin = self._helped_by(event, entry, rejectors)
             if plugin is not None:
                 self._found.setdefault(entry, _reason(event, plugin))
 
-    def _helped_by(self, event: ClusterEvent, entry: Entry) -> str | None:
-        rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
+    def _helped_by(self, event: ClusterEvent, entry: Entry, rejectors: Rejectors) -> str | None:
         return self._profiles[entry.pod.scheduler_name].may_help(event, entry.pod, rejectors)
 
 

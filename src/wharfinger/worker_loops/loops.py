@@ -134,7 +134,7 @@ class Loops:
             kick=kick,
         )
         subscribers: list[Subscriber] = []
-        self.informer = Informer(store, self.view, subscribers, metrics, rng=rng)
+        self.informer = Informer(store, self.view, subscribers, metrics, rng=rng, clock=clock)
         self.membership = Membership(
             store,
             place_of(settings, health_url, profiles),

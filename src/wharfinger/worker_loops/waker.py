@@ -214,8 +214,8 @@ class Waker:
                 left[equals].append((entry, reason))
                 continue
             node = self._node_for(entry, scratch)
-            if node is None:
-                left[equals] = [(entry, reason)]
+            if node is None:  # other plugins may refuse it now: they have moved it
+                left[self._queue.waiting.candidates.equals_of(entry.key)] = [(entry, reason)]
             else:
                 scratch = scratch.place(entry.pod, node) if node else scratch
                 self._wake(entry, reason, node, scratch.revision)
@@ -278,6 +278,8 @@ class Waker:
         try:
             evaluation = self._profiles[entry.pod.scheduler_name].evaluate(entry.pod, snapshot)
             node = evaluation.node if evaluation.nominated_node is None else ""
+            if node is None:  # what helps is no event that concerns those of its record only
+                self._queue.waiting.candidates.refused_again(entry.key, evaluation.rejectors)
         except PluginError as error:
             log.warning("waking_undecided pod=%s error=%r", entry.key, str(error))
             node = ""

@@ -67,6 +67,8 @@ class WakingGangs:
         if worth_it:
             return Fits({}, snapshot)
         if not placement.placed:
+            for entry in self.waiting(gang):
+                self._queue.waiting.candidates.refused_again(entry.key, placement.rejectors)
             return None
         for one in placement.seats:
             snapshot = seated(snapshot, one.pod, one.node)
