@@ -195,9 +195,7 @@ class Candidacy:
             self._ask_for(members, equals.rejectors, concerning[equals.rejectors])
             yield
 
-    def _ask_for(
-        self, members: Collection[Entry], rejectors: Rejectors, newest_first: Sequence[ClusterEvent]
-    ) -> None:
+    def _ask_for(self, members: Collection[Entry], rejectors: Rejectors, newest_first: Sequence[ClusterEvent]) -> None:
         """Equal pods: those that know nothing of the newest event that helps are candidates.
 
         After many that do not help it is cheaper to decide than to go on asking. That a pod's own room was given back

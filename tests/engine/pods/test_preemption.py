@@ -456,7 +456,7 @@ async def test_a_victim_that_changes_just_now_is_looked_at_again(world: World) -
     assert await evict(hand, request) == Evicted(evicted=("default/low-1",))
 
 
-async def test_pod_that_only_an_assumed_pod_keeps_from_evicting_tries_again_at_once(world: World) -> None:
+async def test_pod_that_an_assumed_pod_keeps_from_evicting_tries_again_at_once(world: World) -> None:
     """Steps: another writer takes the room of a pod that is assumed here. Once that is known, evicting `low` helps, but
     no event will announce it.
     """
