@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wharfinger.framework.columns import Rows
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.rows import Rows
 from wharfinger.testing.facts import node, pod, snapshot
 
 THREE = snapshot(node("b", labels={"zone": "1"}), node("a"), node("c"), a=[pod("x", cpu=100)])

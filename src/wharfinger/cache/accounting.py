@@ -8,13 +8,13 @@ Neighbours: `cache.cache` has the facts and calls this after each change; `cache
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from wharfinger.cache.assumptions import Assumptions, NominatedPods
 from wharfinger.cache.booking import Booking
-from wharfinger.cache.held_places import HeldPlaces
 from wharfinger.cache.held_volumes import HeldVolumes
 from wharfinger.cache.overlay_changes import OverlayChanges
+from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.volume_matching import VolumePlan
 
@@ -86,3 +86,45 @@ class PodAccounting:
         """End the assumptions that the watch would have shown bound by now; it is at `revision`."""
         for identity in self.assumptions.settled(revision):
             self.drop(identity)
+
+
+class HeldPlaces:
+    """Rooms that etcd shows as held for pods that are not bound yet, as every worker counts them; by pod.
+
+    A record may be seen before its pod is, or outlive it; then it counts for nothing.
+    """
+
+    def __init__(self, pods: Mapping[PodKey, Pod], is_assumed: Callable[[PodIdentity], bool]) -> None:
+        """`pods`: all, live; `is_assumed`: whether this worker counts the pod elsewhere for now."""
+        self._pods = pods
+        self._is_assumed = is_assumed
+        self._places: dict[PodKey, HeldPlace] = {}
+
+    def __iter__(self) -> Iterator[tuple[PodIdentity, str]]:
+        """The pods that count where their room is held, and the nodes."""
+        for key, place in self._places.items():
+            pod = self._pods.get(key)
+            if pod is not None and place.is_for(pod) and not self._is_assumed(pod.identity):
+                yield pod.identity, place.node
+
+    @property
+    def by_pod(self) -> Mapping[PodKey, HeldPlace]:
+        """All records."""
+        return self._places
+
+    def set(self, key: PodKey, place: HeldPlace | None) -> None:
+        """Etcd has this record; None = it has none any more."""
+        if place is None:
+            self._places.pop(key, None)
+        else:
+            self._places[key] = place
+
+    def node_of(self, pod: Pod) -> str | None:
+        """The node on which room is held for this very pod."""
+        place = self._places.get(pod.key)
+        return place.node if place is not None and place.is_for(pod) else None
+
+    def holds(self, identity: PodIdentity) -> bool:
+        """Whether room is held for that pod."""
+        pod = self._pods.get(PodKey(identity.namespace, identity.name))
+        return pod is not None and pod.identity == identity and self.node_of(pod) is not None

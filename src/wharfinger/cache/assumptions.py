@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from wharfinger.cache.overlay_digest import digest, mark
+from wharfinger.cache.overlay_changes import digest, mark
 from wharfinger.framework.snapshot import NO_NOMINATIONS, Nominations
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 

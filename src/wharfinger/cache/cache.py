@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import cast
 
 from wharfinger.cache.accounting import PodAccounting
-from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.cache.assumptions import Assumption
+from wharfinger.cache.booking import AntiAffinity
 from wharfinger.cache.gangs import GangMembers
 from wharfinger.cache.held_volumes import promised_plan
 from wharfinger.cache.overfull import OverfullNodes, is_overfull
@@ -276,7 +276,7 @@ class Cache:
         return (*self._assumptions, *held)
 
     def overlay_digest(self, but: PodIdentity | None = None) -> str:
-        """The digest of `assumed()`, without that pod: see `cache.overlay_digest`."""
+        """The digest of `assumed()`, without that pod: see `cache.overlay_changes`."""
         self._accounting.settle(self.progress.revision)
         return self._assumptions.digest(self._places, but)
 

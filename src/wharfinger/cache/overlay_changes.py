@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from wharfinger.model.pod import PodIdentity
 
@@ -112,3 +113,35 @@ def parsed_lost(text: str) -> tuple[PodIdentity, str, int]:
     pod, create_revision, node, number = text.split(" ")
     namespace, _, name = pod.partition("/")
     return PodIdentity(namespace, name, int(create_revision)), node, int(number)
+
+
+# --- the digest: how many pods a worker assumes, and a sum over them ------------------------------
+#
+# A record of a decision names the digest where it has no room for the pods. A reader that has their names can check
+# them, and see from the difference of two sums which pod is too many or missing. It is the same in every release.
+
+BITS = 64
+MASK = (1 << BITS) - 1
+
+
+def mark(pod: str, create_revision: int, node: str) -> int:
+    """What one assumed pod (`namespace/name`) adds to the sum."""
+    said = f"{pod}\n{create_revision}\n{node}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(said, digest_size=BITS // 8).digest(), "big")
+
+
+def digest(count: int, total: int) -> str:
+    """As it is recorded: `<how many>-<sum modulo 2^64, in hex>`."""
+    return f"{count}-{total & MASK:016x}"
+
+
+def parsed(text: str) -> tuple[int, int]:
+    """Count and sum of a recorded digest. ValueError for what is none."""
+    count, _, total = text.partition("-")
+    return int(count), int(total, 16)
+
+
+def digest_of(pods: Iterable[tuple[str, int, str]]) -> str:
+    """The digest of these pods: name, create revision and node of each."""
+    marks = [mark(*one) for one in pods]
+    return digest(len(marks), sum(marks))

@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns, RowNumbers
+from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns, RowNumbers, Rows
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.rows import Rows
 from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.pod import HostPort, Pod
 from wharfinger.model.selectors import Taint

@@ -1,7 +1,7 @@
 """A `v1.PodSpec` as a mapping to those fields of the model's pod that follow from it.
 
 Names that differ from pod to pod (its node, its group, its claims) are read in `pods`: equal specifications are many,
-and `recurring` reads them once.
+and `decode.Recurring` reads them once.
 """
 
 from __future__ import annotations
@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
-from wharfinger.manifests.fields import boolean, choice, integer, mapping, mappings, sequence, text, text_map
+from wharfinger.manifests.fields import boolean, choice, integer, mapping, mappings, sequence, text, text_map, texts
+from wharfinger.manifests.in_tree_volumes import SOURCES, in_tree_volume
 from wharfinger.manifests.pod_requests import SPEC, requests_of
-from wharfinger.manifests.pod_volumes import CLAIM_VOLUMES, IN_LINE, in_line_volumes
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
-from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
+from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, SHAPES, VOLUME, Excerpt
 from wharfinger.manifests.surroundings import PREEMPTION_POLICIES
 from wharfinger.model.declared_features import (
     HOST_NETWORK_IN_USER_NAMESPACE,
     NO_FEATURES,
     RESTART_ALL_CONTAINERS,
 )
+from wharfinger.model.names import is_dns_label
 from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
 from wharfinger.model.priority import NO_CLASSES
+from wharfinger.model.volumes import DiskKind, ExclusiveDisk, InLineVolume, PodClaim
 
 _INT32 = 2**31 - 1
 _DEFAULT_GRACE = 30
 
+_VOLUMES = "spec.volumes"
+_CLAIM = SHAPES["core/v1.PersistentVolumeClaimVolumeSource"]
+_RBD_POOL = "rbd"
+CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
+IN_LINE = tuple(sorted({*SOURCES, *DiskKind}))
+"""Fields of a volume whose disks are read here."""
 RESOURCE_CLAIMS = "resource claims"
 VOLUMES_READ = (*CLAIM_VOLUMES, *IN_LINE)
 """Kinds of volumes that mean something here; a pod's claims are read in `pods`."""
@@ -206,3 +215,65 @@ def required_features(spec: Mapping[str, Any], containers: Sequence[Mapping[str,
             if rule.get("action") == "RestartAllContainers":
                 found.add(RESTART_ALL_CONTAINERS)
     return frozenset(found) if found else NO_FEATURES
+
+
+# --- volumes: the claims they use, and the disks they name themselves ---------------------------------
+
+
+def claims_of(spec: Mapping[str, Any], pod_name: str) -> tuple[PodClaim, ...]:
+    """The claims that a pod's volumes use, each once, in the order of its volumes.
+
+    That of an ephemeral volume is named after the pod and the volume. Raises `InvalidObject`.
+    """
+    if not spec.get("volumes"):
+        return ()
+    found: dict[PodClaim, None] = {}
+    for index, volume in enumerate(mappings(spec, "volumes", "spec.")):
+        if volume.get("persistentVolumeClaim") is not None:
+            where = f"{_VOLUMES}[{index}]."
+            source = mapping(volume, "persistentVolumeClaim", where)
+            where = f"{where}persistentVolumeClaim."
+            _CLAIM.check(source, where)
+            found[PodClaim(text(source, "claimName", where))] = None
+        elif volume.get("ephemeral") is not None:
+            where = f"{_VOLUMES}[{index}]."
+            mapping(volume, "ephemeral", where)
+            name = text(volume, "name", where)
+            if not is_dns_label(name):
+                raise InvalidObject(f"{where}name {name[:80]!r} is no DNS label, and its claim is named after it")
+            found[PodClaim(f"{pod_name}-{name}", ephemeral=True)] = None
+    return tuple(found)
+
+
+def in_line_volumes(spec: Mapping[str, Any]) -> tuple[InLineVolume, ...]:
+    """The disks that the pod's volumes name themselves, of the kinds in `IN_LINE`; raises `InvalidObject`."""
+    if not spec.get("volumes"):
+        return ()
+    found = []
+    for index, volume in enumerate(mappings(spec, "volumes", "spec.")):
+        if any(volume.get(field) is not None for field in IN_LINE):
+            where = f"{_VOLUMES}[{index}]."
+            found.append(InLineVolume(_disk(volume, where), in_tree_volume(volume, where)))
+    return tuple(found)
+
+
+def _disk(volume: Mapping[str, Any], where: str) -> ExclusiveDisk | None:
+    for kind in DiskKind:
+        if volume.get(kind) is None:
+            continue
+        source = mapping(volume, kind, where)
+        where = f"{where}{kind}."
+        identity: tuple[str, ...]
+        monitors: tuple[str, ...] = ()
+        match kind:
+            case DiskKind.GCE_PERSISTENT_DISK:
+                identity = (text(source, "pdName", where),)
+            case DiskKind.AWS_ELASTIC_BLOCK_STORE:
+                identity = (text(source, "volumeID", where),)
+            case DiskKind.ISCSI:
+                identity = (text(source, "iqn", where),)
+            case DiskKind.RBD:
+                identity = (text(source, "pool", where) or _RBD_POOL, text(source, "image", where))
+                monitors = texts(source, "monitors", where)
+        return ExclusiveDisk(kind, identity, boolean(source, "readOnly", where), frozenset(monitors))
+    return None

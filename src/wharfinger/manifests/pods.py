@@ -17,8 +17,7 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.pod_requests import SPEC, STATUS, resize_of, resized_request
-from wharfinger.manifests.pod_specs import fields_of, what_is_read
-from wharfinger.manifests.pod_volumes import claims_of
+from wharfinger.manifests.pod_specs import claims_of, fields_of, what_is_read
 from wharfinger.manifests.spelling import (
     OBJECT_META,
     OWNER,

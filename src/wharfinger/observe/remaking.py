@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_digest import parsed
+from wharfinger.cache.overlay_changes import parsed
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Assumed, Computation, LateVerdict

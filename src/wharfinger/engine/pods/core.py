@@ -4,13 +4,80 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wharfinger.contracts.computation import Computation
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+BOUND = "bound"
+REFUSED = "refused"
+CONTENDED = "contended"
+ERROR = "error"
+
+
+class Tally:
+    """What decisions came to, counted: by profile for this worker, and by revision and tenant for its fleet.
+
+    A bind is often another worker's than the decision. It counts for the revision that decided, so that a canary can be
+    judged; a worker started by hand has none, and is counted under the empty one.
+    """
+
+    def __init__(self, metrics: Metrics, *, tenant: str = "common", fleet_revision: str = "") -> None:
+        """`fleet_revision`: of this worker's template; empty when it was started by hand."""
+        self._metrics = metrics
+        self._tenant = tenant
+        self.fleet_revision = fleet_revision
+
+    def bound(self, profile: str, computation: Computation, took: float, pods: int = 1) -> None:
+        """Pods were bound: what their decisions (`computation`) and their bind (`took`, seconds) took."""
+        self._outcome(BOUND, computation.fleet_revision, pods)
+        self._took("scheduled", profile, [computation.micros / 1e6 + took] * pods, pods)
+
+    def refused(self, profile: str, took: float, pods: int = 1) -> None:
+        """Pods fit nowhere; `took`: seconds of each decision."""
+        self._outcome(REFUSED, self.fleet_revision, pods)
+        self._took("unschedulable", profile, [took] * pods, pods)
+
+    def refused_together(self, profile: str, took: float, pods: int) -> None:
+        """A gang fits nowhere: one decision for all."""
+        self._outcome(REFUSED, self.fleet_revision, pods)
+        self._took("unschedulable", profile, [took], pods)
+
+    def refused_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """Plugins refused pods that were placed, right before their bind."""
+        self._outcome(REFUSED, computation.fleet_revision, pods)
+        self._took("unschedulable", profile, [computation.micros / 1e6] * pods, pods)
+
+    def failed(self, profile: str) -> None:
+        """A decision raised."""
+        self._failed(profile, self.fleet_revision, 1)
+
+    def failed_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """A plugin raised right before the bind, or etcd can never take the pods as they would be written."""
+        self._failed(profile, computation.fleet_revision, pods)
+
+    def contended(self, computation: Computation, pods: int = 1) -> None:
+        """No node was left for a placement; once for all members of a gang."""
+        self._outcome(CONTENDED, computation.fleet_revision, pods)
+        self._metrics.contended.inc()
+
+    def _failed(self, profile: str, fleet_revision: str, pods: int) -> None:
+        self._outcome(ERROR, fleet_revision, pods)
+        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc(pods)
+
+    def _outcome(self, outcome: str, fleet_revision: str, pods: int) -> None:
+        self._metrics.fleet_attempts.labels(tenant=self._tenant, revision=fleet_revision, outcome=outcome).inc(pods)
+
+    def _took(self, result: str, profile: str, took: list[float], pods: int) -> None:
+        labels = {"result": result, "profile": profile}
+        self._metrics.schedule_attempts.labels(**labels).inc(pods)
+        duration = self._metrics.attempt_duration.labels(**labels)
+        for each in took:
+            duration.observe(each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change
-from wharfinger.cache.overlay_digest import digest_of
+from wharfinger.cache.overlay_changes import OverlayChanges, digest_of, parsed_change
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, Computation, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused

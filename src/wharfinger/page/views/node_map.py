@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wharfinger.framework.columns import Rows
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.rows import Rows
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.selectors import LabelSelector

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from wharfinger.framework.columns import Rows
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.rows import Rows
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import CPU, MEMORY, PODS
 

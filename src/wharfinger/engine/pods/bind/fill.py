@@ -98,15 +98,16 @@ class Filling:
     ) -> tuple[list[Commit], tuple[Seated, ...]]:
         """One transaction, and seats of a node that did not fit into it with the others: they follow it."""
         lane, now = context.lane, context.now
-        load, commits = Load(now.limits), list[Commit]()
+        commits: list[Commit] = []
+        # What is all there is to send needs no measuring: a lone pod.
+        load = Load(now.limits) if len(queue) > 1 or len(queue[0]) > 1 else None
         most = 1 if lane.alone else now.window or sys.maxsize
         surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
         leaning = now.leaning
         while queue and len(commits) < most:
             part, rest, by_itself = self._ready(lane, queue.popleft(), steps), list[Seated](), False
-            # What is all there is to send needs no measuring: a lone pod.
-            shapes = [seat.shape for seat in part] if commits or queue or len(part) > 1 else []
-            if not load.takes(shapes):
+            shapes = [seat.shape for seat in part] if load is not None else []
+            if load is not None and not load.takes(shapes):
                 if commits:
                     queue.appendleft(tuple(part))
                     break

@@ -88,6 +88,7 @@ class Bindings:
         self._seats = Seats(core)
         self._filling = Filling(core, self._seats)
         self._conflicts = Conflicts(core, self._seats, self._filling)
+        self._upstream = core.upstream
         self._keeping = Keeping(core, self._seats)
 
     async def bind(self, request: BindInput) -> BindOutcome:
@@ -107,13 +108,16 @@ class Bindings:
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
         async with self._locks.hold(map(identity, request.seats)):
             group = BindGroup(request, policy, self._clock(), calls)
-            left, outcomes = await self._seats.find(group)
-            room = await self._keeping.look(group, left)
+            left, found = await self._seats.find(group)
+            held = policy.holds and (calls is not None or any(seat.held for seat in left))
+            room = await self._keeping.look(group, left) if held else None
             if room is not None:
-                left, outcomes = list(room.left), {**outcomes, **room.outcomes}
-            now = await self._rounds(group, BindProgress(Outcomes(outcomes), self._limits, tuple(left)))
-            kept = await self._keeping.keep(group, now.outcomes, now.promised)
-            return kept if room is None else await self._keeping.release(group, room, kept)
+                left, found = list(room.left), {**found, **room.outcomes}
+            now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
+            outcomes = now.outcomes
+            if self._upstream is not None:
+                outcomes = await self._keeping.keep(group, self._upstream, outcomes, now.promised)
+            return outcomes if room is None else await self._keeping.release(group, room, outcomes)
 
     async def close(self) -> None:
         """The process ends."""

@@ -87,8 +87,9 @@ class Commit:
             Compare(keys.node(node.name), "mod", node.mod_revision),
             Compare(keys.binding(node.name), "mod", known.bindings[node.name]),
             *across_nodes.conditions(pod, seat.rules, known),
-            *volumes.compares(seat.volumes, known),
         ]
+        if pod.claims:
+            conditions += volumes.compares(seat.volumes, known)
         if seat.tenant:  # whose pod it is was decided on this
             conditions.append(Compare(keys.tenant(seat.tenant), "create", known.tenants.get(seat.tenant, 0)))
         if seat.hold:  # a bind that was on its way while the room was given back must not happen afterwards
@@ -163,7 +164,8 @@ class Commit:
                 time=stamp.time,
             )
             writes.append(Put(keys.bound_by(*key), binder.to_bytes()))
-        writes += volumes.puts(self.pod, seat.volumes, *stamp)
+        if self.pod.claims:
+            writes += volumes.puts(self.pod, seat.volumes, *stamp)
         if self.promise is not None:
             writes.append(Put(keys.promise(*key), upstream_records.stored(self.promise)))
         if seat.held:

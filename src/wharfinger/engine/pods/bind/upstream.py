@@ -94,16 +94,15 @@ class Keeping:
 
     # --- rooms that are held in etcd ----------------------------------------------------------
 
-    async def look(self, group: BindGroup, left: Sequence[Seated]) -> HeldRoom | None:
+    async def look(self, group: BindGroup, left: Sequence[Seated]) -> HeldRoom:
         """Find the record by which the attempt holds the pod's room, and apply the answers of plugins.
 
         The bind compares that record, and Unreserve comes after it. Without one the room was given back, and the pod is
-        placed anew, unless an earlier try has bound it. None = no room may be held. Raises `StoreError`.
+        placed anew, unless an earlier try has bound it. Raises `StoreError`.
         """
         calls = group.calls
         if calls is None or not left:
-            held = calls is not None or any(seat.held for seat in left)
-            return HeldRoom(left, {}) if held and group.policy.holds else None
+            return HeldRoom(left, {})
         seat = left[0]
         if self._upstream is None and not group.binder:
             seat = replace(seat, hold=(await self._held.read(seat.reference, group.attempt, calls.node)).record)
@@ -138,15 +137,14 @@ class Keeping:
 
     # --- promises -----------------------------------------------------------------------------
 
-    async def keep(self, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]) -> Outcomes:
+    async def keep(
+        self, group: BindGroup, upstream: UpstreamWriters, outcomes: Outcomes, promised: Mapping[int, Promise]
+    ) -> Outcomes:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
 
         Raises `StoreError` and `UpstreamError`, once everything that was sent has been answered: promises stay.
         """
-        upstream = self._upstream
-        if upstream is None or not outcomes.bound:
-            return outcomes
-        if group.policy.whole:
+        if outcomes.bound and group.policy.whole:
             refused = await self._rehearsed(group, upstream, outcomes)
             if refused:
                 why = f"the gang was not bound: {refused}"
