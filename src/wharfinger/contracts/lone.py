@@ -161,11 +161,12 @@ def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedM
     if isinstance(outcome, Gone):
         return RecordedMany(gone=1, gone_reasons={outcome.why: 1})
     name = f"{request.namespace}/{request.name}"
+    nominated = {name: outcome.revision} if request.nominated_node and outcome.nominated else {}
     return RecordedMany(
         recorded=1,
         revision=outcome.revision,
-        lapsed=(name,) if request.victims and not outcome.nominated else (),
-        record_revisions={name: outcome.revision},
+        lapsed=() if outcome.nominated else (name,),
+        record_revisions=nominated,
     )
 
 

@@ -133,25 +133,25 @@ class CohortPayload:
         late: LateVerdict | None = None,
     ) -> TurnedAway:
         """The entry of a pod that was turned away; `reasons`: the index of why; `late`: who refused its node."""
+        self._to_come -= 1
+        self._decisions.left -= _PER_ENTRY + size(f"{pod.namespace}{pod.name}{pod.uid}")
         node, victims = nomination
-        return self.away(
-            TurnedAway(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                create_revision=pod.create_revision,
-                pod_revision=pod.mod_revision,
-                reasons=reasons,
-                after_seat=after_seat,
-                stretch=stretch,
-                attempt=asked.attempt,
-                chained=asked.chained,
-                record_revision=asked.record_revision,
-                own_attempt=own_attempt,
-                nominated_node=node,
-                victims=victims,
-                late=late,
-            )
+        return TurnedAway(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            reasons=reasons,
+            after_seat=after_seat,
+            stretch=stretch,
+            attempt=asked.attempt,
+            chained=asked.chained,
+            record_revision=asked.record_revision,
+            own_attempt=own_attempt,
+            nominated_node=node,
+            victims=victims,
+            late=late,
         )
 
     def seat(self, seat: Seat) -> Seat:
@@ -166,12 +166,6 @@ class CohortPayload:
             seat, told = seat.model_copy(update={"plugins": {}, "others": {}}), 0
         self._decisions.left -= fixed + told
         return seat
-
-    def away(self, away: TurnedAway) -> TurnedAway:
-        """The pod that was turned away."""
-        self._to_come -= 1
-        self._decisions.left -= _PER_ENTRY + size(f"{away.namespace}{away.name}{away.uid}")
-        return away
 
     def because(
         self, counts: Mapping[str, Mapping[str, int]], message: str = "", rejectors: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.lone import refusal_input
+from wharfinger.contracts.lone import recorded_group, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.engine.failures import gather_to_end
@@ -49,15 +49,11 @@ class Records:
 
     def take(self, request: RefusalInput, outcome: RefusalOutcome) -> None:
         """Count a refusal that was recorded by itself."""
-        if isinstance(outcome, Gone):
-            self.gone[outcome.why] += 1
-            return
-        self.written(1, outcome.revision)
-        name = f"{request.namespace}/{request.name}"
-        if not outcome.nominated:
-            self.lapsed.append(name)
-        elif request.nominated_node:
-            self.nominated[name] = outcome.revision
+        one = recorded_group(request, outcome)
+        self.written(one.recorded, one.revision)
+        self.gone.update(one.gone_reasons)
+        self.lapsed += one.lapsed
+        self.nominated |= one.record_revisions
 
     def written(self, pods: int, revision: int) -> None:
         """Count records that one transaction wrote."""
