@@ -25,7 +25,7 @@ from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.queue.entry import Part
+from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
@@ -245,7 +245,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def worker_wakes(self, name: str, which: str) -> None:
         entry = self.workers[name].queue.get(PodKey("default", which))
         if entry is not None and self.workers[name].queue.may_join(entry):
-            self.workers[name].queue.wake(entry, "NodeAdd")
+            self.workers[name].queue.wake(entry, Reason("NodeAdd"))
 
     @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]))
     def worker_starts_a_chain(self, name: str) -> None:

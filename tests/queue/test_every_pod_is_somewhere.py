@@ -11,7 +11,7 @@ from tests.queue.pods import pod, refusal
 from wharfinger.model.gang import Gang, GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 NAMES = st.sampled_from("abcd")
@@ -138,7 +138,7 @@ class QueueMachine(RuleBasedStateMachine):
     def woken_with_others(self, name: str) -> None:
         entry = self.entry(name)
         if entry is not None and self.queue.may_join(entry):
-            self.queue.wake(entry, "NodeAdd")
+            self.queue.wake(entry, Reason("NodeAdd"))
 
     @rule(accepted=st.booleans())
     def chain_started(self, accepted: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
 from wharfinger.model.pod import PodKey
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.queue.heap import GARBAGE, EntryHeap
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
@@ -55,7 +55,7 @@ def test_a_flood_passes_through_the_whole_queue_within_seconds() -> None:
     assert len(queue.waiting) == queue.waiting.chainless == MANY // 2
 
     for entry in list(queue.waiting):
-        queue.wake(entry, "NodeAdd")
+        queue.wake(entry, Reason("NodeAdd"))
     assert queue.ready() == MANY // 2
     assert time.process_time() - began < 20  # seconds; it took two
 

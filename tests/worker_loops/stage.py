@@ -59,6 +59,8 @@ class RecordedAttempts:
     def __init__(self) -> None:
         self.started: list[tuple[str, str, bool]] = []
         """Pod's name, cause, whether the task queue was to be checked."""
+        self.counted_from: dict[str, int] = {}
+        """From which attempt the chain of a pod of this name counts on, as started last."""
         self.woken: list[tuple[str, Wake]] = []
         """Pod's name and the signal."""
         self.closed: set[str] = set()
@@ -81,8 +83,9 @@ class RecordedAttempts:
     def workflow_id(self, pod: Pod) -> str:
         return pod_workflow_id("wharfinger", pod.namespace, pod.name, pod.uid)
 
-    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         self.tries += 1
+        self.counted_from[pod.name] = attempts_before
         self.meanwhile()
         self._fail(pod.name)
         self.started.append((pod.name, cause, check_queue))

@@ -12,7 +12,7 @@ from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.model.pod import Pod
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
 from wharfinger.worker_loops.cohorts import InputBudget
 from wharfinger.worker_loops.dispatcher import CHAINS
@@ -40,7 +40,7 @@ async def wake(stage: Stage, *names: str) -> None:
     for name in names:
         entry = stage.entry(name)
         assert entry is not None
-        stage.queue.wake(entry, "NodeAdd")
+        stage.queue.wake(entry, Reason("NodeAdd"))
     stage.later(1)
 
 
@@ -167,7 +167,7 @@ async def test_cohorts_off_leaves_woken_pods_with_a_parked_chain_to_a_cohort() -
         entry = stage.entry("p")
         assert entry is not None
         stage.loops.dispatcher.serve(False)
-        stage.queue.wake(entry, "NodeAdd")
+        stage.queue.wake(entry, Reason("NodeAdd"))
         stage.loops.dispatcher.configure(replace(SETTINGS, cohorts=False))
         stage.loops.dispatcher.serve(True)
         stage.later(1)
@@ -360,13 +360,14 @@ async def test_a_pod_that_its_own_attempt_may_help_is_started_at_once() -> None:
         await flood(stage, "a", "b", "c", "d")
         await stage.until(lambda: stage.attempts.cohorts)
         await turn_away(stage, "a")
-        await turn_away(stage, "b", urgent=True, reason="Contended")
+        await turn_away(stage, "b", urgent=True, reason="Contended", attempt=3)
         await stage.until(lambda: stage.attempts.started)
         await stage.caught_up()
 
         [(name, cause, check_queue)] = stage.attempts.started
         assert (name, check_queue) == ("b", True)
         assert cause.startswith("cohort wharfinger/cohort/c@")
+        assert stage.attempts.counted_from == {"b": 3}
 
 
 async def test_pods_without_outcomes_of_two_cohorts_start_one_by_one() -> None:
@@ -459,6 +460,7 @@ async def test_woken_pod_goes_by_cohort_and_its_parked_chain_is_signalled_later(
             recorded=True,
             chained=True,
             record_revision=entry.record_revision,
+            wake=Wake(event="NodeAdd"),
         )
         assert stage.attempts.names == ["p"]  # before it was refused
 

@@ -8,10 +8,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import Wake
 from wharfinger.model.pod import PodKey
-from wharfinger.queue.entry import Part
+from wharfinger.queue.entry import Part, Reason
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.candidacy import Reason
 
 
 async def test_node_that_fits_wakes_the_pod_with_the_reason() -> None:
@@ -339,7 +338,9 @@ async def test_pod_that_is_woken_while_a_group_counts_joins_the_next() -> None:
         await stage.bind("counts", "other", cpu="9")
         await stage.until(lambda: stage.attempts.cohorts)
 
-        assert stage.attempts.cohorts[0].names == ["p"]
+        [pod] = stage.attempts.cohorts[0].pods
+        assert (pod.name, pod.attempt, pod.woken_by) == ("p", 2, "")
+        assert pod.wake == Wake(event="NodeAdd", object="n", plugin="NodeResourcesFit")
         assert stage.attempts.woken == []
 
 

@@ -98,10 +98,10 @@ async def start_attempt(
     """Start the pod's chain of attempts, or join the one that is open; answers its handle.
 
     Joining adds no event to the open run. `uid` is `Pod.uid`; `revision` one of the pod that the placing
-    worker must have seen (0 = it reads); `woken_by` is the cause that is explained; `tenant` says on whose task queue
-    the work lies. `eager` lets a worker on this very client take the first task without a round trip; `build_id`
-    is that worker's, see `attributes`. `terminate_existing` ends an open chain first: it may lie on a task queue
-    that no worker polls any more.
+    worker must have seen (0 = it reads); `woken_by` is the cause that is explained; a new chain counts on from
+    `attempts_before`; `tenant` says on whose task queue the work lies. `eager` lets a worker on this very client take
+    the first task without a round trip; `build_id` is that worker's, see `attributes`. `terminate_existing` ends an
+    open chain first: it may lie on a task queue that no worker polls any more.
 
     Raises `temporalio.service.RPCError` as the client does; nothing is retried beyond its own retries.
     """

@@ -38,7 +38,7 @@ class CohortPod(Contract):
     record_revision: int | None = None
     """Mod revision of its record, 0 without one: a newer one is left as it is. None = not known, it is overwritten."""
     woken_by: str = ""
-    """For the explanation: why the dispatcher started this pod, where other pods of the cohort have other reasons."""
+    """For the explanation: why the dispatcher started this pod; empty when it was new, or an event woke it."""
     wake: Wake | None = None
     """For the explanation: the event by which the pod was woken since its last attempt."""
 

@@ -22,6 +22,8 @@ from wharfinger.observe.history import Attempt, read_attempt, results
 CONTENDED, REFUSED, BOUND, GONE, SKIPPED = "contended", "refused", "bound", "gone", "skipped"
 OTHERS_BOUND = "others bound"
 """The step in which the pods of a group are bound, for a pod that waits for its record meanwhile."""
+SEEN = "seen"
+"""Why a pod is started that is new; it is written for all pods together."""
 FEW = 10
 """Other pods of a group that are named, at most."""
 
@@ -39,7 +41,7 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
         return None
     member = next((one for one in asked.pods if (one.namespace, one.name) == key), None)
     if member is not None:
-        attempt = replace(attempt, attempt=member.attempt, cause=_cause(attempt, member))
+        attempt = replace(attempt, attempt=member.attempt, cause=_cause(attempt, member, asked.woken_by))
     for index, seat in enumerate(placed.seats):
         if (seat.namespace, seat.name) == key:
             told = replace(
@@ -71,13 +73,15 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
     return attempt if member is not None and not attempt.placement else None
 
 
-def _cause(attempt: Attempt, member: CohortPod) -> str:
-    """Why this pod was among the pods of its cohort."""
+def _cause(attempt: Attempt, member: CohortPod, of_all: str) -> str:
+    """Why this pod was among the pods of its cohort; `of_all`: the reasons of all of them."""
     if attempt.attempt > 1:  # the run itself was tried again
         return attempt.cause
     if member.wake is not None and (woken := wake_told(member.wake.model_dump())):
         return f"woken by {woken}"
-    return started_for(member.woken_by) if member.woken_by else attempt.cause
+    if member.woken_by:
+        return started_for(member.woken_by)
+    return started_for(SEEN) if SEEN in of_all.split(", ") else attempt.cause
 
 
 def _company(placed: PlacedMany, key: PodKey) -> tuple[str, ...]:

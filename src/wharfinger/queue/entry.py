@@ -9,6 +9,8 @@ from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 
+SEEN = "seen"
+"""Why a pod is started that is new."""
 CHAIN_GONE = "chain gone"
 """Why a waiting pod is started anew: its record names a chain that is not there any more."""
 UNCONFIRMED = "unconfirmed"
@@ -30,6 +32,15 @@ class Part(StrEnum):
     WAITING = "waiting"
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What made a waiting pod a candidate; for the explanation."""
+
+    event: str
+    object: str = ""
+    plugin: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """One life of a pod in the queue. Changed by the queue only."""
@@ -43,6 +54,8 @@ class Entry:
     part: Part
     cause: str
     """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `chain gone`, ..."""
+    woken_by: Reason | None = None
+    """What it was woken by last; it counts while `cause` is its event."""
     refusal: Refusal | None = None
     """Its record, as last seen; None when it has none."""
     number: int = 0

@@ -31,7 +31,7 @@ from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Active, Lane, by_priority
-from wharfinger.queue.entry import CHAIN_GONE, LEVEL, RUN_FAILED, START_FAILED, UNCONFIRMED, Entry, Part
+from wharfinger.queue.entry import CHAIN_GONE, LEVEL, RUN_FAILED, START_FAILED, UNCONFIRMED, Entry, Part, Reason
 from wharfinger.queue.gangs import QueuedGangs
 from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.waiting import Waiting
@@ -273,11 +273,12 @@ class SchedulingQueue:
         self._move(entry, Part.ACTIVE, cause)
         return True
 
-    def wake(self, entry: Entry, cause: str) -> bool:
+    def wake(self, entry: Entry, reason: Reason) -> bool:
         """Place a waiting pod that fits now with the next group. Whether it still waited."""
         chained = entry.chained
-        if not self.restart(entry, cause):
+        if not self.restart(entry, reason.event):
             return False
+        entry.woken_by = reason
         if chained:
             entry.together = True
             self.active.add(entry, self._clock())

@@ -142,14 +142,15 @@ class TemporalAttempts:
         """The id of a gang's chain."""
         return gang_workflow_id(self._cluster, gang.namespace, gang.name)
 
-    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         """Start the pod's chain here, or join the open one; see `Starter`."""
         elsewhere = check_queue and await self._sits_elsewhere(self.workflow_id(pod))
         await self._optional.start(
-            lambda: self._start(pod, cause, terminate_existing=elsewhere), *([SEARCH_BUILDS] if self._build_id else [])
+            lambda: self._start(pod, cause, attempts_before, terminate_existing=elsewhere),
+            *([SEARCH_BUILDS] if self._build_id else []),
         )
 
-    async def _start(self, pod: Pod, cause: str, *, terminate_existing: bool) -> None:
+    async def _start(self, pod: Pod, cause: str, attempts_before: int, *, terminate_existing: bool) -> None:
         await start_attempt(
             self._client,
             cluster=self._cluster,
@@ -159,6 +160,7 @@ class TemporalAttempts:
             tenant=self._tenant,
             revision=pod.mod_revision,
             woken_by=cause,
+            attempts_before=attempts_before,
             eager=True,
             build_id=self._named_build,
             terminate_existing=terminate_existing,

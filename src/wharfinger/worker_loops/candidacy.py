@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
@@ -18,7 +17,7 @@ from wharfinger.model.events import (
 )
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Equals, Rejectors
-from wharfinger.queue.entry import Entry
+from wharfinger.queue.entry import Entry, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 CAPACITY = 16_384
@@ -80,15 +79,6 @@ class EventLog:
 
 WORTH_ASKING = 64
 """Hints, of one class about events in a row; a decision costs about as much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What made a pod a candidate; goes into the signal and so into the explanation."""
-
-    event: str
-    object: str = ""
-    plugin: str = ""
 
 
 def events_of(changes: Changes) -> Iterator[ClusterEvent]:

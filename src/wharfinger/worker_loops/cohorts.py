@@ -7,8 +7,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import MOST_BYTES, CohortPod, Turn
-from wharfinger.queue.entry import Entry
+from wharfinger.queue.entry import SEEN, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ class InputBudget:
 
 def cohort_pod(entry: Entry) -> CohortPod:
     """What a cohort's input says of a pod."""
-    refusal = entry.refusal
+    refusal, woken = entry.refusal, entry.woken_by
+    if woken is not None and entry.cause != woken.event:
+        woken = None  # it was started for another reason since
     return CohortPod(
         namespace=entry.pod.namespace,
         name=entry.pod.name,
@@ -70,6 +73,8 @@ def cohort_pod(entry: Entry) -> CohortPod:
         recorded=refusal is not None,
         chained=entry.chained,
         record_revision=entry.record_revision,
+        woken_by=entry.cause if woken is None and entry.cause != SEEN else "",
+        wake=Wake(event=woken.event, object=woken.object, plugin=woken.plugin) if woken is not None else None,
     )
 
 

@@ -16,11 +16,12 @@ from wharfinger.worker_loops.run_ends import RunEnds
 class Starter(Protocol):
     """Starts a pod's attempt."""
 
-    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         """Start the pod's chain, or join the one that is open; returns when Temporal has accepted.
 
         `check_queue`: the open chain may sit on another tenant's task queue, where perhaps no worker
-        polls; then it is terminated and started on ours. Raises `temporalio.service.RPCError`.
+        polls; then it is terminated and started on ours. `attempts_before`: from which a new chain counts on. Raises
+        `temporalio.service.RPCError`.
         """
 
 

@@ -20,7 +20,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.gang import GangKey
 from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.process.backoff import delays
-from wharfinger.queue.entry import LEVEL, UNCONFIRMED, Entry, Part
+from wharfinger.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.cohorts import Cohort, CohortNames, cohort_pods
 from wharfinger.worker_loops.pace import Pace
@@ -165,7 +165,12 @@ class Starts:
                 members = self._queue.gangs.keys(entry.gang.key)
                 await self._attempts.start_gang(gang, members, revision=self._seen(), cause=cause, check_queue=check)
             return
-        await self._attempts.start(entry.pod, cause=_after_cohort(entry, part) or cause, check_queue=check)
+        await self._attempts.start(
+            entry.pod,
+            cause=_after_cohort(entry, part) or cause,
+            check_queue=check,
+            attempts_before=entry.refusal.attempt if entry.refusal is not None else 0,
+        )
         if cause == UNCONFIRMED and self._queue.may_be_parked(entry):
             # The start may have joined a chain that is parked, though no record says so.
             await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
@@ -271,7 +276,7 @@ class Starts:
         """
         if part is Part.WAITING:
             return True
-        if entry.cause == "seen":
+        if entry.cause == SEEN:
             return False
         return entry.cause != "take-over" or entry.refusal is not None or self._tenant_label in entry.pod.labels
 

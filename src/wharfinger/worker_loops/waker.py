@@ -31,9 +31,9 @@ from wharfinger.informer.changes import Changes
 from wharfinger.model.conditions import UNSCHEDULABLE
 from wharfinger.model.gang import Gang
 from wharfinger.queue.candidates import Equals
-from wharfinger.queue.entry import Entry
+from wharfinger.queue.entry import Entry, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.worker_loops.candidacy import Candidacy, EventLog, Reason, events_of
+from wharfinger.worker_loops.candidacy import Candidacy, EventLog, events_of
 from wharfinger.worker_loops.reservations import Reservations
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waking_gangs import WakingGangs
@@ -303,7 +303,7 @@ class Waker:
             self._signal(entry, reason, revision, _newest([entry]))
             return
         for entry, reason, _ in joining:
-            self._queue.wake(entry, reason.event)
+            self._queue.wake(entry, reason)
         if joining:
             self._groups.kick()
 
