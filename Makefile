@@ -76,6 +76,7 @@ bench: setup
 	@$(BIN)/python benchmarks/core.py --nodes 5000
 	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
 	@$(BIN)/python benchmarks/throughput.py --nodes 5000 --pods 20000
+	@$(BIN)/python benchmarks/throughput.py --nodes 5000 --rate 20 50 100 200 500 1000 --peer kube-scheduler
 	@$(BIN)/python benchmarks/rollout.py --runs 100
 	@$(BIN)/python benchmarks/kubernetes.py --turns 2 --import 0
 

@@ -98,6 +98,11 @@ async def load_at_rate(
     await send((number / rate for number in range(len(pods))), one)
 
 
+async def delete_pods(api: Upstream, names: Iterable[str]) -> None:
+    """Delete these pods, without grace."""
+    await all_of(_deleted(api, PODS, name) for name in names)
+
+
 async def clear(api: Upstream) -> None:
     """Delete all pods of the benchmarks, without grace, and all of their events."""
     for resource in (PODS, EVENTS):

@@ -18,18 +18,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import processes
-from objects import OBJECTS
-from report import say
-from throughput import PUTS_AT_ONCE, WARM, flood
+from etcd_side import EtcdSide
+from objects import node
+from throughput import WARM
 
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import DevSettings, prepare
-from wharfinger.dev.tree import DevTree, running
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put
-from wharfinger.settings import EtcdSettings
+from wharfinger.dev.settings import prepare
+from wharfinger.dev.tree import DevTree
 
 MOST = 1.1
 """Times the CPU without a page: what floods differ by among themselves."""
@@ -72,27 +68,20 @@ async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
     """Print one line; answers whether the bar is kept."""
     servers = prepare(progress_for(sys.stderr))
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    ports = (free_port(), free_port(), free_port(), free_port())
     used: dict[bool, list[float]] = {False: [], True: []}
     of_page = 0.0
     try:
-        async with (
-            running(DevSettings(folder / "tree", 1, *ports, etcd_open=True), servers, say=say) as tree,
-            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
-        ):
-            made = OBJECTS[store.format].node
-            names = [f"node-{index:05}" for index in range(nodes)]
-            for at in range(0, nodes, PUTS_AT_ONCE):
-                await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
-            await flood(store, "warm", max(WARM, pods))
+        made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
+        async with EtcdSide.open("tree", servers, made) as side:
+            await side.flood("warm", max(WARM, pods))
             for turn, looked_at in enumerate(TURNS):
                 if looked_at:
-                    async with followed(tree, folder, viewers, follow) as page:
+                    async with followed(side.tree, folder, viewers, follow) as page:
                         before = processes.cpu_seconds(page)
-                        used[True].append(await _worker(tree, store, turn, pods))
+                        used[True].append(await _worker(side, turn, pods))
                         of_page += processes.cpu_seconds(page) - before
                 else:
-                    used[False].append(await _worker(tree, store, turn, pods))
+                    used[False].append(await _worker(side, turn, pods))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     without, with_ = (1000 * statistics.median(used[looked_at]) / pods for looked_at in (False, True))
@@ -105,8 +94,8 @@ async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
     return with_ / without <= MOST
 
 
-async def _worker(tree: DevTree, store: EtcdStore, turn: int, pods: int) -> float:
+async def _worker(side: EtcdSide, turn: int, pods: int) -> float:
     """CPU seconds of the worker for one flood."""
-    before = processes.of_tree(tree, {})["worker"]
-    await flood(store, f"flood-{turn}", pods)
-    return processes.of_tree(tree, {})["worker"] - before
+    before = side.cpu()["worker"]
+    await side.flood(f"flood-{turn}", pods)
+    return side.cpu()["worker"] - before

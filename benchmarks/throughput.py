@@ -1,15 +1,26 @@
-"""Pods a second, durably: from the first put in etcd to the last bind in etcd, everything on this machine.
+"""Pods a second, and how long each takes, durably: from put in etcd to bound in etcd, everything on this machine.
 
-One tree of etcd, Temporal and workers, as `wharfinger dev` runs it. Prints a JSON object a mode: `mode` (`auto`:
-cohorts while the backlog is deep; `single`: one workflow a pod), `pods_per_s`, `cpu_ms_per_pod` of each part; with
-`--mode both` also how many times faster `auto` was in that run. At the end etcd is asked whether every pod is bound,
-once, and no node overcommitted. With two formats, each on a tree of its own, `of_kubernetes` is the rate of rk8s'
-documents divided by that of Kubernetes' objects.
+One tree of etcd, Temporal and workers, as `wharfinger dev` runs it. A flood prints a JSON object a mode: `mode`
+(`auto`: pods that arrive together share a workflow; `single`: one workflow a pod), `pods_per_s`, from the first put to
+the last bind, and `cpu_ms_per_pod` of each part, until the tree is quiet again; with `--mode both` also how many times
+faster `auto` was. At the end etcd is asked whether every pod is bound, once, and no node overcommitted. With two
+formats, each on a tree of its own, `of_kubernetes` is the rate of rk8s' documents divided by that of Kubernetes'
+objects.
 
     python benchmarks/throughput.py --nodes 5000 --pods 20000
     python benchmarks/throughput.py --nodes 5000 --pods 20000 --mode both --single-pods 2000
-    python benchmarks/throughput.py --nodes 5000 --pods 12000 --rate 200     latency of a steady stream
     python benchmarks/throughput.py --nodes 1000 --pods 5000 --format kubernetes rk8s
+
+Steady streams, each rate for some seconds: a JSON object a rate, and a table at the end. A latency counts from when a
+pod was due. Pods arrive evenly, or as a Poisson process with `--arrivals poisson`. `groups_per_s` are the workflow runs
+that bound them, and `pods_per_group` the pods of each. With `--turns` each rate has as many turns, and the table has
+the medians. `--busy` runs a busy loop on each core beside them; `--unfitting 0.1` lets a tenth of the pods fit nowhere,
+and measures the others; `--urgent 20` puts so many pods of high priority into a flood, one every 50 ms:
+
+    python benchmarks/throughput.py --rate 20 50 100 200 500 1000 --seconds 10 --turns 3
+    python benchmarks/throughput.py --rate 20 100 --busy
+    python benchmarks/throughput.py --rate 100 --seconds 600 --unfitting 0.1
+    python benchmarks/throughput.py --pods 3000 --urgent 20
 
 Pods with rules across nodes, each kind as a flood of its own namespace after the plain ones, on one tree; `of_plain` is
 the rate divided by that of the plain pods in the same run. With `--beside`, as many plain pods are put into the same
@@ -18,15 +29,19 @@ namespace at the same time, which also prints the longest time from the first pu
     python benchmarks/throughput.py --nodes 5000 --pods 3000 --workload spread affinity anti-affinity preferred-spread
     python benchmarks/throughput.py --nodes 5000 --pods 1500 --workload spread affinity --workers 2 --beside
 
-Beside kube-scheduler with a Kubernetes API server and an etcd, on the same nodes, with as many of the same pods;
-`of_peer` is the rate divided by that of kube-scheduler, and `cpu_of_peer` divides the CPU times of all processes:
+Beside kube-scheduler with a Kubernetes API server and an etcd, on the same nodes, with as many of the same pods, in
+turns; `of_peer` is a figure divided by that of kube-scheduler in the same turn, and `cpu_of_peer` divides the CPU times
+of all processes:
 
     python benchmarks/throughput.py --nodes 5000 --pods 20000 --peer kube-scheduler
+    python benchmarks/throughput.py --rate 20 50 100 200 --peer kube-scheduler
 
 On a Temporal that runs already, with the CPU of its processes (`python -m tests.integration.temporal_cluster` starts
 one on PostgreSQL and prints these options):
 
     python benchmarks/throughput.py --mode single --pods 2000 --temporal 127.0.0.1:7233 --part temporal=PID ...
+
+`commits.py` runs any of these with two commits in turns.
 """
 
 from __future__ import annotations
@@ -35,44 +50,38 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import sys
-import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import core_workloads
 import kubernetes_peer
-import processes
+import objects
+import streams
 import uvloop
-from attempts import say
-from objects import OBJECTS
+from etcd_side import EtcdSide
+from kubernetes_peer import PeerSide
+from kubernetes_pods import BenchmarkFailed
+from report import latencies, medians, say, table
+from streams import Arrival
 
-from wharfinger.demo.audit import audit
-from wharfinger.dev.ports import free_port
+from wharfinger.dev.processes import die_with_parent
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import DevSettings, Servers, prepare
-from wharfinger.dev.tree import DevTree, running
+from wharfinger.dev.settings import Servers, prepare
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Put, Store, WatchBatch
-from wharfinger.settings import EtcdSettings
 
-PUTS_AT_ONCE = 500
-"""In one transaction."""
-QUIET = 1.0
-"""Seconds without a bind after which etcd is asked whether all are bound."""
-SILENCE = 60.0
-"""Seconds without a bind after which the measurement is given up."""
 WARM = 300
 """Pods placed before the measured ones, where no fewer are measured."""
-
+URGENT_EVERY = 0.05
+"""Seconds between two urgent pods."""
+URGENT = 1000
+"""Their priority."""
+NOWHERE = "1000"
+"""Cores that no node has."""
+BUSY = "while True: pass"
 
 WORKLOADS: dict[str, Callable[[str], dict[str, Any]]] = {
     "plain": core_workloads.pod,
@@ -83,19 +92,8 @@ WORKLOADS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 """By name: a pod of kube-scheduler's own performance workloads."""
 
-
-@dataclass
-class Ends:
-    """When binds were seen: every one rewrites the version of its namespace, the lightest thing to watch."""
-
-    batches: AsyncIterator[WatchBatch]
-    last: float = 0.0
-
-    async def follow(self) -> None:
-        """Until cancelled."""
-        async for batch in self.batches:
-            if batch.events:
-                self.last = time.perf_counter()
+Side = EtcdSide | PeerSide
+Figures = dict[str, Any]
 
 
 def zoned(name: str) -> bytes:
@@ -105,237 +103,233 @@ def zoned(name: str) -> bytes:
     return json.dumps({"apiVersion": "v1"} | made).encode()
 
 
-def of_workload(workload: str, namespace: str, name: str) -> bytes:
+def of_workload(workload: str, namespace: str, name: str) -> Arrival:
     """A pod of the workload."""
     made = WORKLOADS[workload](name)
     made["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
     for kind in made["spec"].get("affinity", {}).values():
         for term in kind.get("requiredDuringSchedulingIgnoredDuringExecution", []):
             term.pop("namespaces", None)  # each workload has one namespace, its own
-    return json.dumps({"apiVersion": "v1"} | made).encode()
+    return Arrival(name, json.dumps({"apiVersion": "v1"} | made).encode())
 
 
-async def unbound(store: Store, prefix: str) -> int:
-    """How many pods with such names have no node yet."""
-    waiting, objects = 0, OBJECTS[store.format]
-    async for page in store.list(keys.pod(objects.namespace, prefix)):
-        waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
-    return waiting
+# --- what is measured: figures, and how many pods -------------------------------------------------
+
+Measure = Callable[[Side, str], Any]
+"""Of a side, with a prefix for the names of pods: an awaitable of figures and the number of pods."""
 
 
-async def flood(store: Store, name: str, count: int) -> float:
-    """Seconds from the first put to the last bind of so many pods, put as fast as etcd takes them."""
-    space, pod = OBJECTS[store.format].namespace, OBJECTS[store.format].pod
-    puts = [Put(keys.pod(space, f"{name}-{index}"), pod(f"{name}-{index}")) for index in range(count)]
-    first = (await store.get(keys.INSTALLATION)).revision + 1
-    async with store.watch(keys.bound(space), first) as batches:
-        ends = Ends(batches)
-        following = asyncio.create_task(ends.follow())
-        began = time.perf_counter()
-        for at in range(0, count, PUTS_AT_ONCE):
-            await store.txn((), puts[at : at + PUTS_AT_ONCE])
-        try:
-            await _all_bound(store, name, ends, began)
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
-    return ends.last - began
-
-
-async def _all_bound(store: Store, name: str, ends: Ends, began: float) -> None:
-    while True:
-        await asyncio.sleep(QUIET / 4)
-        silent = time.perf_counter() - max(ends.last, began)
-        if silent >= QUIET and not await unbound(store, f"{name}-"):
-            return
-        if silent >= SILENCE:
-            raise SystemExit(f"{await unbound(store, f'{name}-')} pods are not bound after {SILENCE:.0f} s of silence")
-
-
-async def ruled(store: Store, namespace: str, pods: Sequence[tuple[str, bytes]]) -> dict[str, float]:
-    """Seconds from the first put to the bind of each of these pods, by name."""
-    puts = [Put(keys.pod(namespace, name), raw) for name, raw in pods]
-    ends: dict[str, float] = {}
-    prefix = keys.pod(namespace, "")
-    first = (await store.get(keys.INSTALLATION)).revision + 1
-
-    async def follow(batches: AsyncIterator[WatchBatch]) -> None:
-        async for batch in batches:
-            now = time.perf_counter()
-            for event in batch.events:
-                if b'"nodeName"' in event.kv.value:
-                    ends.setdefault(event.kv.key.removeprefix(prefix), now)
-            if len(ends) == len(puts):
-                return
-
-    async with store.watch(prefix, first) as batches:
-        following = asyncio.create_task(follow(batches))
-        began = time.perf_counter()
-        for at in range(0, len(puts), PUTS_AT_ONCE):
-            await store.txn((), puts[at : at + PUTS_AT_ONCE])
-        try:
-            await asyncio.wait_for(following, SILENCE * 3)
-        except TimeoutError:
-            raise SystemExit(f"{len(puts) - len(ends)} pods of {namespace} are not bound") from None
-    return {name: end - began for name, end in ends.items()}
-
-
-async def workloads(tree: DevTree, store: Store, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row of figures for the plain pods, then for each workload that was asked for."""
-    rows: list[dict[str, Any]] = []
-    plain_rate = 0.0
-    for workload in ["plain", *(name for name in given.workload if name != "plain")]:
-        namespace = f"bench-{workload}"
-        pods = [(f"ruled-{index}", of_workload(workload, namespace, f"ruled-{index}")) for index in range(given.pods)]
-        if given.beside and workload != "plain":
-            others = [(f"plain-{n}", of_workload("plain", namespace, f"plain-{n}")) for n in range(given.pods)]
-            pods = [one for pair in zip(pods, others, strict=True) for one in pair]
-        before = processes.of_tree(tree, {})
-        revision = (await store.get(keys.INSTALLATION)).revision
-        ends = await ruled(store, namespace, pods)
-        after = processes.of_tree(tree, {})
-        taken = [end for name, end in ends.items() if name.startswith("ruled-")]
-        rate = len(taken) / max(taken)
-        plain_rate = plain_rate or rate
-        rows.append(
-            {
-                "workload": workload,
-                "pods_per_s": round(rate, 1),
-                "of_plain": round(rate / plain_rate, 2),
-                "longest_s": round(max(taken), 2),
-                "revisions": (await store.get(keys.INSTALLATION)).revision - revision,
-                "cpu_ms_per_pod": {part: round((after[part] - before[part]) / len(pods) * 1000, 3) for part in before},
-            }
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
-
-
-async def steady(store: Store, name: str, count: int, rate: float) -> list[float]:
-    """Seconds from put to bound of each pod of a stream of so many a second."""
-    objects = OBJECTS[store.format]
-    put_at: dict[str, float] = {}
-    taken: list[float] = []
-    first = (await store.get(keys.INSTALLATION)).revision + 1
-
-    async def follow(batches: AsyncIterator[WatchBatch]) -> None:
-        async for batch in batches:
-            now = time.perf_counter()
-            bound = [event.kv.key for event in batch.events if objects.is_bound(event.kv.value)]
-            taken.extend(now - put_at.pop(key) for key in bound if key in put_at)
-            if len(taken) == count:
-                return
-
-    async with store.watch(keys.pod(objects.namespace, f"{name}-"), first) as batches:
-        following = asyncio.create_task(follow(batches))
-        began = time.perf_counter()
-        for index in range(count):
-            await asyncio.sleep(max(0.0, began + index / rate - time.perf_counter()))
-            key = keys.pod(objects.namespace, f"{name}-{index}")
-            put_at[key] = time.perf_counter()
-            await store.put(key, objects.pod(f"{name}-{index}"))
-        await asyncio.wait_for(following, SILENCE)
-    return taken
-
-
-async def measure(
-    servers: Servers, mode: str, pods: int, given: argparse.Namespace, format_: ClusterFormat
-) -> dict[str, Any]:
-    """One mode on a tree of its own."""
-    nodes, workers = given.nodes, given.workers
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    cohorts = "off" if mode == "single" else "auto"
-    ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(
-        folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal, format=format_, etcd_open=True
-    )
-    try:
-        async with (
-            running(settings, servers, say=say) as tree,
-            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as etcd,
-        ):
-            store = store_of(etcd, format_)
-            first = (await store.get(keys.INSTALLATION)).revision + 1
-            made = zoned if given.workload else OBJECTS[format_].node
-            names = [f"node-{index:05}" for index in range(nodes)]
-            for at in range(0, nodes, PUTS_AT_ONCE):
-                await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
-            await flood(store, "warm", min(WARM, given.pods))
-            if given.workload:
-                figures = {"workloads": len(await workloads(tree, store, given))}
-            else:
-                figures = await _figures(tree, store, mode, pods, given)
-            judged = await audit(store, first)
-            if not judged.sound:
-                raise SystemExit(f"not sound: {judged}")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return figures
-
-
-async def _figures(tree: DevTree, store: Store, mode: str, pods: int, given: argparse.Namespace) -> dict[str, Any]:
-    others = {name: int(pid) for name, _, pid in (part.partition("=") for part in given.part)}
-    before = processes.of_tree(tree, others)
+def measures(given: argparse.Namespace) -> Iterator[tuple[Figures, Measure]]:
+    """What to measure, each with the figures that name it."""
     if given.rate:
-        taken = sorted(await steady(store, "steady", pods, given.rate))
-        figures = {"mode": mode, "rate": given.rate, **latencies(taken)}
+        for rate in given.rate:
+            yield {"rate": rate}, lambda side, name, rate=rate: steady(side, name, rate, given)
+    elif given.workload:
+        for workload in dict.fromkeys(["plain", *given.workload]):
+            yield {"workload": workload}, lambda side, name, of=workload: ruled(side, name, of, given)
+    elif given.urgent:
+        yield {"urgent": given.urgent}, lambda side, name: urgent(side, name, given)
     else:
-        seconds = await flood(store, "flood", pods)
-        figures = {"mode": mode, "pods_per_s": round(pods / seconds, 1)}
-    after = processes.of_tree(tree, others)
-    used = {part: round((after[part] - before[part]) / pods * 1000, 3) for part in before}
-    memory = round(max(map(processes.resident_mib, tree.ready().worker_pids)))
-    return {**figures, "cpu_ms_per_pod": used, "worker_mib": memory}
+        yield {}, lambda side, name: flood(side, name, given)
 
 
-def latencies(taken: Sequence[float]) -> dict[str, float]:
-    """Milliseconds from put to bound."""
-    cuts = statistics.quantiles(taken, n=100)
-    return {
-        "p50_ms": round(cuts[49] * 1000, 1),
-        "p99_ms": round(cuts[98] * 1000, 1),
-        "max_ms": round(max(taken) * 1000, 1),
-    }
+async def flood(side: Side, name: str, given: argparse.Namespace) -> tuple[Figures, int]:
+    """Plain pods, all at once."""
+    pods = given.single_pods or given.pods if side.name.endswith("single") else given.pods
+    return {"pods_per_s": round(pods / await side.flood(name, pods), 1)}, pods
+
+
+async def steady(side: Side, name: str, rate: float, given: argparse.Namespace) -> tuple[Figures, int]:
+    """Plain pods, so many a second."""
+    due = streams.times(rate, given.seconds, given.arrivals)
+    nowhere = streams.unfitting(len(due), given.unfitting)
+    arrivals = [
+        Arrival(one := f"{name}-{number}", objects.pod(one, cpu=NOWHERE) if lost else side.pod(one), at, not lost)
+        for number, (at, lost) in enumerate(zip(due, nowhere, strict=True))
+    ]
+    taken = await side.arrive(arrivals)
+    figures: Figures = {**latencies(list(taken.seconds.values()))}
+    if taken.groups:
+        figures["groups_per_s"] = round(taken.groups / given.seconds, 1)
+        figures["pods_per_group"] = round(len(taken.seconds) / taken.groups, 2)
+    return figures, len(due)
+
+
+async def urgent(side: Side, name: str, given: argparse.Namespace) -> tuple[Figures, int]:
+    """A flood, and pods of high priority that arrive meanwhile: the latencies are theirs."""
+    pods = [Arrival(one := f"{name}-{number}", objects.pod(one)) for number in range(given.pods)]
+    names = [f"{name}-urgent-{number}" for number in range(given.urgent)]
+    pods += [Arrival(one, objects.pod(one, priority=URGENT), URGENT_EVERY * number) for number, one in enumerate(names)]
+    taken = await side.arrive(pods)
+    rate = given.pods / max(seconds for one, seconds in taken.seconds.items() if one not in names)
+    return {"pods_per_s": round(rate, 1), **latencies([taken.seconds[one] for one in names])}, len(pods)
+
+
+async def ruled(side: Side, name: str, workload: str, given: argparse.Namespace) -> tuple[Figures, int]:
+    """Pods with rules across nodes, all at once, in a namespace of their own."""
+    assert isinstance(side, EtcdSide)
+    namespace = f"bench-{workload}-{name}"
+    pods = [of_workload(workload, namespace, f"ruled-{number}") for number in range(given.pods)]
+    if given.beside and workload != "plain":
+        others = [of_workload("plain", namespace, f"plain-{number}") for number in range(given.pods)]
+        pods = [one for pair in zip(pods, others, strict=True) for one in pair]
+    revision = await side.revision()
+    taken = await side.arrive(pods, namespace)
+    longest = max(seconds for one, seconds in taken.seconds.items() if one.startswith("ruled-"))
+    revisions = await side.revision() - revision
+    figures = {"pods_per_s": round(given.pods / longest, 1), "longest_s": round(longest, 2), "revisions": revisions}
+    return figures, len(pods)
+
+
+# --- on all sides, in turns -----------------------------------------------------------------------
+
+
+@dataclass
+class Results:
+    """Figures of all turns."""
+
+    given: argparse.Namespace
+    names: list[Figures]
+    """What was measured, in order."""
+    turns: dict[tuple[str, int], list[Figures]]
+    """(side, index of what was measured) -> figures of each turn."""
+
+    def add(self, side: Side, which: int, figures: Figures) -> None:
+        """Keep them, and print one line."""
+        mine = self.turns.setdefault((side.name, which), [])
+        if self.given.workload:
+            plain = self.turns[side.name, 0][len(mine)] if which else figures
+            figures["of_plain"] = round(figures["pods_per_s"] / plain["pods_per_s"], 2)
+        mine.append(figures)
+        own = {"format": side.store.format} if isinstance(side, EtcdSide) and len(self.given.format) > 1 else {}
+        kind = {"mode": side.name.rpartition("/")[2]} if isinstance(side, EtcdSide) else {"peer": side.name}
+        turn = {"turn": len(mine)} if self.given.turns > 1 else {}
+        print(json.dumps(own | kind | self.names[which] | turn | figures), flush=True)
+
+    def ratio(self, side: str, peer: str, figure: str, which: int = 0) -> float:
+        """The median over the turns of one side's figure divided by that of the other."""
+        pairs = zip(self.turns[side, which], self.turns[peer, which], strict=True)
+        return round(statistics.median(one[figure] / other[figure] for one, other in pairs), 2)
+
+    def summary(self, sides: list[str]) -> list[str]:
+        """What is printed at the end: ratios of the sides' rates, or a table."""
+        peer = self.given.peer
+        if self.given.rate or self.given.turns > 1:
+            return [table([self._row(side, peer, which) for which in range(len(self.names)) for side in sides])]
+        lines: list[Figures] = []
+        for format_ in self.given.format if self.given.mode == "both" else ():
+            ratio = self.ratio(_name(format_, "auto", self.given), _name(format_, "single", self.given), "pods_per_s")
+            lines.append({"times_faster": ratio})
+        for mode in _modes(self.given) if len(self.given.format) > 1 else ():
+            pair = (_name(format_, mode, self.given) for format_ in (ClusterFormat.RK8S, ClusterFormat.KUBERNETES))
+            lines.append({"mode": mode, "of_kubernetes": self.ratio(*pair, "pods_per_s")})
+        for mode in _modes(self.given) if peer else ():
+            of_peer = {"of_peer": self.ratio(mode, peer, "pods_per_s"), "cpu_of_peer": self.ratio(mode, peer, "cpu_ms")}
+            lines.append({"mode": mode} | of_peer)
+        return [json.dumps(line) for line in lines]
+
+    def _row(self, side: str, peer: str, which: int) -> Figures:
+        turns = self.turns[side, which]
+        parts = medians([turn["cpu_ms_per_pod"] for turn in turns])
+        others = medians(
+            [{k: v for k, v in turn.items() if k not in ("cpu_ms_per_pod", "worker_mib")} for turn in turns]
+        )
+        row = self.names[which] | {"side": side} | others | parts
+        for figure in ("pods_per_s", "p50_ms", "p99_ms", "cpu_ms") if peer and side != peer else ():
+            if figure in others:
+                row[f"{figure}/peer"] = self.ratio(side, peer, figure, which)
+        return row
+
+
+def _modes(given: argparse.Namespace) -> tuple[str, ...]:
+    return ("auto", "single") if given.mode == "both" else (given.mode,)
+
+
+def _name(format_: str, mode: str, given: argparse.Namespace) -> str:
+    return f"{format_}/{mode}" if len(given.format) > 1 else mode
+
+
+def openings(given: argparse.Namespace, servers: Servers) -> Iterator[AbstractAsyncContextManager[Side]]:
+    """Each side that is wanted, not started yet."""
+    names = [f"node-{number:05}" for number in range(given.nodes)]
+    others = {name: int(pid) for name, _, pid in (part.partition("=") for part in given.part)}
+    for format_ in map(ClusterFormat, given.format):
+        made = zoned if given.workload else objects.OBJECTS[format_].node
+        for mode in _modes(given):
+            yield EtcdSide.open(
+                _name(format_, mode, given),
+                servers,
+                {name: made(name) for name in names},
+                workers=given.workers,
+                cohorts="off" if mode == "single" else "auto",
+                format_=format_,
+                temporal=given.temporal,
+                others=others,
+            )
+    if given.peer:
+        yield PeerSide.open(servers.etcd, {name: objects.node(name) for name in names})
+
+
+@asynccontextmanager
+async def busy(loops: int) -> AsyncIterator[None]:
+    """So many processes that use all of the processor that they get."""
+    command = (sys.executable, "-c", BUSY)
+    started = [await asyncio.create_subprocess_exec(*command, preexec_fn=die_with_parent()) for _ in range(loops)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            await process.wait()
+
+
+async def measured(side: Side, measure: Measure, name: str) -> Figures:
+    """The figures, and the CPU that all processes of the side took for each pod."""
+    before = await side.quiet()
+    figures, pods = await measure(side, name)
+    after = await side.quiet()
+    used = {part: round((after[part] - before[part]) / pods * 1000, 3) for part in after}
+    memory: Mapping[str, int] = {"worker_mib": side.worker_mib()} if isinstance(side, EtcdSide) else {}
+    return {**figures, "cpu_ms": round(sum(used.values()), 3), "cpu_ms_per_pod": used, **memory}
 
 
 async def run(given: argparse.Namespace, servers: Servers) -> None:
     """Measure what was asked for, and print it."""
-    modes = ("auto", "single") if given.mode == "both" else (given.mode,)
-    rates: dict[tuple[str, ClusterFormat], float] = {}
-    costs: dict[str, float] = {}
-    for format_ in map(ClusterFormat, given.format):
-        for mode in modes:
-            pods = given.single_pods or given.pods if mode == "single" else given.pods
-            figures = await measure(servers, mode, pods, given, format_)
-            rates[mode, format_] = figures.get("pods_per_s", 0.0)
-            costs[mode] = sum(figures.get("cpu_ms_per_pod", {}).values())
-            print(json.dumps({"format": format_, **figures} if len(given.format) > 1 else figures), flush=True)
-        if given.mode == "both" and not given.rate:
-            ratio = rates["auto", format_] / rates["single", format_]
-            print(json.dumps({"times_faster": round(ratio, 1)}), flush=True)
-    for mode in modes if len(given.format) > 1 and not given.rate else ():
-        ratio = rates[mode, ClusterFormat.RK8S] / rates[mode, ClusterFormat.KUBERNETES]
-        print(json.dumps({"mode": mode, "of_kubernetes": round(ratio, 2)}), flush=True)
-    if given.peer:
-        try:
-            peer = await kubernetes_peer.measure(servers.etcd, given.nodes, given.pods, min(WARM, given.pods), say)
-        except kubernetes_peer.BenchmarkFailed as error:
-            raise SystemExit(str(error)) from error
-        print(json.dumps({"peer": given.peer, **peer}), flush=True)
-        for mode in modes:
-            of_peer = rates[mode, ClusterFormat.KUBERNETES] / peer["pods_per_s"]
-            cost = costs[mode] / sum(peer["cpu_ms_per_pod"].values())
-            print(json.dumps({"mode": mode, "of_peer": round(of_peer, 2), "cpu_of_peer": round(cost, 2)}), flush=True)
+    what = list(measures(given))
+    results = Results(given, [names for names, _ in what], {})
+    async with AsyncExitStack() as stack:
+        sides = [await stack.enter_async_context(opening) for opening in openings(given, servers)]
+        for side in sides:
+            await side.flood("warm", min(WARM, given.pods))
+        await stack.enter_async_context(busy(os.cpu_count() or 1 if given.busy else 0))
+        for turn in range(given.turns):
+            for which, (_, measure) in enumerate(what):
+                for side in sides if turn % 2 == 0 else reversed(sides):
+                    results.add(side, which, await measured(side, measure, f"turn-{turn}-{which}"))
+    for line in results.summary([side.name for side in sides]):
+        print(line, flush=True)
+
+
+def _rate(text: str) -> float:
+    return int(text) if text.isdecimal() else float(text)
 
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000, help="nodes in the cluster (5000)")
-    parser.add_argument("--pods", type=int, default=20000, help="pods (20000)")
+    parser.add_argument("--pods", type=int, default=20000, help="pods of a flood (20000)")
     parser.add_argument("--mode", choices=("auto", "single", "both"), default="auto", help="see above (auto)")
     parser.add_argument("--single-pods", type=int, default=0, help="pods of `single` when both are measured (--pods)")
-    parser.add_argument("--rate", type=float, default=0.0, help="pods a second, steadily; 0: all at once (0)")
+    parser.add_argument("--rate", type=_rate, nargs="+", default=[], help="pods a second, steadily (all at once)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long pods arrive at each rate (10)")
+    parser.add_argument(
+        "--arrivals", choices=streams.ARRIVALS, default="even", help="when pods of a rate arrive (even)"
+    )
+    parser.add_argument("--unfitting", type=float, default=0.0, help="share of a rate's pods that fit nowhere (0)")
+    parser.add_argument("--urgent", type=int, default=0, help="pods of high priority in a flood (0)")
+    parser.add_argument("--busy", action="store_true", help="run a busy loop on each core")
+    parser.add_argument("--turns", type=int, default=1, help="how often each is measured (1)")
     formats = [format_.value for format_ in ClusterFormat]
     parser.add_argument("--format", nargs="+", choices=formats, default=formats[:1], help="of objects (kubernetes)")
     kinds = ", ".join(WORKLOADS)
@@ -346,14 +340,20 @@ def main() -> None:
     parser.add_argument("--part", action="append", default=[], metavar="NAME=PID", help="a process of it; repeat")
     parser.add_argument("--peer", choices=("kube-scheduler",), default="", help="compare with it (none)")
     given = parser.parse_args()
-    if given.workload and given.format != formats[:1]:
-        parser.error("--workload has Kubernetes' objects alone")
-    if given.peer and (given.workload or given.rate or given.format != formats[:1]):
-        parser.error("--peer has one flood of Kubernetes' objects: it excludes --workload, --rate and --format")
+    kubernetes = given.format == formats[:1]
+    if sum(map(bool, (given.rate, given.workload, given.urgent))) > 1:
+        parser.error("--rate, --workload and --urgent exclude each other")
+    if (given.workload or given.urgent or given.unfitting or given.peer) and not kubernetes:
+        parser.error("--workload, --urgent, --unfitting and --peer have Kubernetes' objects alone")
+    if given.peer and (given.workload or given.urgent):
+        parser.error("--peer has floods and streams of plain pods: it excludes --workload and --urgent")
     if given.peer and (lacking := kubernetes_peer.missing()):
-        say(f"skipped: {lacking}")
-        return
-    uvloop.run(run(given, prepare(progress_for(sys.stderr))))
+        say(f"without kube-scheduler: {lacking}")
+        given.peer = ""
+    try:
+        uvloop.run(run(given, prepare(progress_for(sys.stderr))))
+    except BenchmarkFailed as error:
+        raise SystemExit(f"error: {error}") from error
     os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
 
 

@@ -1,0 +1,218 @@
+"""wharfinger on an etcd of its own, as `wharfinger dev` runs it: nodes are put into it, then pods arrive in it.
+
+At the end etcd is asked whether every pod is bound, once, and no node overcommitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import processes
+from kubernetes_children import quiet
+from kubernetes_pods import SILENCE, BenchmarkFailed
+from objects import OBJECTS
+from report import say
+from streams import Arrival, Taken, send
+
+from wharfinger.demo.audit import audit
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.settings import DevSettings, Servers
+from wharfinger.dev.tree import DevTree, running
+from wharfinger.model.formats import ClusterFormat
+from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.registry.store import Put, Store, WatchBatch
+from wharfinger.settings import EtcdSettings
+
+PUTS_AT_ONCE = 500
+"""In one transaction."""
+LOOK_AFTER = 1.0
+"""Seconds without a bind after which etcd is asked whether all are bound."""
+RUN = re.compile(rb'"' + re.escape(ATTEMPT_ANNOTATION).encode() + rb'": ?"([^"]*)"')
+"""The workflow run that bound a pod, in the pod. Documents of rk8s have none."""
+
+
+@dataclass
+class Binds:
+    """When pods were seen bound, and by which workflow runs."""
+
+    is_bound: Callable[[bytes], bool]
+    at: dict[str, float] = field(default_factory=dict)
+    """Name -> `perf_counter`."""
+    runs: set[bytes] = field(default_factory=set)
+
+    async def follow(self, batches: AsyncIterator[WatchBatch], prefix: str, names: Collection[str]) -> None:
+        """Until all of these are bound. Raises `BenchmarkFailed` after a minute without a bind."""
+        left = set(names)
+        while left:
+            try:
+                async with asyncio.timeout(SILENCE):
+                    while not (seen := left & self._take(await anext(batches), prefix)):
+                        pass  # other events: the silence goes on
+            except TimeoutError:
+                raise BenchmarkFailed(f"{len(left)} pods are not bound after {SILENCE:.0f} s of silence") from None
+            left -= seen
+
+    def _take(self, batch: WatchBatch, prefix: str) -> set[str]:
+        now, seen = time.perf_counter(), set()
+        for event in batch.events:
+            if self.is_bound(event.kv.value):
+                name = event.kv.key.removeprefix(prefix)
+                seen.add(name)
+                self.at.setdefault(name, now)
+                self.runs.update(RUN.findall(event.kv.value)[:1])
+        return seen
+
+
+@dataclass
+class EtcdSide:
+    """A running tree with its nodes."""
+
+    name: str
+    tree: DevTree
+    store: Store
+    others: Mapping[str, int] = field(default_factory=dict)
+    """More processes whose CPU counts, by part."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        name: str,
+        servers: Servers,
+        nodes: Mapping[str, bytes],
+        *,
+        workers: int = 1,
+        cohorts: str = "auto",
+        format_: ClusterFormat = ClusterFormat.KUBERNETES,
+        temporal: str = "",
+        others: Mapping[str, int] | None = None,
+    ) -> AsyncIterator[EtcdSide]:
+        """A tree with nodes. Raises `BenchmarkFailed` at the end if what was done is not sound."""
+        folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+        ports = (free_port(), free_port(), free_port(), free_port())
+        settings = DevSettings(
+            folder, workers, *ports, cohorts=cohorts, temporal_address=temporal, format=format_, etcd_open=True
+        )
+        try:
+            async with (
+                running(settings, servers, say=say) as tree,
+                EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as etcd,
+            ):
+                side = cls(name, tree, store_of(etcd, format_), others or {})
+                first = await side.revision() + 1
+                await side.put({keys.node(node): body for node, body in nodes.items()})
+                yield side
+                judged = await audit(side.store, first)
+                if not judged.sound:
+                    raise BenchmarkFailed(f"not sound: {judged}")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def pod(self, name: str) -> bytes:
+        """A plain pod."""
+        return OBJECTS[self.store.format].pod(name)
+
+    def cpu(self) -> Mapping[str, float]:
+        """CPU seconds so far by part."""
+        return processes.of_tree(self.tree, self.others)
+
+    async def quiet(self) -> Mapping[str, float]:
+        """The same when nothing is left to do: runs end after their pods are bound."""
+        return await quiet(self.cpu)
+
+    def worker_mib(self) -> int:
+        """Memory of the largest worker."""
+        return round(max(map(processes.resident_mib, self.tree.ready().worker_pids)))
+
+    async def revision(self) -> int:
+        """etcd's, now."""
+        return (await self.store.get(keys.INSTALLATION)).revision
+
+    async def put(self, objects: Mapping[str, bytes]) -> None:
+        """Put objects by key, as fast as etcd takes them."""
+        puts = [Put(key, body) for key, body in objects.items()]
+        for at in range(0, len(puts), PUTS_AT_ONCE):
+            await self.store.txn((), puts[at : at + PUTS_AT_ONCE])
+
+    async def arrive(self, arrivals: Sequence[Arrival], namespace: str = "") -> Taken:
+        """Let pods arrive, and wait until those that fit are bound. Those that do not are deleted again."""
+        objects = OBJECTS[self.store.format]
+        prefix = keys.pod(namespace or objects.namespace, "")
+        binds = Binds(objects.is_bound)
+        later = [one for one in arrivals if one.due is not None]
+
+        async def one(number: int, _: float) -> None:
+            await self.store.put(prefix + later[number].name, later[number].body)
+
+        async with self.store.watch(prefix, await self.revision() + 1) as batches:
+            fitting = [arrival.name for arrival in arrivals if arrival.fits]
+            following = asyncio.create_task(binds.follow(batches, prefix, fitting))
+            try:
+                began = time.perf_counter()
+                now = {prefix + arrival.name: arrival.body for arrival in arrivals if arrival.due is None}
+                await asyncio.gather(self.put(now), send((one.due or 0.0 for one in later), one))
+                await following
+            finally:
+                following.cancel()
+        for arrival in arrivals:
+            if not arrival.fits:
+                await self.store.delete(prefix + arrival.name)
+        taken = {one.name: binds.at[one.name] - began - (one.due or 0.0) for one in arrivals if one.fits}
+        return Taken(taken, len(binds.runs))
+
+    async def flood(self, name: str, count: int) -> float:
+        """Seconds from the first put to the last bind of so many plain pods, put as fast as etcd takes them."""
+        objects = OBJECTS[self.store.format]
+        puts = {keys.pod(objects.namespace, f"{name}-{n}"): objects.pod(f"{name}-{n}") for n in range(count)}
+        async with self.store.watch(keys.bound(objects.namespace), await self.revision() + 1) as batches:
+            ends = Ends(batches)
+            following = asyncio.create_task(ends.follow())
+            began = time.perf_counter()
+            try:
+                await self.put(puts)
+                await self._all_bound(f"{name}-", ends, began)
+            finally:
+                following.cancel()
+                await asyncio.wait({following})
+        return ends.last - began
+
+    async def _all_bound(self, prefix: str, ends: Ends, began: float) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AFTER / 4)
+            silent = time.perf_counter() - max(ends.last, began)
+            if silent >= LOOK_AFTER and not (left := await self._unbound(prefix)):
+                return
+            if silent >= SILENCE:
+                raise BenchmarkFailed(f"{left} pods are not bound after {SILENCE:.0f} s of silence")
+
+    async def _unbound(self, prefix: str) -> int:
+        """How many pods with such names have no node yet."""
+        waiting, objects = 0, OBJECTS[self.store.format]
+        async for page in self.store.list(keys.pod(objects.namespace, prefix)):
+            waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
+        return waiting
+
+
+@dataclass
+class Ends:
+    """When binds were seen: every one rewrites the version of its namespace, the lightest thing to watch."""
+
+    batches: AsyncIterator[WatchBatch]
+    last: float = 0.0
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        async for batch in self.batches:
+            if batch.events:
+                self.last = time.perf_counter()
