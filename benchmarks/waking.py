@@ -210,7 +210,7 @@ class Bench:
         task = asyncio.create_task(self._rounds())
         while handed < number:
             await asyncio.sleep(0.001)
-            members = self.queue.pop_many(f"c{handed}", 200, lambda _: True)
+            members = self.queue.pop_group(f"c{handed}", 200, lambda _: True)
             handed += len(members)
             if task.done() and not members:
                 raise SystemExit(f"{handed} of {number} pods were woken")

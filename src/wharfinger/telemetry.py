@@ -150,6 +150,9 @@ class Metrics:
         self.start_failures = Counter(
             "wharfinger_start_failures", "Workflow starts that failed and are tried again.", **own
         )
+        self.start_seconds = Histogram(
+            "wharfinger_start_seconds", "Seconds until Temporal accepted a start.", buckets=_powers(0.001, 2, 14), **own
+        )
         self.cohort_pods = Histogram(
             "wharfinger_cohort_pods",
             "Pods of each group that was started; 1 = a pod that went alone. Its count is that of the groups.",

@@ -64,11 +64,12 @@ class Window:
         """Whether the next group starts now, of so many pods that are ready."""
         if not ready or len(self._began) >= self._most_groups:
             return False
-        if self._probing:
-            return not self._began
-        if ready >= self._most_pods:  # a flood: several full groups at once
+        if not self._began:
             return True
-        return all(now - began > self._patience for began in self._began.values())
+        if self._probing:
+            return False
+        # A flood: several full groups at once.
+        return ready >= self._most_pods or now >= self._all_overdue()
 
     def overdue_at(self) -> float | None:
         """When the last of the groups that count becomes overdue, in clock seconds.
@@ -77,9 +78,8 @@ class Window:
         """
         if not self._began or self._probing or len(self._began) >= self._most_groups:
             return None
-        return max(self._began.values()) + self._patience
+        return self._all_overdue()
 
-    @property
-    def _patience(self) -> float:
-        """Seconds after which a group is overdue."""
-        return min(2 * max(self._took, default=self._task_timeout), self._task_timeout)
+    def _all_overdue(self) -> float:
+        patience = min(2 * max(self._took, default=self._task_timeout), self._task_timeout)
+        return max(self._began.values()) + patience

@@ -61,6 +61,7 @@ class Starts:
         self._seen = seen
         self._queue = queue
         self._attempts = attempts
+        self._clock = process.clock
         self._metrics = process.metrics
         self._tenant_label = tenant_label
         self._rng = process.rng
@@ -254,6 +255,7 @@ class Starts:
             if not call.blameless:
                 self._pace.failed(call.began)
             raise
+        self._metrics.start_seconds.observe(self._clock() - call.began)
         self._pace.accepted(call.began, self._queue.under_way)
 
     def _failed(self, what: str, error: Exception) -> None:

@@ -196,7 +196,7 @@ CohortsOption = Annotated[
     CohortChoice,
     option(
         "cohorts",
-        "`auto`: place many pods in one workflow while the backlog is deep. `off`: every pod has its own attempt. "
+        "`auto`: place pods that arrive together in one workflow. `off`: every pod has its own attempt. "
         "Gangs are placed as gangs in any case.",
     ),
 ]

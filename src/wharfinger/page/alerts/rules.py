@@ -51,14 +51,6 @@ class AlertRule:
     unit: str = ""
 
 
-def _late_with_starts(one: ScrapedProcess) -> bool | None:
-    if one.last is None:
-        return None
-    limit = one.last.total("wharfinger_in_flight_limit")
-    active = one.last.total("scheduler_pending_pods", queue="active")
-    return None if limit is None or active is None else limit < 8 and active > 100
-
-
 def _without_leader(one: ScrapedProcess) -> bool | None:
     leader = one.last.total("etcd_server_has_leader") if one.last is not None else None
     return None if leader is None else leader == 0
@@ -91,9 +83,10 @@ _WORKER = (
               "Temporal refuses starts, or is away; pods wait in the queue, none is lost", WORKERS,
               increase("wharfinger_start_failures_total", 5 * MINUTE), severity=CRITICAL),
     AlertRule("LateStarts",
-              'wharfinger_in_flight_limit < 8 and on (instance) scheduler_pending_pods{queue="active"} > 100 for 5 min',
-              "Temporal is late with starts, so a worker starts fewer: a larger Temporal", WORKERS,
-              how_many(_late_with_starts), hold=5 * MINUTE, unit=" workers"),
+              "sum(rate(wharfinger_start_seconds_sum[5m])) / sum(rate(wharfinger_start_seconds_count[5m])) > 0.5",
+              "Temporal takes long to accept starts, so groups grow and pods wait: a larger Temporal", WORKERS,
+              share(increase("wharfinger_start_seconds_sum", 5 * MINUTE),
+                    increase("wharfinger_start_seconds_count", 5 * MINUTE)), above=0.5, unit=" s"),
     AlertRule("Backlog", 'scheduler_pending_pods{queue="active"} > 1000 for 5 min',
               "more comes in than is placed: another worker, or a larger Temporal", WORKERS,
               largest("scheduler_pending_pods", queue="active"), above=1000, hold=5 * MINUTE, link="/pending",

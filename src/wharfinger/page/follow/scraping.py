@@ -47,6 +47,8 @@ READ = (
     "wharfinger_ready",
     "wharfinger_in_flight_limit",
     "wharfinger_start_failures_total",
+    "wharfinger_start_seconds_sum",
+    "wharfinger_start_seconds_count",
     "wharfinger_contended_total",
     "wharfinger_foreign_overcommit_total",
     "wharfinger_evictions_overdue_total",

@@ -1,0 +1,170 @@
+"""The four parts of the queue, and how a pod moves between them.
+
+Invariant: every pod put and not removed is in exactly one part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from wharfinger.model.gang import Gang
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.queue.active import Active, Lane, by_priority
+from wharfinger.queue.entry import RUN_FAILED, UNCONFIRMED, Entry, Part
+from wharfinger.queue.gangs import QueuedGangs
+from wharfinger.queue.in_flight import InFlight
+from wharfinger.queue.waiting import Waiting
+from wharfinger.queue.window import Window
+
+RESTARTS_A_SECOND = 5
+"""Repetitions at most, however many pods wait: each is a call, or a decision, that mostly changes nothing."""
+
+
+def _ignore(_entry: Entry, _cause: str) -> None:
+    """Ignore an entry that enters a part of the queue."""
+
+
+def _company(_pod: Pod) -> bool:
+    """Any pod may be placed with others."""
+    return False
+
+
+def _no_backoff(_attempt: int) -> float:
+    """No pod waits for its next attempt."""
+    return 0.0
+
+
+def _of_no_gang(_pod: Pod) -> tuple[str, Gang | None]:
+    """Every pod is placed by itself."""
+    return "", None
+
+
+class QueueParts:
+    """Base of `SchedulingQueue`, which decides when a pod moves. Lives on one event loop."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        gate: Callable[[Pod], str],
+        confirm_after: float = 30.0,
+        restart_every: float = 300.0,
+        spread: Callable[[], float] = lambda: 0.5,
+        order: Callable[[Pod, float], Any] = by_priority,
+        alone: Callable[[Pod], bool] = _company,
+        gang: Callable[[Pod], tuple[str, Gang | None]] = _of_no_gang,
+        backoff: Callable[[int], float] = _no_backoff,
+        window: Window | None = None,
+        entered: Callable[[Entry, str], None] = _ignore,
+    ) -> None:
+        """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
+        `alone`: whether a pod is never to be put into a group; `gang`: why a pod has to wait for other members of its
+        gang (empty: it does not), and the gang it is placed with; `backoff`: seconds from the refusal of that attempt
+        to the next one; `window` bounds the groups; `entered` is called with each entry that came into a part, and why;
+        durations in seconds.
+        """
+        self._clock = clock
+        self._gate = gate
+        self._restart_every = restart_every
+        self._spread = spread
+        self._alone = alone
+        self._gang = gang
+        self._backoff = backoff
+        self._entered = entered
+        self._numbers = itertools.count()
+        self._entries: dict[PodKey, Entry] = {}
+        self.gangs = QueuedGangs()
+        self.gated: dict[PodKey, Entry] = {}
+        """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
+        self.active = Active(order, self._lane)
+        self.window = window if window is not None else Window(200, 4, task_timeout=3.0)
+        self.in_flight = InFlight(confirm_after, clock, self.window)
+        self.waiting = Waiting(order, confirm_after)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: PodKey) -> bool:
+        return key in self._entries
+
+    def get(self, key: PodKey) -> Entry | None:
+        """The pod's entry, in whichever part; None when it is not queued."""
+        return self._entries.get(key)
+
+    def __iter__(self) -> Iterator[PodKey]:
+        return iter(self._entries)
+
+    def may_join(self, entry: Entry) -> bool:
+        """Whether the pod may be placed in a group."""
+        return not entry.alone and entry.gang is None and not self._alone(entry.pod)
+
+    def _arrives(self, entry: Entry) -> None:
+        """The pod queues behind those of equal priority that arrived before now."""
+        entry.arrival, entry.number = self._clock(), next(self._numbers)
+
+    def _in_flight(self, entry: Entry) -> bool:
+        return self._entries.get(entry.key) is entry and entry.part is Part.IN_FLIGHT
+
+    def _move(self, entry: Entry, part: Part, cause: str, *, told: bool = False) -> None:
+        self._leave(entry, told=told)
+        self._enter(entry, part, cause, restart_at=self._clock() + self._next_restart())
+
+    def _leave(self, entry: Entry, *, told: bool = False) -> None:
+        match entry.part:
+            case Part.GATED:
+                self.gated.pop(entry.key, None)
+            case Part.ACTIVE:
+                self.active.discard(entry.key)
+            case Part.IN_FLIGHT:
+                self.in_flight.discard(entry.key, told=told)
+            case Part.WAITING:
+                self.waiting.discard(entry.key)
+
+    def _set_apart(self, entry: Entry) -> None:
+        """The active pod joins no group any more; one with a parked chain waits for its signal again."""
+        entry.alone = True
+        if entry.together and entry.chained:
+            self._move(entry, Part.WAITING, "set apart")
+        else:
+            entry.together = False
+            self.active.add(entry, self._clock())
+
+    def _lane(self, entry: Entry) -> Lane:
+        if entry.gang is not None:
+            return Lane.GANG
+        if entry.together:
+            return Lane.TOGETHER
+        return Lane.EITHER if self.may_join(entry) else Lane.ALONE
+
+    def _enter(self, entry: Entry, part: Part, cause: str, *, restart_at: float, hold: float = 0.0) -> None:
+        entry.together = entry.together and part is not Part.WAITING
+        match part:
+            case Part.GATED:
+                self.gated[entry.key] = entry
+            case Part.ACTIVE:
+                self.active.add(entry, self._clock())
+            case Part.IN_FLIGHT:
+                self.in_flight.add(entry)
+            case Part.WAITING:
+                self.waiting.add(entry, self._clock(), restart_at, hold)
+        if part is not Part.IN_FLIGHT:
+            entry.cause = cause
+        self._arrive(entry, part, cause)
+
+    def _arrive(self, entry: Entry, part: Part, cause: str) -> None:
+        entry.part = part
+        self._entered(entry, cause)
+
+    def _next_restart(self) -> float:
+        """Seconds to the next repetition, spread so that a herd of pods does not stay one."""
+        return max(self._restart_every, len(self.waiting) / RESTARTS_A_SECOND) * (0.5 + self._spread())
+
+    def _give_back(self, entry: Entry, cause: str) -> None:
+        """Make a pod active again of which etcd tells nothing; the second time, it is set apart from its group."""
+        again = entry.cause in (UNCONFIRMED, RUN_FAILED)
+        twice = bool(entry.cohort) and entry.gang is None and again
+        self._move(entry, Part.ACTIVE, cause)
+        if twice:  # perhaps one of them is what its cohorts fail by
+            self._set_apart(entry)
