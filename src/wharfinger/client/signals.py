@@ -11,10 +11,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import ServerError
 from wharfinger.model.pod import Pod
-from wharfinger.observe.attempts import read_record
-from wharfinger.registry.store import Store
 
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one signal."""
@@ -33,14 +32,13 @@ class Signalled:
     """One line with why it was refused; empty when it was delivered."""
 
 
-async def wake(client: Client, store: Store, *, cluster: str, pod: Pod) -> Signalled:
-    """Make the pod's parked attempt, or its gang's, try again at once.
+async def wake(client: Client, record: AttemptRecord | None, *, cluster: str, pod: Pod) -> Signalled:
+    """Make the pod's parked attempt, or its gang's, try again at once. Raises `ServerError`.
 
-    Raises `StoreError`, `InvalidObject`, `ServerError`.
+    `record`: of the pod's last attempt.
     """
-    record = await read_record(store, pod.key)
     workflow_id = pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
-    if record is not None and record.parked and record.create_revision in (0, pod.create_revision):
+    if record is not None and record.parked:
         # The record may be any client's: workflows of others are left alone.
         named = record.workflow_id
         workflow_id = named if named.startswith(f"{cluster}/") else workflow_id

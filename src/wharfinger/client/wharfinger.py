@@ -110,21 +110,24 @@ class Wharfinger:
 
     async def start(self, namespace: str, name: str) -> AttemptHandle:
         """Start the pod's attempts, or join those that run, without waiting; raises as `schedule` does."""
-        pod = await self._pod(PodKey(namespace, name))
+        return await self._start(await self._pod(PodKey(namespace, name)))
+
+    async def _start(self, pod: Pod, *, attempts_before: int = 0) -> AttemptHandle:
         try:
             return await start_attempt(
                 self._client,
                 cluster=self._cluster,
-                namespace=namespace,
-                name=name,
+                namespace=pod.namespace,
+                name=pod.name,
                 uid=pod.uid,
                 tenant=await self._tenant_of(pod),
                 revision=pod.mod_revision,
                 woken_by="asked for by a client",
+                attempts_before=attempts_before,
                 eager=False,
             )
         except RPCError as error:
-            raise ServerError(f"Temporal did not start an attempt of pod {namespace}/{name}: {error}") from error
+            raise ServerError(f"Temporal did not start an attempt of pod {pod.key}: {error}") from error
 
     async def submit(
         self, pod: Mapping[str, Any], *, timeout: float | None = None, check_fields: bool = True
@@ -170,11 +173,18 @@ class Wharfinger:
     async def wake(self, namespace: str, name: str) -> Signalled:
         """Make the pod's waiting attempt (or its gang's) try again at once, whatever happened.
 
-        Refused, with a reason in the answer, when the pod is bound or has no open attempt. Raises `NotFound`,
-        `InvalidObject`, `StoreError` and `ServerError`.
+        A pod that waits without one, because it was last placed with others, gets an attempt of its own. Refused, with
+        a reason in the answer, when the pod is bound or has no open attempt. Raises `NotFound`, `InvalidObject`,
+        `StoreError` and `ServerError`.
         """
         pod = await self._pod(PodKey(namespace, name))
-        return await signals.wake(self._client, self._store, cluster=self._cluster, pod=pod)
+        record = await recorded.read_record(self._store, pod.key)
+        if record is not None and record.create_revision not in (0, pod.create_revision):
+            record = None
+        if record is not None and not record.parked and not pod.bound:
+            handle = await self._start(pod, attempts_before=record.attempt)
+            return Signalled(True, handle.id)
+        return await signals.wake(self._client, record, cluster=self._cluster, pod=pod)
 
     async def permit(self, namespace: str, name: str, *, allowed: bool = True, reason: str = "") -> Signalled:
         """Allow or refuse the bind of a pod that a Permit plugin holds; `reason` becomes the pod's condition.

@@ -163,7 +163,7 @@ def describe_pod(
         *_block("Gates", pod.scheduling_gates),
         *_block("Not supported", pod.unsupported),
         *_scheduling(pod, record, now, binder),
-        *_fields(("Workflow id", _chain(pod, record, cluster))),
+        *_fields(("Workflow id", _chain(pod, record, binder, cluster))),
     ]
     return "\n".join(lines)
 
@@ -249,9 +249,11 @@ def _scheduling(pod: Pod, record: AttemptRecord | None, now: datetime, binder: s
     return lines
 
 
-def _chain(pod: Pod, record: AttemptRecord | None, cluster: str) -> str:
-    """The workflow that sees to the pod: the one that waits with it, such as its gang's, else its own."""
-    if record is not None and record.parked and record.workflow_id and not pod.bound:
+def _chain(pod: Pod, record: AttemptRecord | None, binder: str, cluster: str) -> str:
+    """The workflow of the pod's last attempt, such as its group's; of a new pod, its own."""
+    if pod.bound and binder:
+        return binder.partition("@")[0]
+    if record is not None and record.workflow_id and not pod.bound:
         return record.workflow_id
     return pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
 
