@@ -90,21 +90,22 @@ class Dispatcher:
         """Go by these from now on, but for `concurrent_starts`; what was started stays started."""
         self._settings = settings
         most = min(settings.cohort_most, MOST_LISTED)  # Temporal finds each of them by name
-        if settings.cohort_most > MOST_LISTED:
-            self._warn_once("cohorts_capped cohort_most=%d effect=%d", settings.cohort_most, MOST_LISTED)
+        if settings.cohort_most > MOST_LISTED and self._is_new("cohort_most", settings.cohort_most):
+            log.warning("cohorts_capped cohort_most=%d effect=%d", settings.cohort_most, MOST_LISTED)
         for name, value in (("cohort_from", settings.cohort_from), ("completing", settings.completing)):
-            if value is not None:
-                self._warn_once("setting_without_effect name=%s reason=groups_take_what_has_arrived", name)
+            if value is not None and self._is_new(name):
+                log.warning("setting_without_effect name=%s reason=groups_take_what_has_arrived", name)
         self._queue.window.configure(most, settings.cohorts_in_flight)
         # With cohorts off, those that were woken before still go so: nothing else places them.
         self._grouped = IN_GROUPS if settings.cohorts else (Lane.TOGETHER,)
         self._single = (Lane.ALONE,) if settings.cohorts else ONE_BY_ONE
         self.kick()
 
-    def _warn_once(self, *said: object) -> None:
-        if said not in self._warned:
-            self._warned.add(said)
-            log.warning(*said)
+    def _is_new(self, *warning: object) -> bool:
+        """Whether it was not logged before; it counts as logged from now on."""
+        new = warning not in self._warned
+        self._warned.add(warning)
+        return new
 
     @property
     def busy(self) -> bool:
