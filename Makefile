@@ -34,7 +34,7 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a fortieth is played. The tests are run by six forks of one pytest (tests/forked_session.py). Lint
+# simulated fleets a fortieth is played, of the 3,000 lives of workers a fifteenth. The tests are run by six forks of one pytest (tests/forked_session.py). Lint
 # and types run beside them, because collection takes one core and some tests wait; `+` lets the tests print at once,
 # while -O keeps the output of the others together.
 check: linked
@@ -53,12 +53,14 @@ test test-servers: setup
 	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 5 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
-# Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.
+# Beside them, fleets and workers in virtual time: a fifth as long each, on the core that servers leave alone.
 soak: setup
-	@$(BIN)/python -m tests.properties.fleet_world.soak --seconds $$(( $(or $(SECONDS),600) / 5 )) $(if $(SEED),--seed $(SEED)) & \
-	fleets=$$!; \
+	@{ for simulated in tests.properties.fleet_world.soak tests.worker_loops.lives.soak; do \
+		$(BIN)/python -m $$simulated --seconds $$(( $(or $(SECONDS),600) / 5 )) $(if $(SEED),--seed $(SEED)) || exit 1; \
+	done; } & \
+	simulated=$$!; \
 	$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)); \
-	servers=$$?; wait $$fleets && exit $$servers
+	servers=$$?; wait $$simulated && exit $$servers
 
 lint: linked docs
 	@$(BIN)/ruff check

@@ -1,0 +1,204 @@
+"""Parts of a worker that are broken on purpose, a mistake each: what a judge of lives must notice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+from tests.worker_loops.lives.link import Link
+from tests.worker_loops.lives.worker import Parts
+from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.scheduling import Bound
+from wharfinger.model.pod import Pod
+from wharfinger.queue.active import Active
+from wharfinger.queue.window import Window
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
+from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.run_ends import RunEnds
+from wharfinger.worker_loops.signals import Attempts
+
+
+class Through:
+    """Hands on whatever it does not do itself."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+
+class _ComparesNoVersion(Through):
+    async def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> TxnResult:
+        kept = [one for one in compares if not (isinstance(one, Compare) and one.key.startswith(keys.BINDINGS))]
+        answer: TxnResult = await self._whole.txn(kept, success, failure)
+        return answer
+
+
+class SkipsACompare(Parts):
+    """Binds do not compare what other binds on the node have written."""
+
+    def store(self, link: Link) -> Store:
+        return cast("Store", _ComparesNoVersion(link))
+
+
+class _ComparesNoPod(Through):
+    async def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> TxnResult:
+        kept = [one for one in compares if not (isinstance(one, Compare) and one.key.startswith(keys.PODS))]
+        answer: TxnResult = await self._whole.txn(kept, success, failure)
+        return answer
+
+
+class SkipsThePod(Parts):
+    """Writes of pods do not compare them."""
+
+    def store(self, link: Link) -> Store:
+        return cast("Store", _ComparesNoPod(link))
+
+
+class _LosesEvents(Through):
+    def __init__(self, whole: Any) -> None:
+        super().__init__(whole)
+        self._seen = 0
+
+    @asynccontextmanager
+    async def _watch(self, *asked: Any, **options: Any) -> AsyncIterator[AsyncIterator[WatchBatch]]:
+        async with self._whole.watch(*asked, **options) as batches:
+            yield self._some(batches)
+
+    def watch(self, *asked: Any, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        return self._watch(*asked, **options)
+
+    async def _some(self, batches: AsyncIterator[WatchBatch]) -> AsyncIterator[WatchBatch]:
+        async for batch in batches:
+            self._seen += 1
+            yield batch if self._seen % 7 else WatchBatch(batch.revision)
+
+
+class LosesEvents(Parts):
+    """Now and then, the watch passes a revision by."""
+
+    def store(self, link: Link) -> Store:
+        return cast("Store", _LosesEvents(link))
+
+
+class _NeverWakes(Through):
+    async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        return True
+
+
+class DropsWakes(Parts):
+    """Signals are said to be delivered, and are not."""
+
+    def attempts(self, attempts: Attempts) -> Attempts:
+        return cast("Attempts", _NeverWakes(attempts))
+
+
+class _NeverStarts(Through):
+    async def start(self, pod: Pod, **_: Any) -> None:
+        """Say that it is started."""
+
+    async def start_cohort(self, name: str, pods: Sequence[Any], **_: Any) -> None:
+        """Say so, too."""
+
+
+class DropsStarts(Parts):
+    """Starts are said to be accepted, and are not."""
+
+    def attempts(self, attempts: Attempts) -> Attempts:
+        return cast("Attempts", _NeverStarts(attempts))
+
+
+class _StartsTwice(Through):
+    async def start_cohort(self, name: str, pods: Sequence[Any], **options: Any) -> None:
+        await self._whole.start_cohort(name, pods, **options)
+        await self._whole.start_cohort(f"{name}-again", pods, **options)
+
+
+class StartsTwice(Parts):
+    """Each group is started under two names."""
+
+    def attempts(self, attempts: Attempts) -> Attempts:
+        return cast("Attempts", _StartsTwice(attempts))
+
+
+class _HalfDeaf(asyncio.Event):
+    def __init__(self) -> None:
+        super().__init__()
+        self._kicks = 0
+
+    def set(self) -> None:
+        self._kicks += 1
+        if self._kicks % 3:
+            super().set()
+
+
+class DropsKicks(Parts):
+    """The dispatcher misses a third of its kicks, and does something at its next tick."""
+
+    def assembled(self, loops: Loops) -> None:
+        loops.dispatcher._kicked = _HalfDeaf()
+
+
+class _NeverEnds(Window):
+    def ended(self, group: str, now: float, *, told: bool = True) -> None:
+        """Forget that it has."""
+
+
+class ForgetsEnds(Parts):
+    """A group counts for ever."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _NeverEnds(200, 4, task_timeout=3.0))
+
+
+class _CountsNone(Window):
+    def began(self, group: str, now: float) -> None:
+        """Forget that it has."""
+
+
+class CountsNoGroups(Parts):
+    """No group is counted, so any number is in flight."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _CountsNone(200, 4, task_timeout=3.0))
+
+
+def _look_through(loops: Loops, window: Window) -> None:
+    loops.queue.window = loops.queue.in_flight._window = window
+
+
+class _Deaf(RunEnds):
+    def failed(self, workflow_id: str) -> None:
+        """Report nothing."""
+
+
+class ForgetsFailures(Parts):
+    """It is not noticed that the run of a group fails."""
+
+    def run_ends(self) -> RunEnds:
+        return _Deaf()
+
+
+class TurnsTheOrder(Parts):
+    """Less important pods go first."""
+
+    def assembled(self, loops: Loops) -> None:
+        queue = loops.queue
+        queue.active = Active(lambda pod, arrival: (pod.priority, arrival), queue._lane)
+
+
+class SaysBound(Parts):
+    """Some binds are reported that never were."""
+
+    async def activity(self, name: str, run: Callable[..., Any], request: Any) -> Any:
+        if name == "bind" and request.name.endswith("1"):
+            return Bound(node=request.placed.node, revision=request.placed.computation.revision)
+        return await super().activity(name, run, request)
