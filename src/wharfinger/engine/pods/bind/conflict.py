@@ -88,6 +88,8 @@ class Conflicts:
                     adopted[moved.same_node.name] = moved.same_node
                 tried.append((seat.noted(*moved.adopted_notes), moved))
         now = replace(now, adopted=adopted, window=window, failed=now.failed + len(failures))
+        if lane.whole and steps:  # a member has its outcome: the others are not bound without it
+            return now.after(lane, [*steps, *(SendAgain(seat) for seat, _ in tried)])
         waiting: list[tuple[Seated, MovedKeys]] = []
         for seat, moved in tried:
             if not lane.whole and (moved.node_gone or "hold" in moved.what):
@@ -100,7 +102,7 @@ class Conflicts:
                 needed = max(needed, _needed(seat, moved))
         caught_up = not needed or await self._cache.progress.wait_for(needed, self._settings.catch_up)
         if lane.whole:
-            return now.after(lane, [*steps, *self._whole_again(waiting, caught_up=caught_up)])
+            return now.after(lane, self._whole_again(waiting, caught_up=caught_up))
         steps += [self._tried(lane, now, seat, moved, caught_up=caught_up) for seat, moved in waiting]
         return now.after(lane, steps)
 
@@ -109,9 +111,8 @@ class Conflicts:
         tries = self._settings.tries
         if caught_up and _needed(seat, moved):
             seat = seat.noted(moved.catch_up_note)
-        in_a_row = (
-            now.failed if lane.in_order and moved.own and not seat.alone else 0
-        )  # by another seat's node, perhaps
+        # In a row they may have failed by another seat's node each time.
+        in_a_row = now.failed if lane.in_order and moved.own and not seat.alone else 0
         if caught_up and max(seat.tries, in_a_row) < tries:
             return SendAgain(seat)
         if not seat.alone:

@@ -141,8 +141,7 @@ class NoRoom(NamedTuple):
     """The pod must not be bound to its node now."""
 
     why: str
-    leans: bool = False
-    """Whether it may be once pods are bound that it relies on."""
+    leans: bool = False  # whether it may be once pods are bound that it relies on
 
 
 Verdict = Seated | NoRoom | Outcome
@@ -219,18 +218,15 @@ class Seats:
         if found.reason == "bound" and (by_chain or by_plugin):
             if self._cache.upstream is None and group.binder:  # PostBind, once: this bind ends the plugin's
                 self.tell_bound(group, number, None, found.node or "")
-            return Bound(node=found.node or "", revision=revision, notes=self._found_bound(group))
+            # Where an earlier transaction only held the room, this attempt binds the pod.
+            before = () if group.calls is not None and self._cache.upstream else ("committed by an earlier try",)
+            notes = (f"bound by plugin {group.binder}",) if group.binder else before
+            return Bound(node=found.node or "", revision=revision, notes=notes)
         if known is not None:
             self.undo(known)
         else:
             self.undo_unknown(group, number, None, group.calls.node if group.calls else seat.node)
         return found
-
-    def _found_bound(self, group: BindGroup) -> tuple[str, ...]:
-        """A note of what bound a pod for this attempt before this bind; empty where it only held the room."""
-        if group.binder:
-            return (f"bound by plugin {group.binder}",)
-        return () if group.calls is not None and self._cache.upstream is not None else ("committed by an earlier try",)
 
     def _with_pod(self, group: BindGroup, number: int, found: StoredPod) -> Seated | None:
         """None where this worker has no profile for the pod."""
@@ -296,15 +292,15 @@ class Seats:
 
         `leaning`: whether one before it relies on pods that are not bound yet: then it may do so, too.
         """
-        pod, assumed = seated.found.pod, frozenset[PodIdentity]()
+        pod = seated.found.pod
         try:
             lost = self._verification.refusal_after(pod, seated.node, seated.computation, surely)
             if not lost:
                 self._cache.assume_there(pod, seated.node)
                 return None
             if seated.rules.leans and not leaning:
-                assumed = frozenset(one.identity for one in self._cache.assumed())
-                leaning = not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, assumed)
+                every = frozenset(one.identity for one in self._cache.assumed())
+                leaning = not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, every)
         except PluginError as error:
             return Failed(error)
         return NoRoom(f"{LEANS}: {lost}", leans=True) if leaning else NoRoom(lost)

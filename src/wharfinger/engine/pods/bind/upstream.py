@@ -88,7 +88,8 @@ class Keeping:
         self._store = core.process.store
         self._seats = seats
         self._held = HeldPods(core)
-        self._called = CalledPromises(core, seats, self._held)
+        self._profiles = core.pool.profiles
+        self._cache = core.pool.cache
         self._upstream = core.upstream
         self._metrics = core.process.metrics
 
@@ -176,7 +177,7 @@ class Keeping:
         if group.calls is None:
             kept = await upstream.promises.keep(group.key(number), group.chain, known)
         if kept is None or (isinstance(kept, KeptPromise) and kept.calls and group.policy.holds):
-            kept = await self._called.keep(group, upstream.promises, bound.node)
+            kept = await self._called(group, upstream.promises, bound.node)
         if not isinstance(kept, KeptPromise):
             return kept
         match kept.kind:
@@ -230,17 +231,9 @@ class Keeping:
             if copy is not None:
                 await upstream.evictions.evict(pod, copy.value, scheduler=pod.scheduler_name, preemptor="podgroup")
 
+    # --- promises for which plugins are called ------------------------------------------------
 
-class CalledPromises:
-    """Keeps the promises of one worker's lone pods for which plugins are called: which calls are due, and answers."""
-
-    def __init__(self, core: Core, seats: Seats, held: HeldPods) -> None:
-        self._profiles = core.pool.profiles
-        self._cache = core.pool.cache
-        self._seats = seats
-        self._held = held
-
-    async def keep(self, group: BindGroup, promises: Promises, bound_to: str) -> KeptPromise | Outcome:
+    async def _called(self, group: BindGroup, promises: Promises, bound_to: str) -> KeptPromise | Outcome:
         """What became of the promise; or the outcome, where calls are due or it was given up.
 
         Raises `StoreError` and `UpstreamError`: call again.
@@ -372,9 +365,13 @@ class HeldPods:
         if kv is None:
             return HeldPod(lost="the pod does not exist any more")
         try:
-            pod = self._decoded(kv, key)
+            created, modified = kv.create_revision, kv.mod_revision
+            stored = self._format.decode_pod(
+                kv.value, namespace=key.namespace, name=key.name, create_revision=created, mod_revision=modified
+            )
         except InvalidObject as error:
             return HeldPod(lost=f"the pod cannot be read: {error}")
+        pod = self._cache.resolved(stored)
         unbound = pod.unbound()
         promise = known_object(kv, held).promise if self._upstream else None
         if pod.bound and promise is None:
@@ -398,17 +395,6 @@ class HeldPods:
         if kv is not None and (found is None or found.attempt == attempt):
             await self._store.txn([Compare(kv.key, "mod", kv.mod_revision)], [Delete(kv.key)])
 
-    def _decoded(self, kv: KeyValue, key: PodKey) -> Pod:
-        pod = self._format.decode_pod(
-            kv.value,
-            namespace=key.namespace,
-            name=key.name,
-            create_revision=kv.create_revision,
-            mod_revision=kv.mod_revision,
-        )
-        return self._cache.resolved(pod)
-
 
 def _record(kv: KeyValue | None) -> HoldRecord | None:
-    """A stored record; None when there is none, or nobody can read it."""
     return HoldRecord.from_bytes(kv.value) if kv is not None else None
