@@ -81,24 +81,25 @@ def read_log(child: Child, timeline: Timeline) -> None:
 
 
 @contextlib.asynccontextmanager
-async def etcd_moments(store: Store, timeline: Timeline, named: str) -> AsyncIterator[None]:
-    """Add each change of wharfinger's own keys, and of keys that contain `named`."""
+async def etcd_moments(store: Store, timeline: Timeline, name: str) -> AsyncIterator[None]:
+    """Add each change of a pod and its promise, of workers' registrations, and of the importer's keys."""
 
-    async def follow(first: int) -> None:
-        async with store.watch(keys.ROOT, first) as batches:
+    async def follow(prefix: str, first: int) -> None:
+        async with store.watch(prefix, first) as batches:
             async for batch in batches:
                 for event in batch.events:
-                    key = event.kv.key
-                    if named in key or not key.startswith((keys.PODS, keys.NODES)):
-                        what = f"put {len(event.kv.value)} B" if event.kv.value else "delete"
-                        timeline.add(f"etcd   {what} {key.removeprefix(keys.ROOT)} @{event.kv.mod_revision}")
+                    what = f"put {len(event.kv.value)} B" if event.kv.value else "delete"
+                    timeline.add(f"etcd   {what} {event.kv.key.removeprefix(keys.ROOT)} @{event.kv.mod_revision}")
 
-    task = asyncio.create_task(follow((await store.get(keys.INSTALLATION)).revision + 1))
+    shown = keys.pod(NAMESPACE, name), keys.promise(NAMESPACE, name), keys.INSTANCES, keys.IMPORTER, keys.IMPORTED
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+    tasks = [asyncio.create_task(follow(prefix, first)) for prefix in (*shown, keys.ACTIVE)]
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def history_moments(client: Client, workflow_id: str, timeline: Timeline) -> None:
@@ -138,15 +139,14 @@ async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Pat
             store = await EtcdStore.connect(EtcdSettings(endpoints=(ours.etcd.url,)))
             temporal = await Client.connect(ours.temporal.near)
             async with PodWatch.open(client) as watch:
-                for side in (peer, ours):  # so that everything is copied, and its files are in the page cache
-                    await up(await side.start(), side.is_up)
-                    await quiet(children.cpu)
-                    await side.stop()
                 firsts: dict[str, list[float]] = {peer.name: [], ours.name: []}
                 lones: dict[str, list[float]] = {peer.name: [], ours.name: []}
                 timelines: list[list[str]] = []
                 for turn in range(given.turns):
                     for side in (peer, ours):
+                        await up(await side.start(), side.is_up)  # it catches up with the other side's turn
+                        await quiet(children.cpu)
+                        await side.stop()
                         names = [f"first-{turn}-{number}" for number in range(given.backlog)]
                         await load_pods(client, map(pod, names))
                         await quiet(children.cpu)
