@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.clock import Clock
@@ -10,6 +12,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.worker_loops.lifecycle import WARM_AFTER
 
 
 async def registrations(store: MemoryStore) -> dict[str, str]:
@@ -30,6 +33,22 @@ async def test_worker_is_registered_as_ready_under_its_lease_until_drained() -> 
         assert await registrations(stage.store) == {}
         assert not stage.polling.running
         assert "ok" not in (stage.loops.checks()["lease"], stage.loops.checks()["serving"])
+
+
+async def test_the_first_snapshot_is_made_once_when_the_worker_goes_on_duty() -> None:
+    stage = Stage()
+    made: list[bool] = []
+    stage.loops.lifecycle._warm = lambda: made.append(stage.loops.lifecycle.on)
+    async with stage:
+        await stage.until(lambda: made == [True])
+        first = stage.loops.shards.me
+        (key,) = await registrations(stage.store)
+        held = (await stage.store.get(keys.INSTANCES + key)).kv
+        assert held is not None
+        stage.store.drop_lease(held.lease)
+        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+        await asyncio.sleep(WARM_AFTER)
+    assert made == [True]
 
 
 async def test_a_worker_started_by_hand_is_named_after_host_and_lease() -> None:

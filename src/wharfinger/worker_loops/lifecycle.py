@@ -33,6 +33,8 @@ AGAIN = 1.0
 """Seconds until polling that failed is started again, and between two looks at the clock while settling."""
 CEASE = 1.0
 """Seconds that polling has to end where the worker must stop at once."""
+WARM_AFTER = 0.005
+"""Seconds after the registration as ready is asked for: its request is on the way then."""
 CONSEQUENCES = ("polling", "serving")
 """Checks that fail because another one does."""
 
@@ -51,10 +53,13 @@ class Lifecycle:
         clock: Callable[[], float],
         settle: Callable[[], float] = lambda: 0.0,
         configured: Callable[[], bool] = lambda: True,
+        warm: Callable[[], object] = lambda: None,
     ) -> None:
         """`settle`: seconds to wait once synced, before the first time of duty; `configured`: whether the dynamic
-        configuration that the first list showed is taken in.
+        configuration that the first list showed is taken in. `warm` makes what the first decision needs; it is called
+        while the first registration as ready is on its way.
         """
+        self._warm = warm
         self._configured = configured
         self._clock = clock
         self._settle = settle
@@ -163,6 +168,8 @@ class Lifecycle:
             log.warning("polling_not_started effect=retried error=%r", str(error))
             self.polling_failed()
             return
+        if not self._begun:
+            asyncio.get_running_loop().call_later(WARM_AFTER, self._warm)
         self.on = self._begun = True
         self._membership.want("ready")
         self._share_out()

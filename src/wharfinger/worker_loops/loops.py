@@ -156,6 +156,7 @@ class Loops:
             clock=clock,
             settle=lambda: grant.settle if grant is not None else 0.0,
             configured=lambda: self.dynamic.taken_in,
+            warm=cache.snapshot,
         )
         self.dynamic = DynamicConfig(
             tenant=settings.tenant,
