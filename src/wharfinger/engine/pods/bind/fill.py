@@ -22,7 +22,7 @@ from typing import NamedTuple
 from wharfinger.contracts.scheduling import Contended, Rejected
 from wharfinger.engine.pods.bind.outcome import BINDER, BindGroup, Outcome, rejected
 from wharfinger.engine.pods.bind.progress import Ask, BindProgress, Done, Later, SendAgain, SendingLane, Step
-from wharfinger.engine.pods.bind.seat import NoRoom, Seated, Seats, Verdict
+from wharfinger.engine.pods.bind.seat import NoRoom, Seated, Seats
 from wharfinger.engine.pods.bind.transaction import Commit, Stamp, Transaction, together
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.transactions import Load, measure
@@ -85,9 +85,8 @@ class Filling:
                 commits, rest = self._fill_one(context, queue, steps)
             if rest:
                 follow.append(rest)
-            transaction = self._together(context, commits, steps) if commits else None
-            if transaction is not None:
-                transactions.append(transaction)
+            if commits:
+                transactions.append(together(commits))
         leaning = now.leaning or any(isinstance(step, Later) and step.seat.leaned for step in steps)
         outcomes = replace(now.outcomes, transactions=now.outcomes.transactions + len(transactions))
         now = replace(now, outcomes=outcomes, queue=(*follow, *queue), leaning=leaning)
@@ -115,12 +114,12 @@ class Filling:
                 by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
                 part, rest = part[: max(1, count)], part[max(1, count) :]
             for seat, verdict in self._verdicts(context, part, surely, leaning=leaning):
-                if not isinstance(verdict, Seated):
+                if not isinstance(verdict, Commit):
                     step = self._step(now, seat, verdict)
                     leaning = leaning or (isinstance(step, Later) and step.seat.leaned)
                     steps.append(step)
                     continue
-                commits.append(self._commit(context, verdict))
+                commits.append(verdict)
                 if surely is not None:
                     surely = with_seat(surely, seat.found.pod, seat.node)
             if rest or by_itself:
@@ -142,7 +141,7 @@ class Filling:
 
     def _verdicts(
         self, context: FillContext, part: Sequence[Seated], surely: Snapshot | None, *, leaning: bool
-    ) -> list[tuple[Seated, Verdict]]:
+    ) -> list[tuple[Seated, Commit | NoRoom | Outcome]]:
         """Whether each may be bound to its node: after what is sure, or with all that are assumed there.
 
         Sure are facts, this worker's binds that have happened, and the seats before it in its transaction.
@@ -155,10 +154,7 @@ class Filling:
                 for seat in part:
                     self._cache.forget_unsent(seat.identity)
                 lost = [self._seats.fits(seat) for seat in part]
-        return [
-            (seat, why or self._seats.agreed(context.group, seat, context.stored))
-            for seat, why in zip(part, lost, strict=True)
-        ]
+        return [(seat, why or self._commit(context, seat)) for seat, why in zip(part, lost, strict=True)]
 
     def _step(self, now: BindProgress, seat: Seated, verdict: NoRoom | Outcome) -> Step:
         """What follows for a seat that is not bound now."""
@@ -173,30 +169,18 @@ class Filling:
         self._cache.forget_unsent(seat.identity)  # its room there is free for others
         return Later(seat.next_node(why))
 
-    def _commit(self, context: FillContext, seat: Seated) -> Commit:
+    def _commit(self, context: FillContext, seat: Seated, pods: int = 0) -> Commit | Outcome:
+        """The commit of a seat that fits, unless plugins refuse it or it cannot be written as it would be bound."""
+        agreed = self._seats.agreed(context.group, seat, context.stored)
+        if not isinstance(agreed, Seated):
+            return agreed
         node, adopted = self._cache.nodes[seat.node], context.now.adopted.get(seat.node)
         if adopted is not None and adopted == node and adopted.mod_revision > node.mod_revision:
             node = adopted
-        return Commit.of(seat, node, self._cache, context.stamp)
-
-    def _together(self, context: FillContext, commits: Sequence[Commit], steps: list[Step]) -> Transaction | None:
-        """Their transaction; None where a pod cannot be written bound: the others are sent without it."""
         try:
-            return together(commits)
+            return Commit.of(agreed, node, self._cache, context.stamp, pods)
         except InvalidObject as error:
-            if context.lane.whole:
-                outcome = rejected(BINDER, f"a pod cannot be written bound: {error}")
-                steps += self.none([one.seat for one in commits], outcome, failed=True)
-                return None
-        for commit in commits:
-            try:
-                together([commit])
-            except InvalidObject as error:
-                outcome = rejected(BINDER, f"pod cannot be written bound: {error}")
-                steps.append(Done(commit.seat.number, self._seats.ended(commit.seat, outcome, failed=True)))
-            else:
-                steps.append(SendAgain(commit.seat))
-        return None
+            return rejected(BINDER, f"pod cannot be written bound: {error}")
 
     # --- all or none --------------------------------------------------------------------------
 
@@ -230,13 +214,13 @@ class Filling:
         members = frozenset(seat.identity for seat in ready)
         commits: list[Commit] = []
         for seat in ready:
-            verdict = self._outside(context.group, seat) or self._seats.fits(seat, members)
-            agreed = verdict or self._seats.agreed(context.group, seat, context.stored)
-            if not isinstance(agreed, Seated):
-                waits = isinstance(agreed, NoRoom) and agreed.leans and context.now.may_wait
-                steps += map(Later, ready) if waits else self.none(ready, _of_all(seat, agreed))
+            lost = self._outside(context.group, seat) or self._seats.fits(seat, members)
+            verdict = lost or self._commit(context, seat, len(ready))
+            if not isinstance(verdict, Commit):
+                waits = isinstance(verdict, NoRoom) and verdict.leans and context.now.may_wait
+                steps += map(Later, ready) if waits else self.none(ready, _of_all(seat, verdict))
                 return []
-            commits.append(self._commit(context, agreed).sent_with(len(ready)))
+            commits.append(verdict)
         return commits
 
     def _outside(self, group: BindGroup, seat: Seated) -> NoRoom | None:
@@ -266,7 +250,7 @@ class Filling:
         if len(seats) > 1:
             return replace(now.after(lane, map(SendAgain, seats)), limits=now.limits.halved())
         outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
-        return now.after(lane, [Done(seats[0].number, self._seats.ended(seats[0], outcome, failed=True))])
+        return now.after(lane, [Done(seats[0].number, self._seats.ended(seats[0], outcome))])
 
 
 def _of_all(seat: Seated, verdict: NoRoom | Outcome) -> Outcome:

@@ -17,6 +17,7 @@ from wharfinger.contracts.scheduling import Bound, Contended, Rejected
 from wharfinger.engine.pods import across_nodes, volumes
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.bind.outcome import (
+    BINDER,
     BindGroup,
     Failed,
     Outcome,
@@ -366,11 +367,11 @@ class Seats:
             self.undo(seated)
 
     def ended(self, seated: Seated, outcome: Outcome, *, failed: bool = False) -> Outcome:
-        """Give it up with that outcome, and count it. `failed`: for an error, and not by a rule."""
+        """Give it up with that outcome, and count it. `failed`: for an error and not by a rule, as the binder's are."""
         self.give_up(seated)
         if isinstance(outcome, Contended):
             self._tally.contended(seated.computation)
-        elif isinstance(outcome, Failed) or failed:
+        elif failed or isinstance(outcome, Failed) or (isinstance(outcome, Rejected) and outcome.plugin == BINDER):
             self._tally.failed_at_bind(seated.profile.name, seated.computation)
         elif isinstance(outcome, Rejected):
             self._tally.refused_at_bind(seated.profile.name, seated.computation)

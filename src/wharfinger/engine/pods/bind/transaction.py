@@ -74,13 +74,19 @@ class Commit:
     node: Node
     conditions: tuple[Condition, ...]
     """The pod's first, then the node's."""
+    writes: Sequence[Operation]
+    """Beside the versions."""
     stamp: Stamp
     promise: Promise | None = None
     """What is sent to the Kubernetes API afterwards, where one is the store."""
 
     @classmethod
-    def of(cls, seat: Seated, node: Node, known: Cache, stamp: Stamp) -> Commit:
-        """The bind of a verified seat, as of now. Raises `UpstreamUnavailable` where this installation may not bind."""
+    def of(cls, seat: Seated, node: Node, known: Cache, stamp: Stamp, pods: int = 0) -> Commit:
+        """The bind of a verified seat, as of now. `pods`: how many are bound together, or not at all; 0 = alone.
+
+        Raises `UpstreamUnavailable` where this installation may not bind, and `InvalidObject` for a pod that cannot be
+        written as it would be bound.
+        """
         pod, side = seat.found.pod, known.upstream
         conditions: list[Condition] = [
             Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
@@ -94,12 +100,13 @@ class Commit:
             conditions.append(Compare(keys.tenant(seat.tenant), "create", known.tenants.get(seat.tenant, 0)))
         if seat.hold:  # a bind that was on its way while the room was given back must not happen afterwards
             conditions.append(Compare(keys.hold(*pod.key), "mod", seat.hold))
-        if side is None:
-            return cls(seat, node, tuple(conditions), stamp)
-        if not side.active:
-            raise UpstreamUnavailable(NOT_HELD)
-        conditions.append(Compare(keys.ACTIVE, "mod", side.active))
-        return cls(seat, node, tuple(conditions), stamp, _promise(seat, stamp))
+        promise: Promise | None = None
+        if side is not None:
+            if not side.active:
+                raise UpstreamUnavailable(NOT_HELD)
+            conditions.append(Compare(keys.ACTIVE, "mod", side.active))
+            promise = _promise(seat, stamp, pods)
+        return cls(seat, node, tuple(conditions), _writes(seat, node, stamp, promise), stamp, promise)
 
     @property
     def pod(self) -> Pod:
@@ -127,58 +134,39 @@ class Commit:
         record = None if self.seat.found.format.marks_pods else answer.reads[-1]
         return PodAnswer(answer.reads[0], answer.revision, record)
 
-    def sent_with(self, pods: int) -> Commit:
-        """The same, where the promises of so many pods are sent together or not at all."""
-        return self if self.promise is None else replace(self, promise=replace(self.promise, together=pods))
-
     @property
     def versions(self) -> list[str]:
         """The keys whose rewriting makes this bind visible to others; no rule is about a pod that is not bound yet."""
         binding = keys.binding(self.node.name)
         return [binding] if self.holds else [binding, *across_nodes.rewritten(self.pod, self.seat.rules)]
 
-    @property
-    def writes(self) -> list[Operation]:
-        """What it writes beside the versions. Raises `InvalidObject` for a pod that cannot be written."""
-        seat, stamp, key = self.seat, self.stamp, self.pod.key
-        # A pod that cannot be written bound is refused before any plugin is called for it.
-        bound = seat.found.format.bind_pod(
-            seat.found.raw, node_name=self.node.name, attempt=stamp.attempt, now=stamp.time
-        )
-        if self.holds:
-            record = HoldRecord(
-                node=self.node.name,
-                create_revision=self.pod.create_revision,
-                attempt=stamp.attempt,
-                time=stamp.time,
-                calls=_calls(seat),
-            )
-            taken = replace(seat.volumes, stored={})
-            return [Put(keys.hold(*key), record.to_bytes()), *volumes.puts(self.pod, taken, *stamp)]
-        writes: list[Operation] = [Put(keys.pod(*key), bound)]
-        if not seat.found.format.marks_pods:
-            binder = BoundByRecord(
-                attempt=stamp.attempt,
-                node=self.node.name,
-                create_revision=self.pod.create_revision,
-                time=stamp.time,
-            )
-            writes.append(Put(keys.bound_by(*key), binder.to_bytes()))
-        if self.pod.claims:
-            writes += volumes.puts(self.pod, seat.volumes, *stamp)
-        if self.promise is not None:
-            writes.append(Put(keys.promise(*key), upstream_records.stored(self.promise)))
-        if seat.held:
-            writes.append(Delete(keys.hold(*key)))
-        if seat.seat.recorded:
-            writes.append(Delete(keys.attempt(*key)))
-        return writes
+
+def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> list[Operation]:
+    pod, key, format_ = seat.found.pod, seat.found.pod.key, seat.found.format
+    made = {"node": node.name, "create_revision": pod.create_revision, "attempt": stamp.attempt, "time": stamp.time}
+    # A pod that cannot be written bound is refused before any plugin is called for it.
+    bound = format_.bind_pod(seat.found.raw, node_name=node.name, attempt=stamp.attempt, now=stamp.time)
+    if seat.steps and promise is None:
+        record = HoldRecord.model_validate({**made, "calls": _calls(seat)})
+        return [Put(keys.hold(*key), record.to_bytes()), *volumes.puts(pod, replace(seat.volumes, stored={}), *stamp)]
+    writes: list[Operation] = [Put(keys.pod(*key), bound)]
+    if not format_.marks_pods:
+        writes.append(Put(keys.bound_by(*key), BoundByRecord.model_validate(made).to_bytes()))
+    if pod.claims:
+        writes += volumes.puts(pod, seat.volumes, *stamp)
+    if promise is not None:
+        writes.append(Put(keys.promise(*key), upstream_records.stored(promise)))
+    if seat.held:
+        writes.append(Delete(keys.hold(*key)))
+    if seat.seat.recorded:
+        writes.append(Delete(keys.attempt(*key)))
+    return writes
 
 
-def _promise(seat: Seated, stamp: Stamp) -> Promise:
+def _promise(seat: Seated, stamp: Stamp, pods: int) -> Promise:
     """What is promised to the Kubernetes API; not ready while volumes or plugins are waited for."""
     state = state_of(seat.found.raw)
-    promise = Promise(state.uid, state.revision, seat.node, stamp.attempt, since=stamp.time)
+    promise = Promise(state.uid, state.revision, seat.node, stamp.attempt, since=stamp.time, together=pods)
     if not (seat.volumes.steps or seat.steps):
         return promise
     return replace(
@@ -219,7 +207,7 @@ class Transaction:
 
 
 def together(commits: Sequence[Commit]) -> Transaction:
-    """One transaction of one or many commits. Raises `InvalidObject` for a pod that cannot be written."""
+    """One transaction of one or many commits."""
     conditions = list(dict.fromkeys(chain.from_iterable(commit.conditions for commit in commits)))
     writes: list[Operation] = []
     versions: dict[str, Operation] = {}
