@@ -10,7 +10,7 @@ from tests.worker_loops.lives.worker import Parts
 
 ENOUGH = 400
 """Lives within which each of them is seen; most of them in the first few."""
-NOTICED = (2, 3, 6, 16, 64, 98)
+NOTICED = (0, 2, 3, 11, 25, 98)
 """Lives that noticed one of them last time; they are played first."""
 
 
@@ -24,9 +24,10 @@ NOTICED = (2, 3, 6, 16, 64, 98)
         (broken.DropsStarts, "could be bound"),
         (broken.StartsTwice, "twice"),
         (broken.DropsKicks, "is idle"),
-        (broken.ForgetsEnds, "could be bound"),
+        (broken.ForgetsEnds, "none is in flight"),
         (broken.CountsNoGroups, "groups in flight"),
         (broken.ForgetsFailures, "run that failed"),
+        (broken.HoldsTheAlone, "ready alone"),
         (broken.TurnsTheOrder, "started pods before"),
         (broken.SaysBound, "could be bound"),
     ],

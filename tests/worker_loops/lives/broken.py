@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
@@ -12,7 +12,9 @@ from tests.worker_loops.lives.worker import Parts
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.model.pod import Pod
-from wharfinger.queue.active import Active
+from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.queue.window import Window
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
@@ -185,6 +187,22 @@ class ForgetsFailures(Parts):
 
     def run_ends(self) -> RunEnds:
         return _Deaf()
+
+
+class _Holds(Active):
+    queue: SchedulingQueue
+
+    def pop(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
+        return None if tuple(lanes) == (Lane.ALONE,) and len(self.queue.window) else super().pop(now, lanes)
+
+
+class HoldsTheAlone(Parts):
+    """Pods that are never placed with others wait for groups."""
+
+    def assembled(self, loops: Loops) -> None:
+        queue = loops.queue
+        queue.active = active = _Holds(by_priority, queue._lane)
+        active.queue = queue
 
 
 class TurnsTheOrder(Parts):

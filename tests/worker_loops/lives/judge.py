@@ -17,6 +17,9 @@ from wharfinger.queue.entry import Entry, Part
 CONSISTENT_EVERY = 40
 """Looks at a worker between two at all that it has in its queue."""
 
+AT_A_TIME = 4
+"""Calls to Temporal that may be under way in any case (`worker_loops.starts.LEAST`)."""
+
 
 class WorkerJudge:
     """Judges one life of a worker; `violated` is called with each rule that is broken."""
@@ -52,12 +55,20 @@ class WorkerJudge:
         if counts != self._counts:
             self._counts = counts
             self._order()
-        if active and not len(queue.window) and not self._worker.hindered:
-            ready = queue.ready(IN_GROUPS if self._worker.settings.dispatching.cohorts else (Lane.TOGETHER,))
-            if ready:
-                self._violated(self._worker.name, "is idle:", ready, "pods are ready, and no group counts")
-            elif not flying and (ready := queue.ready(Lane)):
-                self._violated(self._worker.name, "is idle:", ready, "pods are ready, and none is in flight")
+        if active and not self._worker.hindered:
+            self._idle(flying)
+
+    def _idle(self, flying: int) -> None:
+        """Pods that are ready are started at once: together where no group counts, and alone whatever groups do."""
+        queue, name = self._queue, self._worker.name
+        together = IN_GROUPS if self._worker.settings.dispatching.cohorts else (Lane.TOGETHER,)
+        if not len(queue.window) and (ready := queue.ready(together)):
+            self._violated(name, "is idle:", ready, "pods are ready, and no group counts")
+        busy = queue.under_way or len(self._worker.calls) >= AT_A_TIME
+        if not busy and (ready := queue.ready((Lane.ALONE,))):
+            self._violated(name, "is idle:", ready, "pods are ready alone, and none is in flight so")
+        if not flying and (ready := queue.ready(Lane)):
+            self._violated(name, "is idle:", ready, "pods are ready, and none is in flight")
 
     def _returned(self) -> None:
         """The pods of groups whose runs failed here are in flight with them no more."""

@@ -26,7 +26,7 @@ from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
 from wharfinger.testing import MemoryStore
 
-BOUND = 90.0
+BOUND = 60.0
 """Seconds after the last fault within which all that fits is bound: far less than a sweep of the waker comes after."""
 REST = 2.0
 """Seconds for which it must stay so."""

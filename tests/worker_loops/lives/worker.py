@@ -26,7 +26,9 @@ from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn,
 from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.profile import Profile
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import Permission
+from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
@@ -39,7 +41,8 @@ from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.worker_loops.signals import Attempts, TemporalSide
 
 CLUSTER = "wharfinger"
-PROFILES = load_profiles()
+ALONE = "alone"
+"""The scheduler name of pods that are never placed with others."""
 METRICS = Metrics()
 TIMINGS = AttemptTimings()
 BEGIN = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -51,6 +54,22 @@ PROMPT = 0.3
 """Seconds within which Temporal's answer is not late."""
 HELD_BACK = 10.0
 """Seconds for which a worker may hold back."""
+
+
+class Nods:
+    """A Permit plugin, which might make a pod wait, and never does."""
+
+    name = "Nods"
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
+        return Permission()
+
+
+USUAL = load_profiles()["default-scheduler"]
+PROFILES = {
+    USUAL.name: USUAL,
+    ALONE: Profile(ALONE, Enabled.everywhere([*USUAL.plugins, Nods()], {}), digest=ALONE),
+}
 
 
 class Parts:
