@@ -127,6 +127,11 @@ class SeatRanking(Sparse):
     passed_over: ScoredNode | None = None
     """As in `Placed`."""
 
+    @property
+    def others(self) -> dict[str, int]:
+        """The runners-up and their totals, best first."""
+        return {one.node: one.total for one in self.nodes[1:]}
+
 
 class PlacedMany(Contract):
     """The decisions of a cohort. Of a gang: no seat; or seats for all members that it needs, and its surplus ones.

@@ -48,6 +48,7 @@ LEAST = 8_192
 """Bytes that must be left for one more decision."""
 PLAIN = 1_000
 """Bytes kept for each pod that is still to be decided: its names, without scores."""
+UNRANKED = SeatRanking()
 UNTOLD = "no node is available; its cohort has too many different reasons to tell them all"
 SHORT = 200
 """Characters of a message when there is little room."""
@@ -62,7 +63,7 @@ class CohortPayload:
     def __init__(self, pods: int) -> None:
         """`pods`: how many are to be decided."""
         self._to_come = pods
-        self._small = pods <= SMALL
+        self.small = pods <= SMALL
         self.reasons: list[Reasons] = []
         """In the order of their indexes."""
         self._known: dict[object, int] = {}
@@ -111,14 +112,14 @@ class CohortPayload:
             )
         )
 
-    def ranking_of(self, chosen: Chosen) -> tuple[SeatRanking, ...]:
+    def ranking_of(self, chosen: Chosen) -> SeatRanking:
         """What is told of the seat in a small group; nothing in a large one."""
-        if not self._small:
-            return ()
+        if not self.small:
+            return UNRANKED
         nodes = ranking(chosen.evaluation.ranking(RANKED_LIMIT))
         if not self._rankings.take(sum(size(one.node) + sum(map(size, one.plugins)) + 40 for one in nodes)):
             nodes = ()
-        return (SeatRanking(nodes=nodes, passed_over=passed_over(chosen.evaluation)),)
+        return SeatRanking(nodes=nodes, passed_over=passed_over(chosen.evaluation))
 
     def away_of(
         self,

@@ -157,7 +157,7 @@ class CohortDecision:
             skipped=tuple(self._skipped),
             reasons=self.reasons(),
             stretches=tuple(self._stretches),
-            rankings=tuple(self._rankings),
+            rankings=tuple(self._rankings) if self._payload.small else (),
         )
 
     def forget(self) -> None:
@@ -224,9 +224,10 @@ class CohortDecision:
 
     def _seat(self, stretch: OpenStretch, asked: CohortPod, chosen: Chosen) -> None:
         reasons = self._reasons(chosen.evaluation)
-        others = chosen.evaluation.runners_up(RANKED_LIMIT - 1)
+        ranking = self._payload.ranking_of(chosen)
+        others = ranking.others if ranking.nodes else chosen.evaluation.runners_up(RANKED_LIMIT - 1)
         self._seats.append(self._payload.seat_of(chosen, asked, reasons, stretch=len(self._stretches), others=others))
-        self._rankings += self._payload.ranking_of(chosen)
+        self._rankings.append(ranking)
         self._taken.add(chosen.pod.identity)
         stretch.known.clear()
 
