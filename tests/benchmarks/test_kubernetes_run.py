@@ -78,6 +78,7 @@ def test_small_run_prints_every_figure_of_both_sides_and_a_table(tmp_path: Path)
         "lone.p50_ms",
         "arrivals.cpu_ms_per_pod",
         "backlog.pods_per_s",
+        "backlog.first_bind_s",
         "backlog.cpu_ms_per_pod",
         "backlog.whole_cpu_ms_per_pod",
         "binds.per_s",
