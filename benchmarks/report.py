@@ -94,7 +94,8 @@ def _compared(figure: str, turns: Sequence[Mapping[str, Figures]], peer: str, ou
         return Row(figure, None, statistics.median(values), None, None, "")
     peers = [turn[peer][figure] for turn in turns]
     ratio = statistics.median(one / other if other else float("inf") for one, other in zip(values, peers, strict=True))
-    verdict = bar.verdict(ratio) if bar is not None else ""
+    value = ratio if bar is None or bar.ratio else statistics.median(values)
+    verdict = bar.verdict(value) if bar is not None else ""
     return Row(figure, statistics.median(peers), statistics.median(values), ratio, bar, verdict)
 
 

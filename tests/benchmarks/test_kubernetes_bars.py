@@ -24,23 +24,29 @@ def test_ratio_is_the_median_of_the_turns_ratios() -> None:
 
     assert row.ratio == pytest.approx(1.5)
     assert (row.peer, row.ours) == (125, 150)
-    assert row.verdict == "ok"
+    assert row.verdict == "missed"
 
 
 @pytest.mark.parametrize(
     ("figure", "ratio", "verdict"),
     [
-        ("backlog.pods_per_s", 1.4, "ok"),
-        ("backlog.pods_per_s", 1.39, "missed"),
+        ("backlog.pods_per_s", 1.8, "ok"),
+        ("backlog.pods_per_s", 1.79, "missed"),
         ("backlog.cpu_ms_per_pod", 0.85, "ok"),
         ("backlog.cpu_ms_per_pod", 0.86, "missed"),
-        ("arrivals.cpu_ms_per_pod", 1.51, "missed"),
+        ("arrivals.cpu_ms_per_pod", 1.21, "missed"),
         ("lone.p50_ms", 3.4, "ok"),
         ("lone.p50_ms", 3.6, "missed"),
     ],
 )
 def test_ratios_are_compared_with_their_bars(figure: str, ratio: float, verdict: str) -> None:
     assert row_of(rows([turn({figure: 1.0}, {figure: ratio})], {}), figure).verdict == verdict
+
+
+def test_figure_with_a_bar_of_its_own_unit_is_compared_as_it_is() -> None:
+    found = rows([turn({"arrivals.p50_ms": 8.0}, {"arrivals.p50_ms": ours}) for ours in (79.0, 81.0, 82.0)], {})
+
+    assert (row_of(found, "arrivals.p50_ms").ratio, row_of(found, "arrivals.p50_ms").verdict) == (81 / 8, "missed")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_table_aligns_its_columns_and_ends_with_the_verdict() -> None:
 
     head, first, second = table(found).splitlines()
 
-    assert first.split() == ["backlog.pods_per_s", "1,234", "2,468", "2.00x", ">=", "1.4x", "ok"]
+    assert first.split() == ["backlog.pods_per_s", "1,234", "2,468", "2.00x", ">=", "1.8x", "(wanted", "2x)", "ok"]
     assert second.split() == ["import.fresh_s", "20.00", "<=", "15", "missed"]
     assert head.index(OURS) + len(OURS) == first.index("2,468") + len("2,468")
 
