@@ -49,6 +49,8 @@ LINE = re.compile(r"(\d{4}-\d\d-\d\dT\S+) \S+ +\S+ (.*)")
 """A line of the worker's log: time, level, logger, message."""
 LEAST = 3.0
 """Milliseconds of its own that a module must take to be printed by `--imports`."""
+SKEW = 0.1
+"""Seconds by which one watch may show a moment later than another."""
 SETTLED = 0.3
 """Seconds after each lone pod: its run ends meanwhile."""
 
@@ -158,7 +160,7 @@ async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Pat
                             timeline.add("api    the first pod is bound", bound)
                             assert ours.process is not None
                             read_log(ours.process, timeline)
-                            timelines.append(timeline.lines(bound + 0.02))
+                            timelines.append(timeline.lines(bound + SKEW))
                         lones[side.name] += await _lone(client, watch, given.lone, turn)
                         if side is ours and given.lone:
                             timelines.append(await _followed(client, watch, store, temporal, f"followed-{turn}"))
@@ -236,7 +238,7 @@ async def on_etcd(given: argparse.Namespace, servers: Servers, folder: Path) -> 
             for name in names:
                 await store.delete(keys.pod(NAMESPACE, name))
         await store.close()
-        print("\n".join(timeline.lines(bound + 0.02)), end="\n\n")
+        print("\n".join(timeline.lines(bound + SKEW)), end="\n\n")
         print(json.dumps({"figure": "first_bind_s", "wharfinger": round(statistics.median(firsts), 3)}))
     return 0
 
