@@ -150,11 +150,15 @@ class Life:
                 self.queue.remove(entry.key)
 
     def _fails(self, members: list[Entry]) -> None:
+        places = [entry.number for entry in members]
         for group in {entry.group for entry in members} - {""}:
             self.queue.run_failed(group)
+        assert places == [entry.number for entry in members]
 
     def _start_fails(self, members: list[Entry]) -> None:
+        places = [entry.number for entry in members]
         self.queue.start_failed(members, 5.0, blamed=False)
+        assert places == [entry.number for entry in members]
 
     def _look(self) -> None:
         groups, queue = self.queue.window, self.queue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.model.pod import Pod
 from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.cohorts import InputBudget
+from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
 from wharfinger.worker_loops.dispatcher import CHAINS
 from wharfinger.worker_loops.starts import LATER
 
@@ -76,6 +77,18 @@ def test_input_of_a_cohort_stays_within_its_bytes() -> None:
     taken = [name for name in ("a" * 200, "é" * 200, "b" * 200, "c" * 200) if budget.fits(entry(name))]
 
     assert [name[0] for name in taken] == ["a", "b", "c"]
+
+
+def test_turns_of_cohorts_that_were_not_started_are_taken_by_the_next() -> None:
+    """Workers wait for the cohort before: a turn that never comes would cost the next one a second."""
+    names = CohortNames(random.Random(1))
+    turns = [names.next_turn() for _ in range(4)]
+    names.not_started(turns[0])
+    names.started(turns[1])
+    names.not_started(turns[2])
+    names.not_started(turns[3])
+
+    assert names.next_turn().number == 3
 
 
 # --- forming and following ------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class CohortNames:
         self._rng = rng
         self._dispatcher = self.fresh()
         self._number = 0
+        self._unused: set[int] = set()
 
     def fresh(self) -> str:
         """A name for a cohort."""
@@ -42,6 +43,17 @@ class CohortNames:
         """The turn of the next cohort."""
         self._number += 1
         return Turn(dispatcher=self._dispatcher, number=self._number)
+
+    def started(self, turn: Turn) -> None:
+        """A cohort has that turn: those before it are not taken any more."""
+        self._unused = {number for number in self._unused if number > turn.number}
+
+    def not_started(self, turn: Turn) -> None:
+        """No cohort has that turn: the next one takes it, for workers wait for the cohort before."""
+        self._unused.add(turn.number)
+        while self._number in self._unused:
+            self._unused.remove(self._number)
+            self._number -= 1
 
 
 class InputBudget:

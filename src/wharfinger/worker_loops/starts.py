@@ -94,7 +94,9 @@ class Starts:
         self._metrics.cohort_pods.observe(len(members))
         name = members[0].cohort
         start = (
-            self._start_cohort(Cohort(name, tuple(members), names.next_turn())) if name else self._start_one(members)
+            self._start_cohort(Cohort(name, tuple(members), names.next_turn()), names)
+            if name
+            else self._start_one(members)
         )
         self._spawn(start)
 
@@ -202,13 +204,14 @@ class Starts:
             else:
                 self._queue.defer(entry, LATER)
 
-    async def _start_cohort(self, cohort: Cohort) -> None:
+    async def _start_cohort(self, cohort: Cohort, names: CohortNames) -> None:
         failure = await self._until_accepted(
             wanted=lambda: any(map(self._in_it(cohort.name), cohort.members)),
             start=lambda: self._ask_for_cohort(cohort),
             what=f"{len(cohort.members)} pods",
             cause="cohort",
         )
+        (names.started if failure is None else names.not_started)(cohort.turn)
         self._end([*filter(self._in_it(cohort.name), cohort.members)], failure)
 
     async def _ask_for_cohort(self, cohort: Cohort) -> None:
