@@ -16,8 +16,8 @@ import pytest
 from tests.worker_loops.lives.life import play, told
 
 LIVES = 3_000
-SHARDS = 15
-QUICK = 1
+SHARDS = 30
+QUICK = 2
 """Shards that `make check` plays; `make test` plays all."""
 
 

@@ -10,7 +10,7 @@ from tests.worker_loops.lives.worker import Parts
 
 ENOUGH = 400
 """Lives within which each of them is seen; most of them in the first few."""
-NOTICED = (0, 2, 3, 11, 25, 98)
+NOTICED = (0, 2, 3, 5, 10, 11, 16)
 """Lives that noticed one of them last time; they are played first."""
 
 
@@ -29,7 +29,7 @@ NOTICED = (0, 2, 3, 11, 25, 98)
         (broken.ForgetsFailures, "run that failed"),
         (broken.HoldsTheAlone, "ready alone"),
         (broken.TurnsTheOrder, "started pods before"),
-        (broken.SaysBound, "could be bound"),
+        (broken.SaysBound, "untrue"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

@@ -58,7 +58,7 @@ class Faults:
             self._compact,
         ]
         while self._world.loop.now < self._world.until:
-            await asyncio.sleep(rng.expovariate(0.4))
+            await asyncio.sleep(rng.expovariate(0.5))
             if self._world.loop.now < self._world.until:
                 await rng.choice(blows)()
 

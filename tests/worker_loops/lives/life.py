@@ -117,7 +117,7 @@ class World:
             await self.users.put_node(f"n{number}")
         for number in range(rng.choice([1, 1, 1, 2, 2, 3])):
             self.begin(f"w{number}")
-        self.until = self.loop.now + rng.uniform(3, 11)
+        self.until = self.loop.now + rng.uniform(3, 9)
         acting = [asyncio.create_task(self.users.act()), asyncio.create_task(Faults(self).strike())]
         await asyncio.gather(*acting)
         self._heal()
