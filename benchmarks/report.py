@@ -93,10 +93,15 @@ def _compared(figure: str, turns: Sequence[Mapping[str, Figures]], peer: str, ou
     if any(figure not in turn[peer] for turn in turns):
         return Row(figure, None, statistics.median(values), None, None, "")
     peers = [turn[peer][figure] for turn in turns]
-    ratio = statistics.median(one / other if other else float("inf") for one, other in zip(values, peers, strict=True))
+    ratio = statistics.median(ratio_of(one, other) for one, other in zip(values, peers, strict=True))
     value = ratio if bar is None or bar.ratio else statistics.median(values)
     verdict = bar.verdict(value) if bar is not None else ""
     return Row(figure, statistics.median(peers), statistics.median(values), ratio, bar, verdict)
+
+
+def ratio_of(one: float, other: float) -> float:
+    """One figure divided by the other; two that are 0 are equal."""
+    return one / other if other else float("inf") if one else 1.0
 
 
 def judged(rows: Sequence[Row], peer: str, ours: str) -> str:

@@ -65,7 +65,7 @@ import uvloop
 from etcd_side import EtcdSide
 from kubernetes_peer import PeerSide
 from kubernetes_pods import BenchmarkFailed
-from report import latencies, medians, say, table
+from report import latencies, medians, ratio_of, say, table
 from streams import Arrival
 
 from wharfinger.dev.processes import die_with_parent
@@ -209,7 +209,7 @@ class Results:
     def ratio(self, side: str, peer: str, figure: str, which: int = 0) -> float:
         """The median over the turns of one side's figure divided by that of the other."""
         pairs = zip(self.turns[side, which], self.turns[peer, which], strict=True)
-        return round(statistics.median(one[figure] / other[figure] for one, other in pairs), 2)
+        return round(statistics.median(ratio_of(one[figure], other[figure]) for one, other in pairs), 2)
 
     def summary(self, sides: list[str]) -> list[str]:
         """What is printed at the end: ratios of the sides' rates, or a table."""
