@@ -55,7 +55,7 @@ class WorkerJudge:
         if counts != self._counts:
             self._counts = counts
             self._order()
-        if active and not self._worker.hindered:
+        if active and not self._worker.hindered and len(self._worker.calls) < AT_A_TIME:
             self._idle(flying)
 
     def _idle(self, flying: int) -> None:
@@ -64,8 +64,7 @@ class WorkerJudge:
         together = IN_GROUPS if self._worker.settings.dispatching.cohorts else (Lane.TOGETHER,)
         if not len(queue.window) and (ready := queue.ready(together)):
             self._violated(name, "is idle:", ready, "pods are ready, and no group counts")
-        busy = queue.under_way or len(self._worker.calls) >= AT_A_TIME
-        if not busy and (ready := queue.ready((Lane.ALONE,))):
+        if not queue.under_way and (ready := queue.ready((Lane.ALONE,))):
             self._violated(name, "is idle:", ready, "pods are ready alone, and none is in flight so")
         if not flying and (ready := queue.ready(Lane)):
             self._violated(name, "is idle:", ready, "pods are ready, and none is in flight")
