@@ -63,6 +63,7 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.model.pod import PodKey
 from wharfinger.worker_loops.attempts import TemporalAttempts
+from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
@@ -280,6 +281,7 @@ def worker_for(stage: Stage) -> Worker:
             many.place_many, many.bind_many, many.record_many,
         ],
         workflow_runner=sandbox(),
+        interceptors=[stage.run_ends],
     )  # fmt: skip
 
 
@@ -291,6 +293,7 @@ class Stage:
     activities: ScriptedScheduling
     cluster: str
     cohorts: ScriptedCohorts = field(default_factory=ScriptedCohorts)
+    run_ends: RunEnds = field(default_factory=RunEnds)
     _names: Any = field(default_factory=lambda: itertools.count(1))
 
     @property

@@ -130,11 +130,16 @@ async def test_cohort_without_a_pod_to_place_is_gone(stage: Stage) -> None:
 
 
 async def test_a_cohort_whose_decision_fails_ends_and_is_not_tried_again(stage: Stage) -> None:
-    stage.cohorts.places = [ApplicationError("boom", type="SchedulerError", non_retryable=True)]
+    stage.cohorts.places = [decided(seat("a")), ApplicationError("boom", type="SchedulerError", non_retryable=True)]
+    stage.cohorts.binds = [committed("a")]
+    failed: list[str] = []
+    stage.run_ends.on_failure(failed.append)
+    await (await stage.start_cohort("a")).result()
     handle = await stage.start_cohort("a")
 
     assert (await failure_of(handle)).type == "SchedulerError"
-    assert len(stage.cohorts.requests(PlaceManyInput)) == 1
+    assert failed == [handle.id]  # as its worker sees it
+    assert len(stage.cohorts.requests(PlaceManyInput)) == 2
 
 
 async def test_an_input_that_is_none_fails_for_good(stage: Stage) -> None:
