@@ -111,7 +111,7 @@ class EtcdSide:
             ):
                 side = cls(name, tree, store_of(etcd, format_), others or {})
                 first = await side.revision() + 1
-                await side.put({keys.node(node): body for node, body in nodes.items()})
+                await put_all(side.store, {keys.node(node): body for node, body in nodes.items()})
                 yield side
                 judged = await audit(side.store, first)
                 if not judged.sound:
@@ -139,12 +139,6 @@ class EtcdSide:
         """etcd's, now."""
         return (await self.store.get(keys.INSTALLATION)).revision
 
-    async def put(self, objects: Mapping[str, bytes]) -> None:
-        """Put objects by key, as fast as etcd takes them."""
-        puts = [Put(key, body) for key, body in objects.items()]
-        for at in range(0, len(puts), PUTS_AT_ONCE):
-            await self.store.txn((), puts[at : at + PUTS_AT_ONCE])
-
     async def arrive(self, arrivals: Sequence[Arrival], namespace: str = "") -> Taken:
         """Let pods arrive, and wait until those that fit are bound. Those that do not are deleted again."""
         objects = OBJECTS[self.store.format]
@@ -161,7 +155,7 @@ class EtcdSide:
             try:
                 began = time.perf_counter()
                 now = {prefix + arrival.name: arrival.body for arrival in arrivals if arrival.due is None}
-                await asyncio.gather(self.put(now), send((one.due or 0.0 for one in later), one))
+                await asyncio.gather(put_all(self.store, now), send((one.due or 0.0 for one in later), one))
                 await following
             finally:
                 following.cancel()
@@ -173,35 +167,7 @@ class EtcdSide:
 
     async def flood(self, name: str, count: int) -> float:
         """Seconds from the first put to the last bind of so many plain pods, put as fast as etcd takes them."""
-        objects = OBJECTS[self.store.format]
-        puts = {keys.pod(objects.namespace, f"{name}-{n}"): objects.pod(f"{name}-{n}") for n in range(count)}
-        async with self.store.watch(keys.bound(objects.namespace), await self.revision() + 1) as batches:
-            ends = Ends(batches)
-            following = asyncio.create_task(ends.follow())
-            began = time.perf_counter()
-            try:
-                await self.put(puts)
-                await self._all_bound(f"{name}-", ends, began)
-            finally:
-                following.cancel()
-                await asyncio.wait({following})
-        return ends.last - began
-
-    async def _all_bound(self, prefix: str, ends: Ends, began: float) -> None:
-        while True:
-            await asyncio.sleep(LOOK_AFTER / 4)
-            silent = time.perf_counter() - max(ends.last, began)
-            if silent >= LOOK_AFTER and not (left := await self._unbound(prefix)):
-                return
-            if silent >= SILENCE:
-                raise BenchmarkFailed(f"{left} pods are not bound after {SILENCE:.0f} s of silence")
-
-    async def _unbound(self, prefix: str) -> int:
-        """How many pods with such names have no node yet."""
-        waiting, objects = 0, OBJECTS[self.store.format]
-        async for page in self.store.list(keys.pod(objects.namespace, prefix)):
-            waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
-        return waiting
+        return await flood(self.store, name, count)
 
 
 @dataclass
@@ -216,3 +182,46 @@ class Ends:
         async for batch in self.batches:
             if batch.events:
                 self.last = time.perf_counter()
+
+
+async def put_all(store: Store, made: Mapping[str, bytes]) -> None:
+    """Put objects by key, as fast as etcd takes them."""
+    puts = [Put(key, body) for key, body in made.items()]
+    for at in range(0, len(puts), PUTS_AT_ONCE):
+        await store.txn((), puts[at : at + PUTS_AT_ONCE])
+
+
+async def flood(store: Store, name: str, count: int) -> float:
+    """Seconds from the first put to the last bind of so many plain pods, put as fast as etcd takes them."""
+    objects = OBJECTS[store.format]
+    puts = {keys.pod(objects.namespace, f"{name}-{n}"): objects.pod(f"{name}-{n}") for n in range(count)}
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+    async with store.watch(keys.bound(objects.namespace), first) as batches:
+        ends = Ends(batches)
+        following = asyncio.create_task(ends.follow())
+        began = time.perf_counter()
+        try:
+            await put_all(store, puts)
+            await _all_bound(store, f"{name}-", ends, began)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+    return ends.last - began
+
+
+async def _all_bound(store: Store, prefix: str, ends: Ends, began: float) -> None:
+    while True:
+        await asyncio.sleep(LOOK_AFTER / 4)
+        silent = time.perf_counter() - max(ends.last, began)
+        if silent >= LOOK_AFTER and not (left := await _unbound(store, prefix)):
+            return
+        if silent >= SILENCE:
+            raise BenchmarkFailed(f"{left} pods are not bound after {SILENCE:.0f} s of silence")
+
+
+async def _unbound(store: Store, prefix: str) -> int:
+    """How many pods with such names have no node yet."""
+    waiting, objects = 0, OBJECTS[store.format]
+    async for page in store.list(keys.pod(objects.namespace, prefix)):
+        waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
+    return waiting

@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import throughput
+import etcd_side
 import uvloop
 from objects import OBJECTS
 
@@ -44,7 +44,6 @@ from wharfinger.manifests.documents import to_json
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 
@@ -136,10 +135,8 @@ async def flood(store: EtcdStore, view: DemoView, given: argparse.Namespace) -> 
     """Plain pods, put as fast as etcd takes them, on nodes that have room for all."""
     objects = OBJECTS[ClusterFormat.KUBERNETES]
     names = [f"node-{number:05}" for number in range(given.nodes)]
-    for at in range(0, len(names), throughput.PUTS_AT_ONCE):
-        some = names[at : at + throughput.PUTS_AT_ONCE]
-        await store.txn((), [Put(keys.node(name), objects.node(name)) for name in some])
-    seconds = await throughput.flood(store, "flood", given.flood)
+    await etcd_side.put_all(store, {keys.node(name): objects.node(name) for name in names})
+    seconds = await etcd_side.flood(store, "flood", given.flood)
     view.say(f"{given.flood:,} pods are bound: {given.flood / seconds:,.0f} a second.")
 
 
