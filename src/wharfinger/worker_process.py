@@ -64,7 +64,6 @@ async def run_worker(
     The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
     Raises `InvalidConfiguration` before anything is opened.
     """
-    log.info("worker_starts tenant=%s", settings.tenant)
     configured = configured or configuration_of(settings)
     _log_not_enabled(configured)
     tune_garbage_collection()
@@ -111,6 +110,7 @@ class _WorkerProcess:
             api = open_upstream(self._settings.upstream, self._metrics)
             self._stack.push_async_callback(api.close)
         health = await self._serve(serving, content, api)
+        log.info("worker_starts tenant=%s", self._settings.tenant)
         store = await unless_stopped(
             self._stop, connect_etcd(self._settings.etcd, rng=self._rng, format_=self._settings.format)
         )

@@ -79,7 +79,7 @@ async def test_an_invalid_object_is_reported_once_and_stops_nothing(caplog: pyte
         await stage.caught_up()
 
         assert invalid(stage, "pod") == 2
-        assert "bad" in stage.attempts.names
+        assert PodKey("default", "bad") in stage.queue
 
 
 async def test_a_bound_pod_that_turns_unreadable_still_counts_on_its_node() -> None:
@@ -165,7 +165,7 @@ async def test_pods_of_the_first_list_start_in_their_order_of_creation() -> None
     async with stage:
         await stage.caught_up()
 
-        assert stage.attempts.names == ["z", "a", "m"]
+        assert [cohort.names for cohort in stage.attempts.cohorts] == [["z", "a", "m"]]
 
 
 async def test_interrupted_first_list_loses_nothing_and_applies_at_once() -> None:
@@ -206,7 +206,7 @@ async def test_interrupted_first_list_loses_nothing_and_applies_at_once() -> Non
         assert [change.name for change in told[0].nodes] == ["n"]
         assert set(stage.cache.pods) == {PodKey("default", name) for name in ("changes", "stays", "still", "new")}
         assert stage.cache.pods[PodKey("default", "changes")].node_name == "n"
-        assert stage.attempts.names == ["stays", "still", "new"]
+        assert [cohort.names for cohort in stage.attempts.cohorts] == [["stays", "still", "new"]]
 
 
 async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
