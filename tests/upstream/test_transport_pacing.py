@@ -150,3 +150,21 @@ async def test_status_that_binds_have_overtaken_is_given_up_in_time() -> None:
     await line.time.advance(10.0)
 
     assert line.given_up == ["status"]
+
+
+async def test_requests_that_were_given_up_do_not_hold_up_the_next_of_their_kind() -> None:
+    line = Line(10, 1)
+    await line.ask("sent")
+    for number in range(50):
+        await line.ask(f"bind {number}", BIND)
+    for number in range(100):
+        await line.ask(f"impatient {number}", patience=0.0)
+    cancelled = [await line.ask(f"cancelled {number}") for number in range(20)]
+    for task in cancelled:
+        task.cancel()
+    await line.time.settle()
+    await line.ask("status")
+
+    await line.time.advance(10.0)
+
+    assert dict(line.sent)["status"] < 1.0

@@ -179,8 +179,9 @@ class Upstream(Protocol):
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
 
         `gather`: seconds that changes of objects that were there before may wait for more of them, so that they come
-        in fewer batches; a new object is shown at once, with all that waits. `opened` is called when the server has
-        answered a watch of changes. An answer that says the revision is too old follows at once.
+        in fewer batches. A new object is shown with all that waits: at once, or 20 ms after the batch before. `opened`
+        is called when the server has answered a watch of changes. An answer that says the revision is too old follows
+        at once.
 
         Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
         `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision

@@ -36,20 +36,19 @@ class TokenBucket:
         self._pause = pause
         self._tokens = self._burst
         self._at = clock()
-        self._waiting: list[tuple[int, int]] = []
-        """When the turn of each comes, on a clock that goes on by what each costs; then the order of arrival."""
+        self._waiting: list[tuple[int, int, int]] = []
+        """When the turn of each comes, on a clock that goes on by what each costs; the order of arrival; the cost."""
         self._arrived = count()
         self._served = 0
         """The turn that came last."""
-        self._last: dict[int, int] = {}
-        """The last turn of each cost."""
 
     async def turn(self, patience: float, cost: int = OTHER) -> bool:
         """Wait for a token, and take it. False, without one, if that takes longer than `patience` seconds."""
         if self._qps < 0:
             return True
-        self._last[cost] = max(self._served, self._last.get(cost, 0)) + cost
-        mine = (self._last[cost], next(self._arrived))
+        # Behind those of its kind that wait: one that was given up has used nothing.
+        last = max((turn for turn, _, one in self._waiting if one == cost), default=0)
+        mine = (max(self._served, last) + cost, next(self._arrived), cost)
         insort(self._waiting, mine)
         until = self._clock() + patience
         try:
@@ -63,7 +62,7 @@ class TokenBucket:
         finally:
             self._waiting.remove(mine)
 
-    def _seconds_for(self, turn: tuple[int, int]) -> float:
+    def _seconds_for(self, turn: tuple[int, int, int]) -> float:
         """Until there are tokens for this one and all before it."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
