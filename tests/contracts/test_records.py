@@ -7,6 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.delivery_records import SnapshotRecord
 from wharfinger.contracts.placement_rollouts import TakenSnapshot
 from wharfinger.contracts.records import AttemptRecord
@@ -27,6 +28,21 @@ def test_fields_of_a_newer_release_are_ignored_and_missing_get_defaults() -> Non
 def test_bytes_that_are_no_record_are_refused(stored: bytes) -> None:
     with pytest.raises(ValidationError):
         AttemptRecord.model_validate_json(stored)
+
+
+@pytest.mark.parametrize("attempt", [-1, 10**400])
+def test_attempt_number_from_which_no_chain_can_count_on_is_refused(attempt: int) -> None:
+    """Any client may write a record: a chain with that input would fail for good, again and again."""
+    assert AttemptRecord.from_bytes(f'{{"attempt": {attempt}}}'.encode()) is None
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 10**9])
+def test_chain_counts_on_from_every_number_that_a_record_has(attempt: int) -> None:
+    record = AttemptRecord(attempt=attempt)
+
+    chain = AttemptInput(namespace="default", name="web", attempts_before=record.attempt)
+
+    assert chain.attempts_before == attempt
 
 
 @pytest.mark.parametrize("kind", [SnapshotRecord, TakenSnapshot])

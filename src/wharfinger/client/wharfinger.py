@@ -30,6 +30,7 @@ from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import NotFound, ServerError
 from wharfinger.model.formats import ClusterFormat, known_format
 from wharfinger.model.pod import Pod, PodKey
@@ -110,9 +111,10 @@ class Wharfinger:
 
     async def start(self, namespace: str, name: str) -> AttemptHandle:
         """Start the pod's attempts, or join those that run, without waiting; raises as `schedule` does."""
-        return await self._start(await self._pod(PodKey(namespace, name)))
+        pod = await self._pod(PodKey(namespace, name))
+        return await self._start(pod, await self._record(pod))
 
-    async def _start(self, pod: Pod, *, attempts_before: int = 0) -> AttemptHandle:
+    async def _start(self, pod: Pod, record: AttemptRecord | None) -> AttemptHandle:
         try:
             return await start_attempt(
                 self._client,
@@ -123,7 +125,7 @@ class Wharfinger:
                 tenant=await self._tenant_of(pod),
                 revision=pod.mod_revision,
                 woken_by="asked for by a client",
-                attempts_before=attempts_before,
+                attempts_before=record.attempt if record is not None else 0,
                 eager=False,
             )
         except RPCError as error:
@@ -178,11 +180,9 @@ class Wharfinger:
         `StoreError` and `ServerError`.
         """
         pod = await self._pod(PodKey(namespace, name))
-        record = await recorded.read_record(self._store, pod.key)
-        if record is not None and record.create_revision not in (0, pod.create_revision):
-            record = None
+        record = await self._record(pod)
         if record is not None and not record.parked and not pod.bound:
-            handle = await self._start(pod, attempts_before=record.attempt)
+            handle = await self._start(pod, record)
             return Signalled(True, handle.id)
         return await signals.wake(self._client, record, cluster=self._cluster, pod=pod)
 
@@ -225,6 +225,12 @@ class Wharfinger:
         if read.kv is None:
             raise NotFound(f"there is no pod {key}")
         return recorded.decoded(self._store, read.kv, key)
+
+    async def _record(self, pod: Pod) -> AttemptRecord | None:
+        """Of the pod's last attempt; None without one. One that cannot be read counts as none, as for workers."""
+        kv = (await self._store.get(keys.attempt(*pod.key))).kv
+        record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
+        return record if record is not None and record.create_revision in (0, pod.create_revision) else None
 
     async def _tenant_of(self, pod: Pod) -> str:
         """Whose workers schedule the pod: its label's, while that tenant exists."""

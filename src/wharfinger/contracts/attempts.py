@@ -65,7 +65,7 @@ class AttemptInput(Contract):
     """A revision of etcd, the pod's or a later event's, that the placing worker must have seen; 0 = read it."""
     woken_by: str = ""
     """For the explanation: why the dispatcher started this chain (`seen`, `take-over`, `sweep`, ...)."""
-    attempts_before: int = Field(0, ge=0)
+    attempts_before: int = Field(0, ge=0, le=10**9)
     """How many attempts the pod has had, in cohorts or an earlier chain: this chain counts on from there."""
     timings: AttemptTimings = AttemptTimings()
 

@@ -46,8 +46,8 @@ class Record(BaseModel):
 class AttemptRecord(Record):
     """The last refused or failed attempt of a waiting pod; deleted by its bind."""
 
-    attempt: int
-    """Number of the attempt within its chain, from 1."""
+    attempt: int = Field(ge=0, le=10**9)
+    """Number of the attempt among those of the pod, from 1. The next chain counts on from it."""
     reason: Literal["Unschedulable", "SchedulerError", "Contended"] = "Unschedulable"
     plugins: tuple[str, ...] = ()
     """Plugins that refused first on some node, sorted: their hints decide what wakes the pod."""
