@@ -6,6 +6,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
+from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 
@@ -178,4 +179,17 @@ async def test_a_member_that_goes_before_the_dry_runs_gives_the_gang_up(site: Up
     assert kinds(bound)["web-3"] == "gone"
     assert sent(api) == []
     assert await none_held(site, 3)
+    assert hand.metrics.gangs_torn._value.get() == 0
+
+
+async def test_a_gang_that_lost_its_room_in_etcd_is_not_told_to_be_torn(
+    site: UpstreamWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand, api, placed = await group(site)
+    await site.store.delete(keys.node(placed.seats[0].node))
+    await hand.seen()
+    bound = await hand.bind_many(placed, whole=True)
+    assert set(kinds(bound).values()) == {"contended"}
+    assert (sent(api), sent(api, dry=True)) == ([], [])
+    assert "gang_torn" not in caplog.text
     assert hand.metrics.gangs_torn._value.get() == 0

@@ -165,7 +165,7 @@ class Keeping:
 
         kept = await gather_to_end(one(*each) for each in outcomes.bound.items())
         outcomes = outcomes | dict(zip(outcomes.bound, kept, strict=True))
-        if group.policy.whole and outcomes.unbound:
+        if group.policy.whole and kept and outcomes.unbound:
             await self._tell_torn(group, upstream, outcomes)
         return outcomes
 
