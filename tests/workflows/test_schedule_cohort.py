@@ -139,6 +139,8 @@ async def test_a_cohort_whose_decision_fails_ends_and_is_not_tried_again(stage: 
 
     assert (await failure_of(handle)).type == "SchedulerError"
     assert failed == [handle.id]  # as its worker sees it
+    await handle.query("__stack_trace")  # replays the run
+    assert failed == [handle.id]
     assert len(stage.cohorts.requests(PlaceManyInput)) == 2
 
 

@@ -53,5 +53,6 @@ class _RunEnd(WorkflowInboundInterceptor):
         try:
             return await super().execute_workflow(input)
         except Exception:
-            workflow.extern_functions()[FAILED](workflow.info().workflow_id)
+            if not workflow.unsafe.is_replaying():  # such as for a query, long after the run has ended
+                workflow.extern_functions()[FAILED](workflow.info().workflow_id)
             raise
