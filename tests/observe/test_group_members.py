@@ -129,6 +129,18 @@ def test_a_pod_that_waits_between_two_groups_has_that_wait() -> None:
     assert found.attempts[0].outcome == "refused"
 
 
+def test_a_pod_did_not_wait_for_the_group_of_the_next_pod_of_its_name() -> None:
+    first = read("cohort_refused_and_contended", "d")
+    assert first.ended is not None
+    second = read("cohort_bound", "a")
+    second = replace(
+        second, started=first.ended + timedelta(days=1), placement=second.placement | {"create_revision": 99}
+    )
+    found = explain("default/d", Pod("default", "d", "uid"), "", None, [first, second])
+
+    assert steps(found.attempts[0]) == steps(first)
+
+
 def test_a_pod_that_waits_for_its_next_group_is_shown_as_waiting() -> None:
     record = AttemptRecord(attempt=1, plugins=("NodeResourcesFit",), message="none", run_id="run", parked=False)
     found = explain("default/d", Pod("default", "d", "uid"), "", record, [read("cohort_refused_and_contended", "d")])

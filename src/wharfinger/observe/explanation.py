@@ -96,8 +96,8 @@ def _with_waits(attempts: Sequence[Attempt], pod: Pod | None, record: AttemptRec
         if one.many is None or one.ended is None or one.outcome != REFUSED or any(s.name == WAITED for s in one.steps):
             continue
         following = attempts[number + 1] if number + 1 < len(attempts) else None
-        if following is not None and following.started <= one.ended:
-            continue  # its own attempt began when the record was written
+        if following is not None and (following.started <= one.ended or _lives_differ(one, following)):
+            continue  # its own attempt began when the record was written; or the pod was deleted
         if following is not None:
             woken = following.cause.removeprefix("woken by ") if following.cause.startswith("woken by ") else ""
             seconds = (following.started - one.ended).total_seconds()
@@ -105,6 +105,12 @@ def _with_waits(attempts: Sequence[Attempt], pod: Pod | None, record: AttemptRec
         elif state_of(pod) == "pending" and record is not None and record.run_id == one.run_id:
             told[number] = replace(one, outcome="waiting", steps=[*one.steps, Step(WAITED, one.ended, None)])
     return tuple(told)
+
+
+def _lives_differ(one: Attempt, other: Attempt) -> bool:
+    """Whether the attempts were for different pods of the name."""
+    first, second = (attempt.placement.get("create_revision", 0) for attempt in (one, other))
+    return 0 not in (first, second) and first != second
 
 
 def called_now(attempt: Attempt) -> str:

@@ -31,8 +31,6 @@ from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId
 from wharfinger.settings import AgentSettings, EtcdSettings
 
-ETCD_SECRETS = ("etcd-password", "etcd-ca", "etcd-cert", "etcd-key")
-"""Names of secrets that become connection options, `--<name>` (`--etcd-password-file`)."""
 SECRET_LIMIT = 1024 * 1024
 """Bytes of a secret."""
 PRIVATE = 0o400

@@ -53,13 +53,6 @@ def dns_subdomain(word: str) -> list[str]:
     return found if re.fullmatch(_SUBDOMAIN, word) else [*found, _SUBDOMAIN_RULE]
 
 
-def path_segment(word: str) -> list[str]:
-    """The name of a role."""
-    if word in (".", ".."):
-        return [f"may not be '{word}'"]
-    return [f"may not contain '{char}'" for char in "/%" if char in word]
-
-
 def label_key(word: str) -> list[str]:
     """The key of a label, also called a qualified name."""
     prefix, *rest = word.split("/")
