@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from temporalio.client import WorkflowHistory
 
 from tests.replay.record import HISTORIES
 from wharfinger.contracts.extenders import ExtenderAnswers
+from wharfinger.observe.causes import cause_of
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
 
 
@@ -89,6 +92,23 @@ def test_next_attempt_names_what_woke_it() -> None:
 
     assert attempt.attempt == 2
     assert attempt.cause == "woken by NodeAdd node-1 (NodeResourcesFit says it may help)"
+
+
+@pytest.mark.parametrize(
+    ("event", "cause"),
+    [
+        ("OwnAttempt", "woken by a cohort that could not place it"),
+        ("VictimsOverdue", "woken by evicted pods that did not leave in time"),
+        ("OnlyAssumed", "tried again, as only pods whose binds were not confirmed were in the way"),
+        ("NodeAdd", "woken by NodeAdd"),
+    ],
+)
+def test_wakes_that_are_no_event_of_the_cluster_are_put_in_words(event: str, cause: str) -> None:
+    started = copy.deepcopy(events_of("bound_after_waiting")[0])
+    failure = started.workflow_execution_started_event_attributes.continued_failure
+    failure.application_failure_info.details.payloads[0].data = json.dumps({"event": event}).encode()
+
+    assert cause_of(started) == cause
 
 
 def test_safety_timer_and_empty_signals_are_distinguished() -> None:

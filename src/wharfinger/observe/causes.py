@@ -27,22 +27,41 @@ CAUSES = {
 }
 """Reasons of a start, the most informative first, for pods that were queued for several reasons."""
 
+WAKES = {
+    "safety timer": "the safety timer",
+    "OwnAttempt": "a cohort that could not place it",
+    "NominationLapsed": "a nomination that no longer holds",
+    "VictimsOverdue": "evicted pods that did not leave in time",
+    "Sweep": "the regular look at all waiting pods",
+    "ConfigurationChanged": "a change of the configuration",
+    "TakeOver": "a worker that took the pod over",
+    "WakeUnanswered": "the wake before, after which etcd showed no attempt",
+    "Unconfirmed": "a worker that had heard of no outcome",
+}
+"""What woke a pod, where that is no event of the cluster."""
+ONLY_ASSUMED = "OnlyAssumed"
+"""The event of a run that failed at once, because only pods that its worker assumed were in the way."""
+
 
 def woken_by(failure: Failure) -> str:
     """What ended a refused attempt's wait, from the failure that it ended with; empty when unknown."""
+    wake = _wake_of(failure)
+    return wake_told(wake) if wake is not None else ""
+
+
+def _wake_of(failure: Failure) -> dict[str, Any] | None:
+    """The wake with which a refused attempt ended; None for other failures."""
     wake = first_of(failure.application_failure_info.details.payloads)
-    if failure.application_failure_info.type != "Unschedulable" or not isinstance(wake, dict):
-        return ""
-    return wake_told(wake)
+    return wake if failure.application_failure_info.type == "Unschedulable" and isinstance(wake, dict) else None
 
 
 def wake_told(wake: Mapping[str, Any]) -> str:
     """A wake (`contracts.attempts.Wake`) in words; empty where no pod was woken."""
     event = wake.get("event", "")
-    if event == "safety timer":
-        return "the safety timer"
-    if event == "OnlyAssumed":
-        return ""  # only pods that the worker assumed were in the way: it did not wait at all
+    if event == ONLY_ASSUMED:
+        return ""  # it did not wait at all
+    if event in WAKES:
+        return WAKES[event]
     if not event:
         return "a signal without an event" if not wake.get("revision") else f"a change at revision {wake['revision']}"
     plugin = f" ({wake['plugin']} says it may help)" if wake.get("plugin") else ""
@@ -56,7 +75,11 @@ def cause_of(event: HistoryEvent) -> str:
         failure = started.continued_failure
         kind = failure.application_failure_info.type or "failure"
         waker = woken_by(failure)
-        return f"woken by {waker}" if waker else f"tried again after {kind}"
+        if waker:
+            return f"woken by {waker}"
+        if (_wake_of(failure) or {}).get("event") == ONLY_ASSUMED:
+            return "tried again, as only pods whose binds were not confirmed were in the way"
+        return f"tried again after {kind}"
     reason = _reason(event)
     if reason.startswith(AFTER_COHORT):
         return "started for the pod alone, after a cohort could not place it"
