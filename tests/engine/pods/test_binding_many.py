@@ -268,6 +268,31 @@ async def test_cancelled_in_the_middle_nothing_stays_assumed_for_ever(world: Wor
     assert not list(hand.activities._bindings._locks._locks)
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_transactions_do_not_wait_for_a_slow_one(world: World, cancelled: bool) -> None:
+    """What they have bound is told at once, whatever becomes of the slow one."""
+    hand, cohort = await placed(world, pods=200, nodes=200)
+    slow, sent = asyncio.Event(), itertools.count()
+
+    async def stall(compares: Any, success: Any) -> None:
+        if next(sent) == 0:
+            await slow.wait()
+
+    hand.store.before_txn = stall
+    task = asyncio.create_task(hand.bind_many(cohort))
+    await hand.cache.progress.wait_for(world.store.revision + 4, 5)
+    counted = hand.metrics.schedule_attempts.labels(result="scheduled", profile="default-scheduler")._value
+    await settled()
+    assert (next(sent), counted.get()) == (5, 200 - 42)
+    if cancelled:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    slow.set()
+    if not cancelled:
+        assert len((await task).bound) == 200
+
+
 async def test_another_worker_binds_what_this_one_decided(world: World) -> None:
     """It has assumed none of them: seats on one node are verified with those before them."""
     names = await many(world, pods=8, nodes=2)

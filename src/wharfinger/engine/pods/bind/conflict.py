@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from wharfinger.contracts.scheduling import Contended
 from wharfinger.engine.pods.bind.fill import NOT_BOUND, Filling
-from wharfinger.engine.pods.bind.outcome import LOST, BindGroup, Outcome
-from wharfinger.engine.pods.bind.progress import BindProgress, Done, Later, SendAgain, SendingLane, Step
+from wharfinger.engine.pods.bind.outcome import LOST, Outcome
+from wharfinger.engine.pods.bind.progress import Done, Later, SendAgain, Sending, Step
 from wharfinger.engine.pods.bind.seat import Seated, Seats
 from wharfinger.engine.pods.bind.transaction import Commit, Transaction
 from wharfinger.engine.pods.core import Core
@@ -54,42 +54,38 @@ class Conflicts:
         self._seats = seats
         self._filling = filling
 
-    async def sort_out(
-        self, group: BindGroup, lane: SendingLane, now: BindProgress, failures: Sequence[tuple[Transaction, TxnResult]]
-    ) -> BindProgress:
+    async def sort_out(self, sending: Sending, transaction: Transaction, answer: TxnResult) -> None:
         """Send the seats again, after the watch has shown what it alone can show.
 
         A seat with rules whose own pod, node or binding version moved keeps its place, because seats after it may rely
         on it; after a few such failures, of it or of transactions in a row, it goes alone. One without rules does at
         once.
         """
+        lane, now = sending.lane, sending.now
         steps: list[Step] = []
         tried: list[tuple[Seated, MovedKeys]] = []
-        adopted, window, needed = dict(now.adopted), now.window, 0
-        for transaction, answer in failures:
-            read = [
-                (commit, read_failure(commit, transaction.answer_for(commit, answer))) for commit in transaction.commits
-            ]
-            counted, revision = blame([moved for _, moved in read], answer)
-            for what in counted:
-                self._metrics.bind_conflicts.labels(moved=what).inc()
-            needed = max(needed, revision)
-            if revision and lane.in_order:  # binds of others came in between: fewer pods, a shorter window
-                window = max(1, len(read) // 2)
-            for commit, moved in read:
-                seat: Seated | Outcome = commit.seat
-                if "pod" in moved.what:
-                    pod = commit.pod_in(transaction.answer_for(commit, answer))
-                    seat = self._seats.resolve(group, commit.seat.number, pod, commit.seat)
-                if not isinstance(seat, Seated):
-                    steps.append(Done(commit.seat.number, seat))
-                    continue
-                if moved.same_node is not None:
-                    adopted[moved.same_node.name] = moved.same_node
-                tried.append((seat.noted(*moved.adopted_notes), moved))
-        now = replace(now, adopted=adopted, window=window, failed=now.failed + len(failures))
+        adopted, window = dict(now.adopted), now.window
+        answers = [transaction.answer_for(commit, answer) for commit in transaction.commits]
+        moves = [read_failure(*each) for each in zip(transaction.commits, answers, strict=True)]
+        counted, needed = blame(moves, answer)
+        for what in counted:
+            self._metrics.bind_conflicts.labels(moved=what).inc()
+        if needed and lane.in_order:  # binds of others came in between: fewer pods, a shorter window
+            window = max(1, len(moves) // 2)
+        for commit, moved, read in zip(transaction.commits, moves, answers, strict=True):
+            seat: Seated | Outcome = commit.seat
+            if "pod" in moved.what:
+                seat = self._seats.resolve(sending.group, commit.seat.number, commit.pod_in(read), commit.seat)
+            if not isinstance(seat, Seated):
+                steps.append(Done(commit.seat.number, seat))
+                continue
+            if moved.same_node is not None:
+                adopted[moved.same_node.name] = moved.same_node
+            tried.append((seat.noted(*moved.adopted_notes), moved))
+        sending.now = replace(now, adopted=adopted, window=window, failed=now.failed + 1)
         if lane.whole and steps:  # a member has its outcome: the others are not bound without it
-            return now.after(lane, [*steps, *(SendAgain(seat) for seat, _ in tried)])
+            sending.take([*steps, *(SendAgain(seat) for seat, _ in tried)])
+            return
         waiting: list[tuple[Seated, MovedKeys]] = []
         for seat, moved in tried:
             if not lane.whole and (moved.node_gone or "hold" in moved.what):
@@ -100,19 +96,20 @@ class Conflicts:
                 counts = lane.whole or moved.own or seat.alone or not lane.in_order
                 waiting.append((replace(seat, tries=seat.tries + 1) if counts else seat, moved))
                 needed = max(needed, _needed(seat, moved))
+        sending.take(steps)
         caught_up = not needed or await self._cache.progress.wait_for(needed, self._settings.catch_up)
         if lane.whole:
-            return now.after(lane, self._whole_again(waiting, caught_up=caught_up))
-        steps += [self._tried(lane, now, seat, moved, caught_up=caught_up) for seat, moved in waiting]
-        return now.after(lane, steps)
+            sending.take(self._whole_again(waiting, caught_up=caught_up))
+        else:
+            sending.take([self._tried(sending, seat, moved, caught_up=caught_up) for seat, moved in waiting])
 
-    def _tried(self, lane: SendingLane, now: BindProgress, seat: Seated, moved: MovedKeys, *, caught_up: bool) -> Step:
+    def _tried(self, sending: Sending, seat: Seated, moved: MovedKeys, *, caught_up: bool) -> Step:
         """Whether a seat is sent once more in this lane, or where it goes."""
-        tries = self._settings.tries
+        lane, tries = sending.lane, self._settings.tries
         if caught_up and _needed(seat, moved):
             seat = seat.noted(moved.catch_up_note)
         # In a row they may have failed by another seat's node each time.
-        in_a_row = now.failed if lane.in_order and moved.own and not seat.alone else 0
+        in_a_row = sending.now.failed if lane.in_order and moved.own and not seat.alone else 0
         if caught_up and max(seat.tries, in_a_row) < tries:
             return SendAgain(seat)
         if not seat.alone:

@@ -1,4 +1,4 @@
-"""Filling transactions: which seats go into the next ones, verified at one moment.
+"""Filling transactions: which seats go into the next one, verified at one moment.
 
 ::
 
@@ -7,23 +7,22 @@
                                        have happened, and the seats before it in its transaction
     a gang                             all, each among all the others; or none
 
-Nothing is awaited while transactions are filled and sent: what they compare is known at one moment. They compare the
-version of every namespace that one of their rules looks at, so rules hold at every revision, whichever worker binds.
+Nothing is awaited while a transaction is filled and sent: what it compares is known at one moment. It compares the
+version of every namespace that one of its rules looks at, so rules hold at every revision, whichever worker binds.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from wharfinger.contracts.scheduling import Contended, Rejected
 from wharfinger.engine.pods.bind.outcome import BINDER, BindGroup, Outcome, rejected
-from wharfinger.engine.pods.bind.progress import Ask, BindProgress, Done, Later, SendAgain, SendingLane, Step
+from wharfinger.engine.pods.bind.progress import Ask, BindProgress, Done, Later, SendAgain, Sending, SendingLane, Step
 from wharfinger.engine.pods.bind.seat import NoRoom, Seated, Seats
-from wharfinger.engine.pods.bind.transaction import Commit, Stamp, Transaction, together
+from wharfinger.engine.pods.bind.transaction import Commit, Stamp
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.transactions import Load, measure
 from wharfinger.errors import InvalidObject
@@ -31,7 +30,6 @@ from wharfinger.framework.domain import terms_of
 from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import GANG_SCHEDULING
-from wharfinger.registry.store import KeyValue
 
 NOT_BOUND = "the gang was not bound: {why}"
 TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
@@ -49,17 +47,6 @@ REFUSED = (
 )
 
 
-class FillContext(NamedTuple):
-    """When transactions are filled: what they compare is known then."""
-
-    group: BindGroup
-    lane: SendingLane
-    now: BindProgress
-    stored: Mapping[str, KeyValue]
-    """Volumes and claims that were read."""
-    stamp: Stamp
-
-
 class Filling:
     """Fills the transactions of one worker's binds."""
 
@@ -68,43 +55,32 @@ class Filling:
         self._tally = core.tally
         self._seats = seats
 
-    def fill(self, context: FillContext) -> tuple[list[Transaction], BindProgress]:
-        """As many transactions as are sent at once. Seats that are not bound now take another step."""
-        lane, now = context.lane, context.now
-        transactions: list[Transaction] = []
-        steps: list[Step] = []
-        queue, follow = deque(now.queue), list[tuple[Seated, ...]]()
-        if lane.alone and len(queue) > 1:  # of two on one node, the second would compare what the first rewrites
-            first = {part[0].node: part for part in reversed(queue)}
-            queue, follow = deque(first.values()), [part for part in queue if first[part[0].node] is not part]
-        while queue and len(transactions) < lane.at_once:
-            rest: tuple[Seated, ...] = ()
-            if lane.whole:
-                commits = self._fill_whole(context, queue.popleft(), steps)
-            else:
-                commits, rest = self._fill_one(context, queue, steps)
-            if rest:
-                follow.append(rest)
-            if commits:
-                transactions.append(together(commits))
-        leaning = now.leaning or any(isinstance(step, Later) and step.seat.leaned for step in steps)
-        outcomes = replace(now.outcomes, transactions=now.outcomes.transactions + len(transactions))
-        now = replace(now, outcomes=outcomes, queue=(*follow, *queue), leaning=leaning)
-        return transactions, now.after(lane, steps) if steps else now
+    def fill(self, sending: Sending, stamp: Stamp) -> tuple[list[Commit], Sequence[Seated]]:
+        """The next transaction, and seats of a node that are not in it with the others: they follow it.
 
-    def _fill_one(
-        self, context: FillContext, queue: deque[tuple[Seated, ...]], steps: list[Step]
-    ) -> tuple[list[Commit], tuple[Seated, ...]]:
-        """One transaction, and seats of a node that did not fit into it with the others: they follow it."""
-        lane, now = context.lane, context.now
+        Seats that are not bound now take another step.
+        """
+        queue, steps = deque(sending.now.queue), list[Step]()
+        fill = self._fill_whole if sending.lane.whole else self._fill_next
+        filled = fill(sending, stamp, queue, steps)
+        leaning = sending.now.leaning or any(isinstance(step, Later) and step.seat.leaned for step in steps)
+        sending.now = replace(sending.now, queue=tuple(queue), leaning=leaning)
+        sending.take(steps)
+        return filled
+
+    def _fill_next(
+        self, sending: Sending, stamp: Stamp, queue: deque[tuple[Seated, ...]], steps: list[Step]
+    ) -> tuple[list[Commit], Sequence[Seated]]:
+        lane, now = sending.lane, sending.now
         commits: list[Commit] = []
         # What is all there is to send needs no measuring: a lone pod.
-        load = Load(now.limits) if len(queue) > 1 or len(queue[0]) > 1 else None
-        most = 1 if lane.alone else now.window or sys.maxsize
+        load = None if lane.alone or sum(map(len, queue)) == 1 else Load(now.limits)
         surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
         leaning = now.leaning
-        while queue and len(commits) < most:
-            part, rest, by_itself = self._ready(lane, queue.popleft(), steps), list[Seated](), False
+        while queue and len(commits) < (now.window or sys.maxsize):
+            part, rest, by_itself = self._ready(lane, queue.popleft(), steps), list[Seated](), lane.alone
+            if by_itself:
+                part, rest = part[:1], part[1:]
             shapes = [seat.shape for seat in part] if load is not None else []
             if load is not None and not load.takes(shapes):
                 if commits:
@@ -113,7 +89,7 @@ class Filling:
                 count = load.most(shapes)
                 by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
                 part, rest = part[: max(1, count)], part[max(1, count) :]
-            for seat, verdict in self._verdicts(context, part, surely, leaning=leaning):
+            for seat, verdict in self._verdicts(sending, stamp, part, surely, leaning=leaning):
                 if not isinstance(verdict, Commit):
                     step = self._step(now, seat, verdict)
                     leaning = leaning or (isinstance(step, Later) and step.seat.leaned)
@@ -123,7 +99,7 @@ class Filling:
                 if surely is not None:
                     surely = with_seat(surely, seat.found.pod, seat.node)
             if rest or by_itself:
-                return commits, tuple(rest)
+                return commits, rest
         return commits, ()
 
     def _ready(self, lane: SendingLane, part: Iterable[Seated], steps: list[Step]) -> list[Seated]:
@@ -140,7 +116,7 @@ class Filling:
         return ready
 
     def _verdicts(
-        self, context: FillContext, part: Sequence[Seated], surely: Snapshot | None, *, leaning: bool
+        self, sending: Sending, stamp: Stamp, part: Sequence[Seated], surely: Snapshot | None, *, leaning: bool
     ) -> list[tuple[Seated, Commit | NoRoom | Outcome]]:
         """Whether each may be bound to its node: after what is sure, or with all that are assumed there.
 
@@ -154,7 +130,7 @@ class Filling:
                 for seat in part:
                     self._cache.forget_unsent(seat.identity)
                 lost = [self._seats.fits(seat) for seat in part]
-        return [(seat, why or self._commit(context, seat)) for seat, why in zip(part, lost, strict=True)]
+        return [(seat, why or self._commit(sending, stamp, seat)) for seat, why in zip(part, lost, strict=True)]
 
     def _step(self, now: BindProgress, seat: Seated, verdict: NoRoom | Outcome) -> Step:
         """What follows for a seat that is not bound now."""
@@ -169,37 +145,39 @@ class Filling:
         self._cache.forget_unsent(seat.identity)  # its room there is free for others
         return Later(seat.next_node(why))
 
-    def _commit(self, context: FillContext, seat: Seated, pods: int = 0) -> Commit | Outcome:
+    def _commit(self, sending: Sending, stamp: Stamp, seat: Seated, pods: int = 0) -> Commit | Outcome:
         """The commit of a seat that fits, unless plugins refuse it or it cannot be written as it would be bound."""
-        agreed = self._seats.agreed(context.group, seat, context.stored)
+        agreed = self._seats.agreed(sending.group, seat, sending.stored)
         if not isinstance(agreed, Seated):
             return agreed
-        node, adopted = self._cache.nodes[seat.node], context.now.adopted.get(seat.node)
+        node, adopted = self._cache.nodes[seat.node], sending.now.adopted.get(seat.node)
         if adopted is not None and adopted == node and adopted.mod_revision > node.mod_revision:
             node = adopted
         try:
-            return Commit.of(agreed, node, self._cache, context.stamp, pods)
+            return Commit.of(agreed, node, self._cache, stamp, pods)
         except InvalidObject as error:
             return rejected(BINDER, f"pod cannot be written bound: {error}")
 
     # --- all or none --------------------------------------------------------------------------
 
-    def _fill_whole(self, context: FillContext, part: Sequence[Seated], steps: list[Step]) -> list[Commit]:
+    def _fill_whole(
+        self, sending: Sending, stamp: Stamp, queue: deque[tuple[Seated, ...]], steps: list[Step]
+    ) -> tuple[list[Commit], Sequence[Seated]]:
         """The transaction of a gang; none where it is not bound now.
 
         Its rules across nodes are part of it: members may rely on each other, for they are bound together or not at
         all. What was taken in between gives the whole gang up, and its next attempt places it anew.
         """
-        gone = context.now.outcomes.first_gone
+        part, gone = queue.popleft(), sending.now.outcomes.first_gone
         if gone is not None:
-            why = Contended(message=NOT_BOUND.format(why=f"{context.group.key(gone)} is gone"))
+            why = Contended(message=NOT_BOUND.format(why=f"{sending.group.key(gone)} is gone"))
             steps += self.none(part, why, counted=False)
-            return []
-        ready = self._ready(context.lane, part, steps)
+            return [], ()
+        ready = self._ready(sending.lane, part, steps)
         if len(ready) < len(part):
             steps += map(Later, ready)
-            return []
-        needs, limits = _needs(ready), context.now.limits
+            return [], ()
+        needs, limits = _needs(ready), sending.now.limits
         if max(needs["compares"], needs["writes"]) > limits.operations:
             text = TOO_MANY.format(most=limits.operations, **needs)
         elif needs["size"] > limits.size:
@@ -208,20 +186,20 @@ class Filling:
             text = ""
         if text:
             steps += self.none(ready, rejected(GANG_SCHEDULING, text))
-            return []
+            return [], ()
         for seat in ready:  # each is verified among all the others
             self._cache.assume_there(seat.found.pod, seat.node)
         members = frozenset(seat.identity for seat in ready)
         commits: list[Commit] = []
         for seat in ready:
-            lost = self._outside(context.group, seat) or self._seats.fits(seat, members)
-            verdict = lost or self._commit(context, seat, len(ready))
+            lost = self._outside(sending.group, seat) or self._seats.fits(seat, members)
+            verdict = lost or self._commit(sending, stamp, seat, len(ready))
             if not isinstance(verdict, Commit):
-                waits = isinstance(verdict, NoRoom) and verdict.leans and context.now.may_wait
+                waits = isinstance(verdict, NoRoom) and verdict.leans and sending.now.may_wait
                 steps += map(Later, ready) if waits else self.none(ready, _of_all(seat, verdict))
-                return []
+                return [], ()
             commits.append(verdict)
-        return commits
+        return commits, ()
 
     def _outside(self, group: BindGroup, seat: Seated) -> NoRoom | None:
         """Whether the node is not in the gang's domain any more."""
@@ -241,16 +219,18 @@ class Filling:
             self._seats.give_up(seat)
         return [Done(seat.number, outcome) for seat in seats]
 
-    def too_large(self, lane: SendingLane, now: BindProgress, transaction: Transaction) -> BindProgress:
+    def too_large(self, sending: Sending, commits: Sequence[Commit]) -> None:
         """The server takes less than configured."""
-        seats = [commit.seat for commit in transaction.commits]
-        if lane.whole:
+        seats = [commit.seat for commit in commits]
+        if sending.lane.whole:
             outcome = rejected(GANG_SCHEDULING, REFUSED.format(**_needs(seats)))
-            return now.after(lane, self.none(seats, outcome, failed=True))
-        if len(seats) > 1:
-            return replace(now.after(lane, map(SendAgain, seats)), limits=now.limits.halved())
-        outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
-        return now.after(lane, [Done(seats[0].number, self._seats.ended(seats[0], outcome))])
+            sending.take(self.none(seats, outcome, failed=True))
+        elif len(seats) > 1:
+            sending.now = replace(sending.now, limits=sending.now.limits.halved())
+            sending.take(map(SendAgain, seats))
+        else:
+            outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
+            sending.take([Done(seats[0].number, self._seats.ended(seats[0], outcome))])
 
 
 def _of_all(seat: Seated, verdict: NoRoom | Outcome) -> Outcome:

@@ -1,6 +1,7 @@
 """How far a bind is: the steps that its seats take, and the lanes in which they go.
 
 A round is a fold: each verification and each answer of etcd is a step of one seat; steps make the next `BindProgress`.
+The senders of a lane share one, and none of them awaits anything between reading and replacing it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wharfinger.engine.pods.bind.outcome import Outcome, Outcomes
+from wharfinger.engine.pods.bind.outcome import BindGroup, Outcome, Outcomes
 from wharfinger.engine.pods.bind.seat import Seated
 from wharfinger.engine.transactions import Limits
 from wharfinger.model.node import Node
 from wharfinger.model.promises import Promise
+from wharfinger.registry.store import KeyValue
 
 SENDERS = 3
 """Transactions of seats without rules across nodes that are out at a time."""
@@ -77,12 +79,12 @@ class SendingLane:
     def parts(self, several: Iterable[Seated]) -> list[tuple[Seated, ...]]:
         """What goes into a transaction together, or not at all if only it fits.
 
-        Seats on one node stay together: of two transactions that are out at once, the second would compare a version
-        that the first rewrites.
+        Seats on one node stay together, or follow each other: of two transactions that are out at once, the second
+        would compare a version that the first rewrites.
         """
         together: dict[object, list[Seated]] = {}
         for seat in several:
-            part = 0 if self.whole else seat.number if self.bounded else seat.node
+            part = 0 if self.whole else seat.number if self.in_order else seat.node
             together.setdefault(part, []).append(seat)
         return [tuple(part) for part in together.values()]
 
@@ -104,7 +106,9 @@ class BindProgress:
     outcomes: Outcomes
     limits: Limits
     later: tuple[Seated, ...] = ()
-    """Seats that are left for the next round; without a candidate where no node was left."""
+    """Seats that are left for the next round."""
+    lost: tuple[Seated, ...] = ()
+    """Seats for which no node was left."""
     queue: tuple[tuple[Seated, ...], ...] = ()
     """Seats that are left in this lane, in parts."""
     unknown: tuple[Seated, ...] = ()
@@ -129,7 +133,7 @@ class BindProgress:
     def after(self, lane: SendingLane, steps: Iterable[Step]) -> BindProgress:
         """The next one."""
         again: list[Seated] = []
-        later, unknown = [*self.later], [*self.unknown]
+        later, lost, unknown = [*self.later], [*self.lost], [*self.unknown]
         outcomes: dict[int, Outcome] = {}
         for step in steps:
             match step:
@@ -138,13 +142,31 @@ class BindProgress:
                 case SendAgain(seat):
                     again.append(seat)
                 case Later(seat):
-                    later.append(seat)
+                    (later if seat.candidates else lost).append(seat)
                 case Ask(seat):
                     unknown.append(seat)
         return replace(
             self,
             outcomes=self.outcomes | outcomes,
             later=tuple(later),
+            lost=tuple(lost),
             unknown=tuple(unknown),
             queue=(*lane.parts(again), *self.queue),
         )
+
+
+@dataclass(slots=True)
+class Sending:
+    """A lane of a bind while it is sent: what its senders share."""
+
+    group: BindGroup
+    lane: SendingLane
+    now: BindProgress
+    stored: dict[str, KeyValue] = field(default_factory=dict)
+    """Volumes and claims, as they were read last."""
+    stopped: bool = False
+    """Whether a sender failed: then the others send no further transaction."""
+
+    def take(self, steps: Iterable[Step]) -> None:
+        """Go on by these."""
+        self.now = self.now.after(self.lane, steps)

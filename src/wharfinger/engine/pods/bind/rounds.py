@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -32,10 +33,11 @@ from wharfinger.contracts import lone
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.contracts.plugin_calls import CallsMade, Held
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended
+from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.bind.conflict import Conflicts
-from wharfinger.engine.pods.bind.fill import FillContext, Filling
+from wharfinger.engine.pods.bind.fill import Filling
 from wharfinger.engine.pods.bind.outcome import (
     GANG,
     GROUP,
@@ -47,15 +49,9 @@ from wharfinger.engine.pods.bind.outcome import (
     identity,
     tell_bound,
 )
-from wharfinger.engine.pods.bind.progress import LANES, WHOLE, BindProgress, SendingLane
+from wharfinger.engine.pods.bind.progress import LANES, WHOLE, BindProgress, SendAgain, Sending, SendingLane
 from wharfinger.engine.pods.bind.seat import Seated, Seats
-from wharfinger.engine.pods.bind.transaction import (
-    Commit,
-    Committer,
-    Stamp,
-    Transaction,
-    ruled,
-)
+from wharfinger.engine.pods.bind.transaction import Commit, Committer, Stamp, ruled, together
 from wharfinger.engine.pods.bind.upstream import Keeping
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.verification import LEANS
@@ -64,7 +60,6 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import PodIdentity
 from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
-from wharfinger.registry.store import TxnResult
 
 TURNS = 5
 """Rounds in which a seat may rely on pods that are being bound themselves, the last one without regard for that."""
@@ -131,23 +126,20 @@ class Bindings:
 
     async def _rounds(self, group: BindGroup, now: BindProgress) -> BindProgress:
         turns = 0
-        while any(seat.candidates for seat in now.later) and turns < TURNS and not self._is_late(group):
+        while now.later and turns < TURNS and not self._is_late(group):
             before = now
             now = await self._round(group, now, may_wait=turns < TURNS - 1)
             if now.outcomes.transactions > before.outcomes.transactions:
                 turns = 0
-            elif {one.number: one.candidates for one in before.later}.items() >= {
-                (one.number, one.candidates) for one in now.later
-            }:
+            elif _whose(now.later) == _whose(before.later):
                 turns += 1
-                if now.later and turns < TURNS:
+                if turns < TURNS:
                     await self._cache.progress.wait_for(self._cache.progress.revision + 1, TURN)
-        return await self._place_anew(group, now) if now.later else now
+        return await self._place_anew(group, now) if now.later or now.lost else now
 
     async def _round(self, group: BindGroup, now: BindProgress, *, may_wait: bool) -> BindProgress:
         """All seats that are left once, each on its node."""
-        left = [seat for seat in now.later if seat.candidates]
-        now = replace(now, later=tuple(seat for seat in now.later if not seat.candidates), may_wait=may_wait)
+        left, now = now.later, replace(now, later=(), may_wait=may_wait)
         for lane in (WHOLE,) if group.policy.whole else LANES:
             seats = [seat for seat in left if lane.has(seat)]
             if seats:
@@ -159,15 +151,15 @@ class Bindings:
 
     async def _place_anew(self, group: BindGroup, now: BindProgress) -> BindProgress:
         """Seats for which there was no node, or no time; of the former etcd may show that they are bound after all."""
-        lost, outcomes = await self._seats.ask(group, {one.number: one for one in now.later if not one.candidates})
+        lost, outcomes = await self._seats.ask(group, {one.number: one for one in now.lost})
         late = self._is_late(group)
-        for seat in (*lost, *(one for one in now.later if one.candidates)):
+        for seat in (*lost, *now.later):
             reasons = (*seat.notes, LEANS) if seat.leaned else seat.notes
             why = f"no node was left for {seat.found.pod.key}: {'; '.join(reasons)}"
             if seat.candidates and late:
                 why = f"the bind took longer than {group.policy.patience:g} s: it is placed anew"
             outcomes[seat.number] = self._seats.ended(seat, Contended(message=why))
-        return replace(now, outcomes=now.outcomes | outcomes, later=())
+        return replace(now, outcomes=now.outcomes | outcomes, later=(), lost=())
 
     async def _lane(
         self, group: BindGroup, lane: SendingLane, now: BindProgress, seats: Sequence[Seated]
@@ -178,54 +170,53 @@ class Bindings:
             self._locks.hold(map(keys.bound, looked_at)),
             self._locks.hold(seat.node for seat in seats),
         ):
+            parts = tuple(lane.parts(seats))
             # Binds without rules rewrite versions without comparing them.
             unseen = bool(now.revision)
-            now = replace(now, queue=tuple(lane.parts(seats)), leaning=False, failed=0, window=None, unseen=unseen)
-            while now.queue and not (lane.bounded and self._is_late(group)):
-                if lane.in_order and (now.unseen or looked_at >= EVERYWHERE):
-                    await self._cache.progress.wait_for(now.revision, self._settings.catch_up)
-                queued = [seat for part in now.queue for seat in part]
-                claims = any(seat.found.pod.claims for seat in queued)
-                stored = await self._seats.read_volumes(queued, now.limits) if claims else {}
-                stamp = Stamp(group.attempt, rfc3339(self._utc_now()))
-                transactions, now = self._filling.fill(FillContext(group, lane, now, stored, stamp))
-                if transactions:
-                    now = await self._send(group, lane, now, transactions)
-        if not now.queue:
-            return now
-        return replace(now, queue=(), later=(*now.later, *(seat for part in now.queue for seat in part)))
+            now = replace(now, queue=parts, leaning=False, failed=0, window=None, unseen=unseen)
+            sending = Sending(group, lane, now)
+            senders = min(lane.at_once, len(parts))
+            if senders == 1:
+                await self._send_all(sending, watched=looked_at >= EVERYWHERE)
+            else:
+                await gather_to_end(self._send_all(sending) for _ in range(senders))
+        now = sending.now
+        return replace(now, queue=(), later=(*now.later, *chain.from_iterable(now.queue))) if now.queue else now
 
     # --- sent ---------------------------------------------------------------------------------
 
-    async def _send(
-        self, group: BindGroup, lane: SendingLane, now: BindProgress, transactions: Sequence[Transaction]
-    ) -> BindProgress:
-        """Send them together. Raises `StoreError`, once all have been answered and what was bound is told."""
-        failures: list[tuple[Transaction, TxnResult]] = []
-        errors: list[BaseException] = []
-        answers: list[TxnResult | BaseException]
-        if len(transactions) == 1:
-            answers = [await self._answer(transactions[0])]
-        else:
-            answers = await asyncio.gather(*map(self._committer.send, transactions), return_exceptions=True)
-        for transaction, answer in zip(transactions, answers, strict=True):
-            if isinstance(answer, RequestTooLarge):
-                now = self._filling.too_large(lane, now, transaction)
-            elif isinstance(answer, BaseException):
-                errors.append(answer)
-            elif answer.succeeded:
-                now = self._bound(group, now, transaction.commits, answer.revision)
-            else:
-                failures.append((transaction, answer))
-        if errors:
-            raise errors[0]
-        return await self._conflicts.sort_out(group, lane, now, failures) if failures else now
+    async def _send_all(self, sending: Sending, *, watched: bool = False) -> None:
+        """Fill and send transactions until nothing is left to be sent, beside other senders.
 
-    async def _answer(self, transaction: Transaction) -> TxnResult | RequestTooLarge:
+        `watched`: whether rules look everywhere. Raises `StoreError`, and the others send no further transaction.
+        """
+        lane, group = sending.lane, sending.group
         try:
-            return await self._committer.send(transaction)
-        except RequestTooLarge as error:
-            return error
+            while sending.now.queue and not sending.stopped and not (lane.bounded and self._is_late(group)):
+                if lane.in_order and (sending.now.unseen or watched):
+                    await self._cache.progress.wait_for(sending.now.revision, self._settings.catch_up)
+                queued = chain.from_iterable(sending.now.queue)
+                sending.stored.update(await self._seats.read_volumes(queued, sending.now.limits))
+                commits, rest = self._filling.fill(sending, Stamp(group.attempt, rfc3339(self._utc_now())))
+                if commits:
+                    await self._send(sending, commits)
+                sending.take(map(SendAgain, rest))
+        except Exception:
+            sending.stopped = True
+            raise
+
+    async def _send(self, sending: Sending, commits: Sequence[Commit]) -> None:
+        transaction, outcomes = together(commits), sending.now.outcomes
+        sending.now = replace(sending.now, outcomes=replace(outcomes, transactions=outcomes.transactions + 1))
+        try:
+            answer = await self._committer.send(transaction)
+        except RequestTooLarge:
+            self._filling.too_large(sending, commits)
+            return
+        if answer.succeeded:
+            sending.now = self._bound(sending.group, sending.now, commits, answer.revision)
+        else:
+            await self._conflicts.sort_out(sending, transaction, answer)
 
     def _bound(self, group: BindGroup, now: BindProgress, commits: Sequence[Commit], revision: int) -> BindProgress:
         """Their transaction happened."""
@@ -257,6 +248,11 @@ class Bindings:
             window=now.window and now.window * 2,
             unseen=across_nodes.rewritten_unseen(ruled(commits)),
         )
+
+
+def _whose(seats: Iterable[Seated]) -> list[tuple[int, Sequence[str]]]:
+    """What tells whether a round changed anything."""
+    return [(seat.number, seat.candidates) for seat in seats]
 
 
 # --- locks ----------------------------------------------------------------------------------------

@@ -346,10 +346,10 @@ class Seats:
         Raises `StoreError`.
         """
         wanted: dict[str, Get] = {}
-        for seated in seats:
+        for seated in seats if self._cache.upstream is None else ():
             pod = seated.found.pod
             needed = volumes.needed(pod, seated.node, self._cache) if pod.claims else None
-            if needed is not None and self._cache.upstream is None:
+            if needed is not None:
                 wanted.update((key, Get(key)) for key in volumes.stored_keys(pod, needed.steps))
         reads: dict[str, KeyValue] = {}
         all_of_them = list(wanted.values())
