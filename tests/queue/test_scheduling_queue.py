@@ -7,7 +7,7 @@ import pytest
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.queue.entry import Part
+from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 
@@ -233,6 +233,17 @@ def test_a_waiting_pod_taken_over_is_started_again_at_once_and_then_slowly(
 
     clock.advance(300)
     assert [entry.pod.name for entry in queue.due_restarts(10)] == ["a"]
+
+
+def test_a_woken_pod_is_not_started_before_its_hold_is_over(queue: SchedulingQueue, clock: Clock) -> None:
+    """Its owner may have changed for a moment only, however short its back-off is."""
+    entry = queue.put(pod("a"), refusal(record=7, parked=False), cause="take-over", not_before=clock() + 2)
+    clock.advance(1)
+    queue.wake(entry, Reason("NodeAdd"))
+    assert popped(queue) == []
+
+    clock.advance(1)
+    assert popped(queue) == ["a"]
 
 
 def test_a_pod_that_ends_waiting_is_not_started_again(queue: SchedulingQueue, clock: Clock) -> None:

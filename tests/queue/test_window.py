@@ -81,14 +81,28 @@ def test_failed_start_lets_one_pod_at_a_time_probe_until_one_is_accepted() -> No
     groups = window()
     groups.began("a", 0.0)
     groups.failed()
-    assert groups.overdue_at() is None
-    assert not groups.may_start(100 * MOST, 100.0)
+    assert not groups.may_start(100 * MOST, TIMEOUT - 0.1)
     groups.ended("a", 1.0, told=False)
     assert groups.may_start(100 * MOST, 1.0)
     assert groups.size == 1
 
     groups.accepted()
     assert groups.size == MOST
+
+
+def test_groups_that_hang_let_one_pod_probe_when_they_are_overdue() -> None:
+    """Their worker is lost, perhaps: waiting for them would take as long as an unconfirmed start."""
+    groups = window()
+    groups.began("hangs", 0.0)
+    groups.failed()
+    assert groups.overdue_at() == TIMEOUT
+    assert groups.may_start(1, TIMEOUT)
+
+    groups.began("probe", TIMEOUT)
+    assert groups.overdue_at() is None
+    assert not groups.may_start(100 * MOST, 100.0)
+    groups.accepted()
+    assert groups.may_start(MOST, TIMEOUT)
 
 
 class Life:

@@ -224,7 +224,7 @@ class Stage:
         )
         self.loops = Loops(
             self.settings,
-            ProcessParts(own, self.metrics, clock=self.clock, rng=random.Random(1)),
+            ProcessParts(own, self.metrics, clock=self.clock, rng=random.Random(1), pause=shortly),
             self.pool,
             TemporalSide(self.attempts, self.nodes, self.polling, self._probe, self.run_ends),
             grant=self.grant,
@@ -363,6 +363,11 @@ class Stage:
         """Time passes, and the loops look at it."""
         self.clock.advance(seconds)
         self.loops.dispatcher.kick()
+
+
+async def shortly(seconds: float) -> None:
+    """Wait a hundredth of that."""
+    await asyncio.sleep(seconds / 100)
 
 
 async def turns() -> None:

@@ -197,6 +197,7 @@ async def test_few_pods_start_in_an_outage_and_the_most_urgent_first_after_it() 
         await stage.put_pod("urgent", priority=9)
         await stage.caught_up()
         stage.attempts.failing.clear()
+        stage.later(LATER)
         await stage.until(lambda: "urgent" in stage.attempts.names)
         assert stage.attempts.names.index("urgent") <= 4
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.worker_loops.stage import Stage
-from wharfinger.queue.entry import Part
+from wharfinger.queue.entry import UNCONFIRMED, Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
@@ -204,6 +204,21 @@ async def test_a_gang_starts_while_a_group_counts() -> None:
         await stage.until(lambda: stage.attempts.names == ["counts"])
         await put_members(stage, "a", "b", "c")
         await stage.until(lambda: stage.attempts.gangs)
+
+
+async def test_a_gang_that_is_given_up_while_it_starts_loses_no_member() -> None:
+    async with Stage() as stage:
+        stage.loops.dispatcher.serve(False)
+        await put_members(stage, "a", "b", "c")
+        await stage.until(lambda: parts(stage, "a", "b", "c") == [Part.ACTIVE] * 3)
+        members = stage.queue.pop_gang()
+        stage.loops.dispatcher._starts.gang(members)
+        for entry in members:
+            stage.queue.gangs.discard(entry)
+        await stage.caught_up()
+        stage.loops.dispatcher.serve(True)
+        stage.later(31.0)
+        await stage.until(lambda: {entry.cause for entry in members} == {UNCONFIRMED})
 
 
 async def test_start_that_fails_for_good_is_retried_later_with_all_members() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -36,6 +37,8 @@ class ProcessParts:
     """The time of day, for records and conditions."""
     rng: random.Random = field(default_factory=random.Random)
     """Spreads retries; no secret comes from it."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits so many seconds between two tries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class SchedulingQueue(QueueParts):
         if self._entries.get(entry.key) is not entry or entry.part is not Part.WAITING:
             return False
         if entry.refusal is not None and cause != CHAIN_GONE:  # of a chain that is gone, nothing of it is left
-            entry.not_before = entry.refused_at + self._backoff(entry.refusal.attempt)
+            entry.not_before = max(entry.not_before, entry.refused_at + self._backoff(entry.refusal.attempt))
         self._move(entry, Part.ACTIVE, cause)
         return True
 

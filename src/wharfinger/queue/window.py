@@ -24,6 +24,8 @@ class Window:
         self._began: dict[str, float] = {}
         self._took: deque[float] = deque(maxlen=REMEMBERED)
         self._probing = False
+        self._probe = ""
+        """The last group that probed."""
         self.configure(most_pods, most_groups)
 
     def configure(self, most_pods: int, most_groups: int) -> None:
@@ -45,6 +47,8 @@ class Window:
     def began(self, group: str, now: float) -> None:
         """The group counts from now on."""
         self._began[group] = now
+        if self._probing:
+            self._probe = group
 
     def ended(self, group: str, now: float, *, told: bool = True) -> None:
         """The group counts no more. `told`: because etcd told of all its pods, so it shows how long groups take."""
@@ -54,7 +58,7 @@ class Window:
 
     def accepted(self) -> None:
         """Temporal accepted the start of a group."""
-        self._probing = False
+        self._probing, self._probe = False, ""
 
     def failed(self) -> None:
         """The start of a group failed for good: one pod at a time probes until Temporal accepts one again."""
@@ -66,17 +70,17 @@ class Window:
             return False
         if not self._began:
             return True
-        if self._probing:
+        if self._probe in self._began:
             return False
         # A flood: several full groups at once.
-        return ready >= self._most_pods or now >= self._all_overdue()
+        return (ready >= self._most_pods and not self._probing) or now >= self._all_overdue()
 
     def overdue_at(self) -> float | None:
         """When the last of the groups that count becomes overdue, in clock seconds.
 
-        None when that lets no group start: none counts, or as many as may, or one that probes.
+        None when that lets no group start: none counts, or as many as may, or one of them probes.
         """
-        if not self._began or self._probing or len(self._began) >= self._most_groups:
+        if not self._began or self._probe in self._began or len(self._began) >= self._most_groups:
             return None
         return self._all_overdue()
 

@@ -233,7 +233,7 @@ class Loops:
             done, _ = await asyncio.wait({*loops, *told}, return_when=asyncio.FIRST_COMPLETED)
             ended_by_itself = done - told
             for task in ended_by_itself:
-                log.error("loop_ended loop=%s", task.get_name())
+                log.error("loop_ended loop=%s error=%r", task.get_name(), task.exception())
             if all(isinstance(task.exception(), RevisionWentBack) for task in ended_by_itself):
                 await self.dynamic.close()  # as it was told, or for a reason that no value is to blame for
             for task in ended_by_itself:

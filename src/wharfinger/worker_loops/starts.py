@@ -65,6 +65,7 @@ class Starts:
         self._metrics = process.metrics
         self._tenant_label = tenant_label
         self._rng = process.rng
+        self._pause = process.pause
         self._done = done
         self._pace = pace
         self._slots = Slots(ConcurrencyLimiter(at_a_time, least=LEAST, slow=SLOW), process.clock)
@@ -102,7 +103,8 @@ class Starts:
 
     def gang(self, members: Sequence[Entry]) -> None:
         """Start a gang, whose members are in flight."""
-        self._spawn(self._start_gang(members))
+        [gang] = {entry.gang.key for entry in members if entry.gang is not None}
+        self._spawn(self._start_gang(members, gang))
 
     @property
     def room(self) -> bool:
@@ -178,25 +180,22 @@ class Starts:
             # The start may have joined a chain that is parked, though no record says so.
             await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
 
-    async def _start_gang(self, members: Sequence[Entry]) -> None:
+    async def _start_gang(self, members: Sequence[Entry], gang: GangKey) -> None:
         """Start a gang, or tell its open chain of members that it may not have seen."""
-        name, gang = members[0].cohort, members[0].gang
-        if gang is None:
-            return
         cause = ", ".join(sorted({entry.cause for entry in members}))
         check = any(self._may_sit_elsewhere(entry, Part.IN_FLIGHT) for entry in members)
-        in_it = self._in_it(name)
+        in_it = self._in_it(str(gang))
 
         async def start() -> None:
             revision = max(self._seen(), *(entry.pod.mod_revision for entry in members))
             wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
-            known = self._queue.gangs.keys(gang.key)
+            known = self._queue.gangs.keys(gang)
             await self._attempts.start_gang(
-                _named(gang.key), known, revision=revision, cause=cause, check_queue=check, wake=wake
+                _named(gang), known, revision=revision, cause=cause, check_queue=check, wake=wake
             )
 
         failure = await self._until_accepted(
-            wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang.key}", cause="gang"
+            wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang}", cause="gang"
         )
         for entry in filter(in_it, members):
             if failure is None:
@@ -247,7 +246,7 @@ class Starts:
             else:
                 self._succeeded(cause)
                 return None
-            await asyncio.sleep(delay)
+            await self._pause(delay)
         return failure
 
     async def _answered(self, start: Awaitable[None], call: Call) -> None:
