@@ -56,7 +56,14 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.names import SEARCH_OUTCOME
     from wharfinger.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.parking import ONLY_ASSUMED, EvictionResult, Parking, failure, kind_and_message
+    from wharfinger.workflows.parking import (
+        ONLY_ASSUMED,
+        EvictionResult,
+        Parking,
+        attempts_before_this,
+        failure,
+        kind_and_message,
+    )
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 EVICT = 0.05
@@ -230,7 +237,7 @@ class GroupRun(Parking, ABC):
     @property
     def _number(self) -> int:
         """Of this attempt among those of its pods."""
-        return self._group.attempts_before + workflow.info().attempt
+        return max(self._group.attempts_before + workflow.info().attempt, attempts_before_this() + 1)
 
     def _numbered(self, placed: PlacedMany) -> PlacedMany:
         """The pods that were turned away, with the number of this attempt; those of a cohort bring their own."""

@@ -14,7 +14,15 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake, backoff, details, required
+    from wharfinger.contracts.attempts import (
+        AttemptTimings,
+        FailureType,
+        Wake,
+        attempts_made,
+        backoff,
+        details,
+        required,
+    )
 
 ONLY_ASSUMED = Wake(event="OnlyAssumed")
 """The wake of a run that did not wait: no event comes when an assumption fails, because nothing changes in etcd."""
@@ -74,6 +82,8 @@ class Parking:
         wake = await self._wait(timings, message, since=since, leaving=room.leaving or leaving, evicted=room.evicted)
         if room.revision > wake.revision:  # on an older state, the next attempt would evict once more
             wake = wake.model_copy(update={"revision": room.revision})
+        if wake.attempts <= number:  # no group has tried the pod meanwhile
+            wake = wake.model_copy(update={"attempts": 0})
         return failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at, number))
 
     async def _wait(self, timings: AttemptTimings, message: str, *, since: int, leaving: float, evicted: bool) -> Wake:
@@ -121,9 +131,10 @@ def failure(
     non_retryable: bool = False,
 ) -> ApplicationError:
     """The error that ends an attempt, with its wake and the revision that the next attempt must have seen."""
+    made = attempts_before_this()
     return ApplicationError(
         message,
-        *details(wake, required_revision()),
+        *details(wake, required_revision(), made + 1 if made else 0),
         type=kind,
         non_retryable=non_retryable,
         category=ApplicationErrorCategory.BENIGN if kind in BENIGN else ApplicationErrorCategory.UNSPECIFIED,
@@ -141,6 +152,12 @@ def required_revision() -> int:
     """The revision that this attempt must have seen, by the failure of the one before; 0 = none."""
     last = workflow.get_last_failure()
     return required(last.details) if isinstance(last, ApplicationError) else 0
+
+
+def attempts_before_this() -> int:
+    """How many attempts the pod has had, by the failure of the last one; 0 = as the runs of the chain show it."""
+    last = workflow.get_last_failure()
+    return attempts_made(last.details) if isinstance(last, ApplicationError) else 0
 
 
 def kind_and_message(error: FailureError) -> tuple[str, str]:

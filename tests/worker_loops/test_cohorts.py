@@ -508,7 +508,7 @@ async def test_the_parked_chain_of_a_pod_whose_room_was_taken_is_woken_at_once()
         await stage.refuse("p", reason="Contended", plugins=(), urgent=True)
         await stage.until(lambda: stage.attempts.woken)
 
-        assert stage.attempts.woken == [("p", Wake(event="OwnAttempt"))]
+        assert stage.attempts.woken == [("p", Wake(event="OwnAttempt", attempts=1))]
         assert stage.part("p") is Part.WAITING
 
 

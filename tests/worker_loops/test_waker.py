@@ -20,7 +20,7 @@ async def test_node_that_fits_wakes_the_pod_with_the_reason() -> None:
         await stage.until(lambda: stage.attempts.woken)
 
         assert stage.attempts.woken == [
-            ("p", Wake(revision=revision, event="NodeAdd", object="n", plugin="NodeResourcesFit"))
+            ("p", Wake(revision=revision, event="NodeAdd", object="n", plugin="NodeResourcesFit", attempts=1))
         ]
 
 

@@ -25,6 +25,7 @@ from wharfinger.contracts.scheduling import (
     RefusalInput,
     Rejected,
 )
+from wharfinger.observe.history import read_attempt
 
 
 def types(events: list[Any]) -> list[str]:
@@ -96,6 +97,21 @@ async def test_a_chain_counts_on_from_earlier_attempts_of_its_pod(stage: Stage) 
     assert (await handle.result()).attempt == 4
     assert [one.attempt for one in stage.activities.requests(RefusalInput)] == [3]
     assert [one.attempt for one in stage.activities.requests(BindInput)] == [4]
+
+
+async def test_a_parked_chain_counts_on_from_attempts_of_its_pod_in_groups(stage: Stage) -> None:
+    """Two groups refused the pod while its chain was parked, so the chain's second attempt is the pod's fourth."""
+    stage.activities.places = [refused(), refused(), placed()]
+    handle = await stage.start()
+    for run, attempts in enumerate((3, 4), 1):
+        await stage.parked(handle.id, run=run)
+        await handle.signal("wake", Wake(attempts=attempts))
+
+    assert (await handle.result()).attempt == 5
+    assert [one.attempt for one in stage.activities.requests(RefusalInput)] == [1, 4]
+    assert [one.attempt for one in stage.activities.requests(BindInput)] == [5]
+    shown = [read_attempt(handle.id, run, await stage.events(handle.id, run)) for run in await stage.runs(handle.id)]
+    assert [one.attempt for one in shown if one is not None] == [1, 4, 5]
 
 
 async def test_a_repeated_start_joins_the_open_run_without_an_event(stage: Stage) -> None:

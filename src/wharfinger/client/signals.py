@@ -42,7 +42,8 @@ async def wake(client: Client, record: AttemptRecord | None, *, cluster: str, po
         # The record may be any client's: workflows of others are left alone.
         named = record.workflow_id
         workflow_id = named if named.startswith(f"{cluster}/") else workflow_id
-    return await _signal(client, workflow_id, "wake", Wake(), pod)
+    attempts = record.attempt if record is not None and not pod.group else 0
+    return await _signal(client, workflow_id, "wake", Wake(attempts=attempts), pod)
 
 
 async def permit(client: Client, *, cluster: str, pod: Pod, permission: PermitDecision) -> Signalled:

@@ -65,7 +65,7 @@ class AttemptInput(Contract):
     """A revision of etcd, the pod's or a later event's, that the placing worker must have seen; 0 = read it."""
     woken_by: str = ""
     """For the explanation: why the dispatcher started this chain (`seen`, `take-over`, `sweep`, ...)."""
-    attempts_before: int = Field(0, ge=0, le=10**9)
+    attempts_before: int = Field(0, ge=0)
     """How many attempts the pod has had, in cohorts or an earlier chain: this chain counts on from there."""
     timings: AttemptTimings = AttemptTimings()
 
@@ -121,6 +121,8 @@ class Wake(Contract):
     event: str = ""
     object: str = ""
     plugin: str = ""
+    attempts: int = Field(0, ge=0)
+    """The number of the pod's last attempt, from which its chain counts on: groups may have tried the pod meanwhile."""
 
 
 class PermitDecision(Contract):
@@ -158,12 +160,19 @@ def backoff(policy: RetryPolicy | None, attempt: int) -> float:
     return min(first * policy.backoff_coefficient ** min(attempt - 1, 32), last)
 
 
-def details(wake: Wake, required: int) -> list[Any]:
+def details(wake: Wake, required: int, attempts: int = 0) -> list[Any]:
     """Details of the failure that ends an attempt: its wake, and the revision that it required where that is newer.
 
-    All later attempts must have seen that revision too: on an older state they would evict once more.
+    All later attempts must have seen that revision too: on an older state they would evict once more. `attempts`: the
+    number of the last attempt, where the runs of the chain do not show it.
     """
+    wake = wake.model_copy(update={"attempts": max(wake.attempts, attempts)})
     return [wake.model_dump(exclude_defaults=True), *([required] if required > wake.revision else [])]
+
+
+def attempts_made(details: Sequence[Any]) -> int:
+    """The number of the last attempt, from those details; 0 = as the runs of the chain show it."""
+    return Wake.model_validate(details[0]).attempts if details else 0
 
 
 def required(details: Sequence[Any]) -> int:

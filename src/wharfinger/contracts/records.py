@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.held_places import HeldPlace
@@ -43,10 +43,14 @@ class Record(BaseModel):
             return None
 
 
+MOST_ATTEMPTS = 10**9
+"""Attempts that are counted: any client may write a record."""
+
+
 class AttemptRecord(Record):
     """The last refused or failed attempt of a waiting pod; deleted by its bind."""
 
-    attempt: int = Field(ge=0, le=10**9)
+    attempt: Annotated[int, Field(ge=0), AfterValidator(lambda number: min(number, MOST_ATTEMPTS))]
     """Number of the attempt among those of the pod, from 1. The next chain counts on from it."""
     reason: Literal["Unschedulable", "SchedulerError", "Contended"] = "Unschedulable"
     plugins: tuple[str, ...] = ()

@@ -94,11 +94,17 @@ def started_for(reason: str) -> str:
     return next((told for cause, told in CAUSES.items() if cause in several), f"started: {reason}")
 
 
-def attempts_before(event: HistoryEvent) -> int:
-    """How many attempts the pod had before the chain that this event begins."""
-    request = started_with(event)
-    before = request.get("attempts_before", 0) if isinstance(request, dict) else 0
-    return before if isinstance(before, int) else 0
+def number_of(event: HistoryEvent) -> int:
+    """The number of the attempt that this event begins, among those of the pod."""
+    started = event.workflow_execution_started_event_attributes
+    last = first_of(started.continued_failure.application_failure_info.details.payloads)
+    before, made = (_count(of, name) for of, name in ((started_with(event), "attempts_before"), (last, "attempts")))
+    return max(max(1, started.attempt) + before, made + 1)
+
+
+def _count(of: Any, name: str) -> int:
+    count = of.get(name, 0) if isinstance(of, dict) else 0
+    return count if isinstance(count, int) else 0
 
 
 def cohort_before(event: HistoryEvent) -> str:

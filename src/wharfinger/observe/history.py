@@ -23,7 +23,7 @@ from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
-from wharfinger.observe.causes import attempts_before, cause_of, cohort_before, first_of, woken_by
+from wharfinger.observe.causes import cause_of, cohort_before, first_of, number_of, woken_by
 
 C = TypeVar("C", bound=Contract)
 
@@ -163,7 +163,7 @@ class _Reader:
     def __init__(self, workflow_id: str, run_id: str, event: HistoryEvent) -> None:
         started = event.workflow_execution_started_event_attributes
         self.attempt = Attempt(
-            attempt=max(1, started.attempt) + attempts_before(event),
+            attempt=number_of(event),
             workflow_id=workflow_id,
             run_id=run_id,
             started=_time(event),

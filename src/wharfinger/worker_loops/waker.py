@@ -327,6 +327,7 @@ class Waker:
                 event=reason.event,
                 object=reason.object,
                 plugin=reason.plugin,
+                attempts=entry.refusal.attempt if entry.refusal is not None and entry.gang is None else 0,
             ),
         )
 
