@@ -262,22 +262,15 @@ class Outcomes:
         unbound: list[Unbound] = []
         for number, one in sorted(self.of.items()):
             seat = request.seats[number]
+            who = {"namespace": seat.namespace, "name": seat.name}
             if isinstance(one, Bound):
-                bound.append(
-                    BoundPod(
-                        namespace=seat.namespace,
-                        name=seat.name,
-                        node=one.node,
-                        revision=one.revision,
-                        notes=tuple(_within(room, note) for note in one.notes if note),
-                    )
-                )
+                notes = tuple(_within(room, note) for note in one.notes if note)
+                bound.append(BoundPod(**who, node=one.node, revision=one.revision, notes=notes))
             elif not isinstance(one, Held):  # a lone pod's alone
                 known = rejected(one.error.plugin, str(one.error)) if isinstance(one, Failed) else one
                 unbound.append(
                     Unbound(
-                        namespace=seat.namespace,
-                        name=seat.name,
+                        **who,
                         uid=seat.uid,
                         create_revision=seat.create_revision,
                         kind=known.kind,

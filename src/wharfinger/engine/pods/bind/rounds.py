@@ -73,7 +73,6 @@ class Bindings:
     def __init__(self, core: Core) -> None:
         self._cache = core.pool.cache
         self._committer = Committer(store=core.process.store, cache=core.pool.cache)
-        self._eligibility = core.eligibility
         self._settings = core.settings
         self._limits = core.limits
         self._clock = core.process.clock

@@ -28,7 +28,7 @@ from wharfinger.engine.pods.bind.outcome import (
     tell_bound,
 )
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import PodAnswer, PodReference, StoredPod, no_profile
+from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
@@ -92,11 +92,6 @@ class Seated:
         return self.found.pod.identity
 
     @property
-    def reference(self) -> PodReference:
-        """Whose seat it is."""
-        return reference(self.seat)
-
-    @property
     def node(self) -> str:
         """The node that is tried now."""
         return self.candidates[0]
@@ -143,10 +138,6 @@ class NoRoom(NamedTuple):
 
     why: str
     leans: bool = False  # whether it may be once pods are bound that it relies on
-
-
-Verdict = Seated | NoRoom | Outcome
-"""The seat as it fits; or why its node does not do; or what ends it."""
 
 
 class Seats:
@@ -244,7 +235,7 @@ class Seats:
             candidates=candidates,
             found=found,
             profile=profile,
-            state=CycleState(seat.plugin_data) if calls is None else group.state(number),
+            state=group.state(number),
             rules=across_nodes.rules_of(pod, profile, self._cache.surroundings),
             computation=group.computation(number),
             tenant=self._eligibility.named_tenant(pod),
@@ -255,11 +246,11 @@ class Seats:
 
     def refreshed(self, seated: Seated) -> Seated | None:
         """With the pod as the watch shows it now, if that is newer; None when etcd has to be asked about it."""
-        known = self._eligibility.from_cache(seated.reference)
+        known = self._eligibility.from_cache(reference(seated.seat))
         if known is not None and known.pod.mod_revision >= seated.found.pod.mod_revision:
             return self._taking(seated, known)
         read_at = max(seated.found.read_at, seated.found.pod.mod_revision)
-        gone = self._eligibility.verdict(seated.reference, seated.found.pod)
+        gone = self._eligibility.verdict(reference(seated.seat), seated.found.pod)
         if self._cache.progress.revision >= read_at or gone is not None:
             return None
         return self._taking(seated, seated.found)  # the watch has not shown yet what was read

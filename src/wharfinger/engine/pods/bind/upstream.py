@@ -106,7 +106,7 @@ class Keeping:
             return HeldRoom(left, {})
         seat = left[0]
         if self._upstream is None and not group.binder:
-            seat = replace(seat, hold=(await self._held.read(seat.reference, group.attempt, calls.node)).record)
+            seat = replace(seat, hold=(await self._held.read(reference(seat.seat), group.attempt, calls.node)).record)
             if not seat.hold:
                 again, outcomes = await self._seats.ask(group, {0: seat})
                 if not again or calls.failed is None:
