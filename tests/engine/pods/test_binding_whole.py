@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand, World
+from tests.engine.conftest import Hand, World, turns
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.engine.pods.bind.rounds import TURNS
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.registry import keys
 
@@ -140,6 +141,32 @@ async def test_a_member_that_is_gone_releases_all(world: World) -> None:
         "member-3": "contended",
     }
     assert await nobody_bound(world, placed)
+
+
+async def test_a_member_that_goes_in_the_last_turn_releases_all_with_the_reason(world: World) -> None:
+    """The gang relies on a pod that is placed and never bound."""
+    near = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    await world.put_node("node-0", labels={"zone": "a"})
+    await world.put_pod("db", labels={"app": "db"})
+    for number in range(2):
+        await world.put_pod(f"member-{number}", spec={"affinity": affinity})
+    hand = await world.hand()
+    await hand.placed("db")
+    placed = await hand.place_many("member-0", "member-1")
+    assert len(placed.seats) == 2
+
+    binding = asyncio.create_task(hand.bind_many(placed, whole=True))
+    for turn in range(1, TURNS):
+        await turns(50)
+        if turn < TURNS - 1:
+            await world.put_node(f"more-{turn}")
+    await world.store.delete(keys.pod("default", "member-1"))
+    bound = await binding
+
+    assert {one.name: one.kind for one in bound.unbound} == {"member-0": "contended", "member-1": "gone"}
+    assert bound.unbound[0].message == "the gang was not bound: default/member-1 is gone"
+    assert hand.metrics.contended._value.get() == 0
 
 
 async def test_heart_beats_labels_and_other_binds_are_taken_in(world: World) -> None:
