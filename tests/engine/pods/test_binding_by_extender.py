@@ -11,7 +11,8 @@ from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, sent
 from tests.extenders.extender_server import ExtenderServer
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.scheduling import Bound, Placed
+from wharfinger.contracts.lone import bind_many_input
+from wharfinger.contracts.scheduling import BindInput, Bound, Placed
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
@@ -70,3 +71,18 @@ async def test_a_failed_extender_fails_the_attempt_and_frees_the_room(
     info = hand.cache.node_info("n1")
     assert info is not None
     assert not info.pods
+
+
+async def test_a_failed_extender_leaves_a_group_of_one_to_be_placed_anew(
+    site: UpstreamWorld, server: ExtenderServer
+) -> None:
+    """It came to concern the extender after the group was decided: only that pod's own attempt fails with it."""
+    hand, placed = await placed_by(site, server)
+    server.verbs["bind"] = lambda _: {"Error": "no card is free"}
+    request = BindInput(namespace="default", name="web", placed=placed, workflow_id="test/cohort/1", run_id="run-1")
+
+    outcome = await hand.activities.cohorts.bind_many(bind_many_input(request))
+
+    assert outcome.bound == ()
+    assert [(one.kind, "no card is free" in one.message) for one in outcome.unbound] == [("contended", True)]
+    assert await site.promise("web") is None

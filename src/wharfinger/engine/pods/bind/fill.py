@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from wharfinger.contracts.scheduling import Contended, Rejected
 from wharfinger.engine.pods.bind.outcome import BINDER, BindGroup, Outcome, rejected
-from wharfinger.engine.pods.bind.progress import Ask, BindProgress, Done, Later, SendAgain, Sending, SendingLane, Step
+from wharfinger.engine.pods.bind.progress import Ask, Done, Later, SendAgain, Sending, SendingLane, Step
 from wharfinger.engine.pods.bind.seat import NoRoom, Seated, Seats
 from wharfinger.engine.pods.bind.transaction import Commit, Stamp
 from wharfinger.engine.pods.core import Core
@@ -63,8 +63,7 @@ class Filling:
         queue, steps = deque(sending.now.queue), list[Step]()
         fill = self._fill_whole if sending.lane.whole else self._fill_next
         filled = fill(sending, stamp, queue, steps)
-        leaning = sending.now.leaning or any(isinstance(step, Later) and step.seat.leaned for step in steps)
-        sending.now = replace(sending.now, queue=tuple(queue), leaning=leaning)
+        sending.now = replace(sending.now, queue=tuple(queue))
         sending.take(steps)
         return filled
 
@@ -76,7 +75,6 @@ class Filling:
         # What is all there is to send needs no measuring: a lone pod.
         load = None if lane.alone or sum(map(len, queue)) == 1 else Load(now.limits)
         surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
-        leaning = now.leaning
         while queue and len(commits) < (now.window or sys.maxsize):
             part, rest, by_itself = self._ready(lane, queue.popleft(), steps), list[Seated](), lane.alone
             if by_itself:
@@ -89,11 +87,9 @@ class Filling:
                 count = load.most(shapes)
                 by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
                 part, rest = part[: max(1, count)], part[max(1, count) :]
-            for seat, verdict in self._verdicts(sending, stamp, part, surely, leaning=leaning):
+            for seat, verdict in self._verdicts(sending, stamp, part, surely):
                 if not isinstance(verdict, Commit):
-                    step = self._step(now, seat, verdict)
-                    leaning = leaning or (isinstance(step, Later) and step.seat.leaned)
-                    steps.append(step)
+                    steps.append(self._step(sending, seat, verdict))
                     continue
                 commits.append(verdict)
                 if surely is not None:
@@ -116,14 +112,14 @@ class Filling:
         return ready
 
     def _verdicts(
-        self, sending: Sending, stamp: Stamp, part: Sequence[Seated], surely: Snapshot | None, *, leaning: bool
+        self, sending: Sending, stamp: Stamp, part: Sequence[Seated], surely: Snapshot | None
     ) -> list[tuple[Seated, Commit | NoRoom | Outcome]]:
         """Whether each may be bound to its node: after what is sure, or with all that are assumed there.
 
         Sure are facts, this worker's binds that have happened, and the seats before it in its transaction.
         """
         if surely is not None:
-            lost = [self._seats.fits_after(seat, surely, leaning=leaning) for seat in part]
+            lost = [self._seats.fits_after(seat, surely, leaning=sending.now.leaning) for seat in part]
         else:
             lost = [self._seats.fits(seat) for seat in part]
             if any(lost) and len(part) > 1:  # where not all fit, the first ones do
@@ -132,11 +128,12 @@ class Filling:
                 lost = [self._seats.fits(seat) for seat in part]
         return [(seat, why or self._commit(sending, stamp, seat)) for seat, why in zip(part, lost, strict=True)]
 
-    def _step(self, now: BindProgress, seat: Seated, verdict: NoRoom | Outcome) -> Step:
+    def _step(self, sending: Sending, seat: Seated, verdict: NoRoom | Outcome) -> Step:
         """What follows for a seat that is not bound now."""
         if not isinstance(verdict, NoRoom):
             return Done(seat.number, self._seats.ended(seat, verdict))
-        if verdict.leans and now.may_wait:
+        if verdict.leans and sending.now.may_wait:
+            sending.now = replace(sending.now, leaning=True)
             return Later(replace(seat, leaned=True))
         return self.next_node(seat, verdict.why)
 
