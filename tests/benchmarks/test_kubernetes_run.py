@@ -76,6 +76,8 @@ def test_small_run_prints_every_figure_of_both_sides_and_a_table(tmp_path: Path)
     judged = [line.split()[0] for line in lines if line.endswith(("ok", "missed"))]
     assert judged == [
         "lone.p50_ms",
+        "arrivals.p50_ms",
+        "arrivals.p99_ms",
         "arrivals.cpu_ms_per_pod",
         "backlog.pods_per_s",
         "backlog.first_bind_s",

@@ -17,9 +17,10 @@ from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptInput
+from wharfinger.contracts.cohort_records import numbered
 from wharfinger.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.lone import evict_input, refusal_input
+from wharfinger.contracts.lone import evict_input, placed_group, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
@@ -146,11 +147,13 @@ class Live:
     async def preempt(self, key: Key, refused: Refused) -> None:
         """Record the nomination and evict the victims, by the activities of the attempt."""
         pod = AttemptInput(namespace=key[0], name=key[1], uid=self._uids[key])
+        placed = placed_group(pod, refused)
+        (one,) = numbered(placed.turned_away, 1)
         recorded = await self._activities.record_refusal(
-            refusal_input(pod, refused, None, attempt=1, **self._attempt(key))
+            refusal_input(placed, "Unschedulable", one, **self._attempt(key))
         )
         assert isinstance(recorded, Recorded), recorded
-        outcome = await self._activities.evict(evict_input(pod, refused, recorded.revision, **self._attempt(key)))
+        outcome = await self._activities.evict(evict_input(one, recorded.revision, **self._attempt(key)))
         self._revision = max(recorded.revision, outcome.revision)
         for victim in refused.victims:
             namespace, _, name = victim.pod.partition("/")

@@ -147,9 +147,11 @@ def test_a_plugin_that_raises_is_told_while_it_is_called_again(
     etcd.put(f"{PODS}{SPACE}/web", licensed("web", cpu="1"))
     wait_until(lambda: len(desk.noted("pre_bind")) >= 2, 40, "the plugin is called again")
 
-    said = json.loads(servers.cli("explain", "pod", f"{SPACE}/web", "-o", "json").stdout)["calling"]
-    assert said.startswith("PreBind of Licences: try ")
-    assert " failed (OSError: the server answered 500), and try " in said
+    def said() -> str:
+        return str(json.loads(servers.cli("explain", "pod", f"{SPACE}/web", "-o", "json").stdout)["calling"])
+
+    wait_until(lambda: said().startswith("PreBind of Licences: try "), 20, "the failed call is told")
+    assert " failed (OSError: the server answered 500), and try " in said()
     told = servers.cli("explain", "pod", f"{SPACE}/web").stdout
     assert "Bound once its plugin agrees: PreBind of Licences: try " in told
     [group] = json.loads(servers.cli("pending", "-n", SPACE, "-o", "json").stdout)
