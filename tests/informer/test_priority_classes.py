@@ -122,7 +122,7 @@ async def test_a_waiting_pod_that_loses_its_class_is_woken_when_it_is_back() -> 
 
         revision = await put_class(stage, "high", 5)
         await stage.until(lambda: stage.attempts.woken)
-        expected = Wake(revision=revision, event="PriorityClassUpdate", plugin="NodeResourcesFit")
+        expected = Wake(revision=revision, event="PriorityClassUpdate", plugin="NodeResourcesFit", attempts=1)
         assert stage.attempts.woken == [("p", expected)]
 
 

@@ -48,23 +48,24 @@ def test_an_open_call_names_its_plugin() -> None:
 
     assert is_doing(found)
     assert (call.seconds, call.detail) == (None, "PreBind of Licences")
-    assert called_now(found) == "PreBind of Licences"
-    assert called_now(replace(found, ended=found.started)) == ""
+    assert called_now([found]) == "PreBind of Licences"
+    assert called_now([replace(found, ended=found.started)]) == ""
+    assert called_now([found, replace(found, ended=found.started)]) == "PreBind of Licences"  # of a pod before it
 
 
 def test_a_call_that_failed_has_its_failure_and_its_next_try() -> None:
     found = with_pending(until_call(0), [pending(4, "OSError: HTTP Error 500\nfrom afar")])
 
     told = "PreBind of Licences: try 3 failed (OSError: HTTP Error 500 from afar), and try 4 is due at 12:00:08Z"
-    assert (found.steps[-1].tries, called_now(found)) == (4, told)
+    assert (found.steps[-1].tries, called_now([found])) == (4, told)
     again = with_pending(until_call(0), [pending(4, "no answer within 30 s", STARTED)])
-    assert called_now(again).endswith("try 3 failed (no answer within 30 s), and try 4 is being made")
+    assert called_now([again]).endswith("try 3 failed (no answer within 30 s), and try 4 is being made")
 
 
 def test_a_call_without_a_failure_says_nothing_of_tries() -> None:
-    assert called_now(with_pending(until_call(0), [pending(1, state=STARTED)])) == "PreBind of Licences"
+    assert called_now([with_pending(until_call(0), [pending(1, state=STARTED)])]) == "PreBind of Licences"
     other = with_pending(until_call(0), [pending(2, "no", name="bind")])
-    assert called_now(other) == "PreBind of Licences"
+    assert called_now([other]) == "PreBind of Licences"
 
 
 def test_a_pause_after_wait_is_told_as_the_call_that_follows() -> None:
@@ -78,7 +79,7 @@ def test_a_pause_after_wait_is_told_as_the_call_that_follows() -> None:
         and one.outcome == "waiting"
     )
 
-    assert called_now(found) == "PreBind of Licences: wait (the licence is being made), so it is called again"
+    assert called_now([found]) == "PreBind of Licences: wait (the licence is being made), so it is called again"
     assert not is_doing(found)
 
 

@@ -81,7 +81,7 @@ def explain(
         attempts=told,
         record=record,
         missing=tuple(missing_parts(pod, bound_by, record, told, limit)),
-        calling=called_now(told[-1]) if told and pod is not None and not pod.finished else "",
+        calling=called_now(told) if pod is not None and not pod.finished else "",
         query=query,
     )
 
@@ -113,11 +113,15 @@ def _lives_differ(one: Attempt, other: Attempt) -> bool:
     return 0 not in (first, second) and first != second
 
 
-def called_now(attempt: Attempt) -> str:
-    """Which plugin an open attempt calls, or calls again after a pause, and how that goes; empty for none."""
-    if attempt.ended is not None or not attempt.steps:
+def called_now(attempts: Iterable[Attempt]) -> str:
+    """Which plugin an open attempt calls, or calls again after a pause, and how that goes; empty for none.
+
+    An attempt for an earlier pod of the name may have begun later, and ended.
+    """
+    still_open = [attempt for attempt in attempts if attempt.ended is None]
+    if not still_open or not still_open[-1].steps:
         return ""
-    *before, last = attempt.steps
+    *before, last = still_open[-1].steps
     if last.seconds is not None:
         return ""
     if last.name == CALL:
