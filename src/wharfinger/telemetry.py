@@ -76,7 +76,9 @@ class Metrics:
         self._of_scheduling(own)
         # ours
         self.in_flight_limit = Gauge(
-            "wharfinger_in_flight_limit", "Attempts that may be in flight, by how quickly Temporal takes starts.", **own
+            "wharfinger_in_flight_limit",
+            "Attempts in no group that may be in flight, by how quickly Temporal takes starts.",
+            **own,
         )
         self.bind_conflicts = Counter(
             "wharfinger_bind_conflicts",

@@ -39,19 +39,10 @@ def by_priority(pod: Pod, arrival: float) -> Any:
     return -pod.priority, arrival
 
 
-def everybody_either(_entry: Entry) -> Lane:
-    """No pod is particular."""
-    return Lane.EITHER
-
-
 class Active:
     """A heap a lane, and one of held pods."""
 
-    def __init__(
-        self,
-        order: Callable[[Pod, float], Any] = by_priority,
-        lane_of: Callable[[Entry], Lane] = everybody_either,
-    ) -> None:
+    def __init__(self, order: Callable[[Pod, float], Any], lane_of: Callable[[Entry], Lane]) -> None:
         self._order = order
         self._lane_of = lane_of
         self._ready = {lane: EntryHeap() for lane in Lane}

@@ -22,25 +22,6 @@ RESTARTS_A_SECOND = 5
 """Repetitions at most, however many pods wait: each is a call, or a decision, that mostly changes nothing."""
 
 
-def _ignore(_entry: Entry, _cause: str) -> None:
-    """Ignore an entry that enters a part of the queue."""
-
-
-def _company(_pod: Pod) -> bool:
-    """Any pod may be placed with others."""
-    return False
-
-
-def _no_backoff(_attempt: int) -> float:
-    """No pod waits for its next attempt."""
-    return 0.0
-
-
-def _of_no_gang(_pod: Pod) -> tuple[str, Gang | None]:
-    """Every pod is placed by itself."""
-    return "", None
-
-
 class QueueParts:
     """Base of `SchedulingQueue`, which decides when a pod moves. Lives on one event loop."""
 
@@ -53,11 +34,11 @@ class QueueParts:
         restart_every: float = 300.0,
         spread: Callable[[], float] = lambda: 0.5,
         order: Callable[[Pod, float], Any] = by_priority,
-        alone: Callable[[Pod], bool] = _company,
-        gang: Callable[[Pod], tuple[str, Gang | None]] = _of_no_gang,
-        backoff: Callable[[int], float] = _no_backoff,
+        alone: Callable[[Pod], bool] = lambda _pod: False,
+        gang: Callable[[Pod], tuple[str, Gang | None]] = lambda _pod: ("", None),
+        backoff: Callable[[int], float] = lambda _attempt: 0.0,
         window: Window | None = None,
-        entered: Callable[[Entry, str], None] = _ignore,
+        entered: Callable[[Entry, str], None] = lambda _entry, _cause: None,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
         `alone`: whether a pod is never to be put into a group; `gang`: why a pod has to wait for other members of its

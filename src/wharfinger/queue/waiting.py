@@ -13,7 +13,6 @@ from typing import Any
 
 from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.queue.active import by_priority
 from wharfinger.queue.candidates import Candidates
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.heap import EntryHeap
@@ -99,7 +98,7 @@ class Waiting:
     terminated it) comes back that way, whatever happened. A pod without a chain goes into the next group instead.
     """
 
-    def __init__(self, order: Callable[[Pod, float], Any] = by_priority, confirm_after: float = 30.0) -> None:
+    def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float) -> None:
         self.candidates = Candidates()
         self.urgent = Urgent(order, confirm_after)
         self._entries: dict[PodKey, Entry] = {}

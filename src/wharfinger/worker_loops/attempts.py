@@ -1,4 +1,4 @@
-"""Starts and wakes attempts through a Temporal client: implements `Starter`, `CohortStarter` and `Signaller`."""
+"""Starts and wakes attempts through a Temporal client: implements `signals.Attempts`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class TemporalAttempts:
         return gang_workflow_id(self._cluster, gang.namespace, gang.name)
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
-        """Start the pod's chain here, or join the open one; see `Starter`."""
+        """Start the pod's chain here, or join the open one; see `Attempts`."""
         elsewhere = check_queue and await self._sits_elsewhere(self.workflow_id(pod))
         await self._optional.start(
             lambda: self._start(pod, cause, attempts_before, terminate_existing=elsewhere),
@@ -169,7 +169,7 @@ class TemporalAttempts:
         )
 
     async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
-        """Start a cohort of these pods here; see `Starter`."""
+        """Start a cohort of these pods here; see `Attempts`."""
         await self._start_many(
             CohortInput(pods=tuple(pods), woken_by=cause, turn=turn),
             [(pod.namespace, pod.name) for pod in pods],
@@ -190,7 +190,7 @@ class TemporalAttempts:
         check_queue: bool,
         wake: Wake | None = None,
     ) -> None:
-        """Start the gang's chain here, or join the open one; see `Starter`."""
+        """Start the gang's chain here, or join the open one; see `Attempts`."""
         cohort = CohortInput(gang=gang, revision=revision, woken_by=cause, timings=self._timings or AttemptTimings())
         workflow_id = self.gang_workflow_id(gang)
         elsewhere = check_queue and await self._sits_elsewhere(workflow_id)

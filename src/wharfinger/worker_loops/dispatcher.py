@@ -129,8 +129,9 @@ class Dispatcher:
             if workflow_id == (
                 self._attempts.cohort_workflow_id(group) if entry.cohort else self._attempts.workflow_id(entry.pod)
             ):
+                effect = "pods_return" if entry.cohort else "counts_no_more"
                 pods = self._queue.run_failed(group)
-                log.warning("group_failed effect=pods_return workflow=%s pods=%d", workflow_id, pods)
+                log.warning("group_failed effect=%s workflow=%s pods=%d", effect, workflow_id, pods)
                 self.kick()
                 return
 

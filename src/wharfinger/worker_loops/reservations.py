@@ -30,14 +30,10 @@ class _Reservation:
 class Reservations:
     """Woken pods, by entry."""
 
-    def __init__(
-        self, queue: SchedulingQueue, cache: Cache, clock: Callable[[], float], patience: float = PATIENCE
-    ) -> None:
-        """`patience`: seconds."""
+    def __init__(self, queue: SchedulingQueue, cache: Cache, clock: Callable[[], float]) -> None:
         self._queue = queue
         self._cache = cache
         self._clock = clock
-        self._patience = patience
         self._kept: dict[Entry, _Reservation] = {}
 
     def __len__(self) -> int:
@@ -57,7 +53,7 @@ class Reservations:
     def next_expiry(self) -> float | None:
         """When the oldest reservation's patience ends, in clock seconds; None without any."""
         oldest = next(iter(self._kept.values()), None)  # they were added in the order of time
-        return None if oldest is None else oldest.at + self._patience
+        return None if oldest is None else oldest.at + PATIENCE
 
     def expire(self) -> list[Entry]:
         """Drop what is over; the entries whose pods still wait and gave no answer in time."""

@@ -13,8 +13,15 @@ from wharfinger.process.reachability import Probe
 from wharfinger.worker_loops.run_ends import RunEnds
 
 
-class Starter(Protocol):
-    """Starts a pod's attempt."""
+class Signaller(Protocol):
+    """Wakes parked runs."""
+
+    async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
+
+
+class Attempts(Signaller, Protocol):
+    """Everything the loops ask of Temporal: starts of attempts, cohorts and gangs, and signals to parked runs."""
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         """Start the pod's chain, or join the one that is open; returns when Temporal has accepted.
@@ -23,10 +30,6 @@ class Starter(Protocol):
         polls; then it is terminated and started on ours. `attempts_before`: from which a new chain counts on. Raises
         `temporalio.service.RPCError`.
         """
-
-
-class CohortStarter(Protocol):
-    """Starts cohorts and gangs."""
 
     async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
         """Start a cohort under this unique name; returns when Temporal has accepted the start.
@@ -44,19 +47,24 @@ class CohortStarter(Protocol):
         check_queue: bool,
         wake: Wake | None = None,
     ) -> None:
-        """Start the gang's chain, or join the one that is open; otherwise as `Starter.start`.
+        """Start the gang's chain, or join the one that is open; otherwise as `start`.
 
         `members`: those that are known here, by which a new run is found; the run looks them up again.
         `wake`: sent with the start, to whichever run is open then: it may be parked, or about to be, without having
         seen all members.
         """
 
+    def workflow_id(self, pod: Pod) -> str:
+        """The id of a pod's chain."""
 
-class Signaller(Protocol):
-    """Wakes parked runs."""
+    def cohort_workflow_id(self, name: str) -> str:
+        """The id of the cohort of that name."""
 
-    async def wake(self, workflow_id: str, wake: Wake) -> bool:
-        """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
+    def gang_workflow_id(self, gang: GangName) -> str:
+        """The id of a gang's chain."""
+
+    def seconds_after(self, attempt: int) -> float:
+        """The back-off of a chain that is started now: seconds from that attempt to the next."""
 
 
 class NodeStarter(Protocol):
@@ -71,22 +79,6 @@ class NodeStarter(Protocol):
 
     async def signal(self, node: str, signal: str) -> None:
         """Signal the open run; without effect when there is none. Raises `RPCError`."""
-
-
-class Attempts(Starter, CohortStarter, Signaller, Protocol):
-    """Everything the loops ask of Temporal."""
-
-    def workflow_id(self, pod: Pod) -> str:
-        """The id of a pod's chain."""
-
-    def cohort_workflow_id(self, name: str) -> str:
-        """The id of the cohort of that name."""
-
-    def gang_workflow_id(self, gang: GangName) -> str:
-        """The id of a gang's chain."""
-
-    def seconds_after(self, attempt: int) -> float:
-        """The back-off of a chain that is started now: seconds from that attempt to the next."""
 
 
 class Pollable(Protocol):

@@ -45,7 +45,6 @@ READ = (
     "scheduler_scheduling_algorithm_duration_seconds_count",
     "temporal_workflow_task_execution_failed_total",
     "wharfinger_ready",
-    "wharfinger_in_flight_limit",
     "wharfinger_start_failures_total",
     "wharfinger_start_seconds_sum",
     "wharfinger_start_seconds_count",
@@ -225,7 +224,6 @@ class Scraper:
         attempts = worker.rate("scheduler_schedule_attempts_total", 60)
         return {
             "problem": None,
-            "inFlightLimit": last.total("wharfinger_in_flight_limit"),
             "active": last.total("scheduler_pending_pods", queue="active"),
             "backoff": last.total("scheduler_pending_pods", queue="backoff"),
             "unschedulable": last.total("scheduler_pending_pods", queue="unschedulable"),
