@@ -23,7 +23,7 @@ CAUSES = {
     "chain gone": "started again, as the chain that its record names was gone",
     "unconfirmed": "started again, as etcd showed no outcome of the start before",
     "take-over": "started by a worker that took the pod over",
-    "level": "started again, as nothing was heard of an attempt",
+    "level": "started again, as each pod that waits is after some minutes",
 }
 """Reasons of a start, the most informative first, for pods that were queued for several reasons."""
 
