@@ -65,7 +65,7 @@ class Conflicts:
         steps: list[Step] = []
         tried: list[tuple[Seated, MovedKeys]] = []
         adopted, window = dict(now.adopted), now.window
-        answers = [transaction.answer_for(commit, answer) for commit in transaction.commits]
+        answers = transaction.answers(answer)
         moves = [read_failure(*each) for each in zip(transaction.commits, answers, strict=True)]
         counted, needed = blame(moves, answer)
         for what in counted:

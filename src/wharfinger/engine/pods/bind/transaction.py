@@ -200,10 +200,13 @@ class Transaction:
     reads: list[Operation]
     """When a compare fails: what the commits read, each key once."""
 
-    def answer_for(self, commit: Commit, answer: TxnResult) -> TxnResult:
-        """What the answer of the transaction, which failed, says of one of the commits."""
+    def answers(self, answer: TxnResult) -> list[TxnResult]:
+        """What the answer of the transaction, which failed, says of each of the commits."""
         read = dict(zip((each.key for each in self.reads), answer.reads, strict=True))
-        return TxnResult(answer.succeeded, answer.revision, tuple(read[key] for key in commit.reads))
+        return [
+            TxnResult(answer.succeeded, answer.revision, tuple(read[key] for key in commit.reads))
+            for commit in self.commits
+        ]
 
 
 def together(commits: Sequence[Commit]) -> Transaction:
