@@ -41,7 +41,13 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
 
-    from wharfinger.contracts.attempts import AttemptTimings, FailureType, chain_retry, has_chain_policy
+    from wharfinger.contracts.attempts import (
+        ONLY_ASSUMED,
+        AttemptTimings,
+        FailureType,
+        chain_retry,
+        has_chain_policy,
+    )
     from wharfinger.contracts.cohort_records import (
         contended,
         evictions,
@@ -57,7 +63,6 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.parking import (
-        ONLY_ASSUMED,
         EvictionResult,
         Parking,
         attempts_before_this,

@@ -24,8 +24,6 @@ with workflow.unsafe.imports_passed_through():
         required,
     )
 
-ONLY_ASSUMED = Wake(event="OnlyAssumed")
-"""The wake of a run that did not wait: no event comes when an assumption fails, because nothing changes in etcd."""
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 BENIGN = (FailureType.UNSCHEDULABLE, FailureType.CONTENDED)

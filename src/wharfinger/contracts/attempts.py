@@ -125,6 +125,10 @@ class Wake(Contract):
     """The number of the pod's last attempt, from which its chain counts on: groups may have tried the pod meanwhile."""
 
 
+ONLY_ASSUMED = Wake(event="OnlyAssumed")
+"""The wake of a run that did not wait: no event comes when an assumption fails, because nothing changes in etcd."""
+
+
 class PermitDecision(Contract):
     """The signal `permit`: whether a pod that a Permit plugin holds may be bound."""
 

@@ -10,6 +10,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from wharfinger.contracts.attempts import ONLY_ASSUMED
 from wharfinger.contracts.names import AFTER_COHORT
 
 CAUSES = {
@@ -39,8 +40,6 @@ WAKES = {
     "Unconfirmed": "a worker that had heard of no outcome",
 }
 """What woke a pod, where that is no event of the cluster."""
-ONLY_ASSUMED = "OnlyAssumed"
-"""The event of a run that failed at once, because only pods that its worker assumed were in the way."""
 
 
 def woken_by(failure: Failure) -> str:
@@ -58,7 +57,7 @@ def _wake_of(failure: Failure) -> dict[str, Any] | None:
 def wake_told(wake: Mapping[str, Any]) -> str:
     """A wake (`contracts.attempts.Wake`) in words; empty where no pod was woken."""
     event = wake.get("event", "")
-    if event == ONLY_ASSUMED:
+    if event == ONLY_ASSUMED.event:
         return ""  # it did not wait at all
     if event in WAKES:
         return WAKES[event]
@@ -77,7 +76,7 @@ def cause_of(event: HistoryEvent) -> str:
         waker = woken_by(failure)
         if waker:
             return f"woken by {waker}"
-        if (_wake_of(failure) or {}).get("event") == ONLY_ASSUMED:
+        if (_wake_of(failure) or {}).get("event") == ONLY_ASSUMED.event:
             return "tried again, as only pods whose binds were not confirmed were in the way"
         return f"tried again after {kind}"
     reason = _reason(event)
