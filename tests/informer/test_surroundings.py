@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.worker_loops.stage import Stage
-from wharfinger.informer.changes import Changes, kind_of
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.invalid import kind_of
 from wharfinger.model.storage_index import NO_STORAGE
 from wharfinger.model.surroundings import DisruptionBudget, PodCollection
 from wharfinger.registry import keys

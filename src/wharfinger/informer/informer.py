@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
-from wharfinger.informer.changes import Changes, PodChange, Subscriber, printable
+from wharfinger.informer.changes import Changes, PodChange, Subscriber
 from wharfinger.informer.decoding import ObservedKey, observe
+from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys

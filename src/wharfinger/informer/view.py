@@ -21,7 +21,6 @@ from wharfinger.informer.changes import (
     Changes,
     ConfigChange,
     InstanceChange,
-    InvalidObjects,
     NodeChange,
     ObservedGrant,
     PodChange,
@@ -29,6 +28,7 @@ from wharfinger.informer.changes import (
     StorageChange,
 )
 from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarnation_number, well_formed
+from wharfinger.informer.invalid import InvalidObjects
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
 from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
 from wharfinger.model.devices import DeviceClass

@@ -17,7 +17,8 @@ from temporalio.service import RPCError
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.errors import StoreError
-from wharfinger.informer.changes import Changes, printable
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal

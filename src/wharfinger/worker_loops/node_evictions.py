@@ -16,7 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import COMMON
-from wharfinger.informer.changes import Changes, printable
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.node_evictions import leaves, no_execute
