@@ -9,8 +9,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
-from wharfinger.observe.logs import CoreLines, OneLine
+from wharfinger.observe.logs import CoreLines, OneLine, RunLines
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
@@ -43,6 +44,21 @@ def test_tracebacks_are_shown_when_asked_for() -> None:
         text = OneLine(tracebacks=True).format(record("failed", exc_info=sys.exc_info()))
 
     assert "Traceback" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(ApplicationError("no node", type="Unschedulable"), False), (ValueError("a fault"), True)],
+    ids=["refused", "a fault"],
+)
+def test_a_run_that_fails_as_it_should_is_told_without_a_traceback(error: Exception, shown: bool) -> None:
+    line = record("Workflow raised failure with run ID 1", exc_info=(type(error), error, None))
+
+    assert RunLines().filter(line)
+
+    text = OneLine(tracebacks=True).format(line)
+    assert str(error) in text
+    assert ("\n" in text) is shown
 
 
 DOES_NOT_FIT = (

@@ -100,6 +100,22 @@ class CoreLines(logging.Filter):
         return True
 
 
+class RunLines(logging.Filter):
+    """Takes the traceback from lines of the Temporal SDK about a run that failed as it should, such as a refused pod's.
+
+    The SDK logs them at debug; the failure's text says all, and a traceback looks like a fault of ours.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """True: the line stays."""
+        from temporalio.exceptions import FailureError
+
+        failure = record.exc_info[1] if record.exc_info else None
+        if isinstance(failure, FailureError):
+            record.msg, record.args, record.exc_info = "%s error=%r", (record.getMessage(), str(failure)), None
+        return True
+
+
 def core_logger() -> logging.Logger:
     """Where the SDK's core is to log."""
     core = logging.getLogger("temporalio.core")
@@ -114,3 +130,6 @@ def quiet_sdk() -> None:
 
     activity.logger.activity_info_on_message = False
     workflow.logger.workflow_info_on_message = False
+    runs = logging.getLogger("temporalio.worker._workflow_instance")
+    if not runs.filters:
+        runs.addFilter(RunLines())
