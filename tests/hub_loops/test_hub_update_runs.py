@@ -41,7 +41,7 @@ async def agents(world: World) -> AsyncIterator[None]:
 
     async def report() -> None:
         while True:
-            async for page in world.store.list(f"{placement_keys.WORKS}{WEB}/"):
+            async for page in world.store.list(placement_keys.work.below(WEB)):
                 for kv in page.items:
                     work, member = WorkRecord.model_validate_json(kv.value), kv.key.rpartition("/")[2]
                     result = ResultRecord(counter=work.counter, identity=work.identity, applied=True, available=True)
@@ -54,7 +54,7 @@ async def agents(world: World) -> AsyncIterator[None]:
 
 
 async def delivered(world: World) -> list[str]:
-    return [kv.key[-1] async for page in world.store.list(f"{placement_keys.WORKS}{WEB}/") for kv in page.items]
+    return [kv.key[-1] async for page in world.store.list(placement_keys.work.below(WEB)) for kv in page.items]
 
 
 async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -> None:

@@ -145,7 +145,7 @@ async def test_a_start_that_fails_is_tried_again(scene: RunScene) -> None:
 
 async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
     await scene.settle()
-    former = placement_keys.run_records(P, RUN, await scene.identity())
+    former = placement_keys.run_record.below(P, RUN, await scene.identity())
     await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     starter = Starter()
@@ -158,7 +158,7 @@ async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
 async def test_records_stay_when_the_run_was_made_again_unseen(scene: RunScene) -> None:
     """The hub removes them once it has seen the new object."""
     await scene.settle()
-    former = placement_keys.run_records(P, RUN, await scene.identity())
+    former = placement_keys.run_record.below(P, RUN, await scene.identity())
     await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     await scene.put(run_object())

@@ -70,7 +70,7 @@ async def status(site: Site) -> RolloutStatus | None:
 
 async def instances(site: Site) -> dict[str, InstanceRecord]:
     found = {}
-    async for page in site.store.list(f"{keys.INSTANCES}{TENANT}/"):
+    async for page in site.store.list(keys.instance.below(TENANT)):
         found |= {kv.key: InstanceRecord.model_validate_json(kv.value) for kv in page.items}
     return found
 

@@ -83,9 +83,7 @@ class RunOnServers:
         await until_seen(holds)
 
     async def delivered(self) -> list[str]:
-        return [
-            kv.key[-1] async for page in self.world.store.list(f"{placement_keys.WORKS}{WEB}/") for kv in page.items
-        ]
+        return [kv.key[-1] async for page in self.world.store.list(placement_keys.work.below(WEB)) for kv in page.items]
 
     @asynccontextmanager
     async def agents(self) -> AsyncIterator[None]:
@@ -93,7 +91,7 @@ class RunOnServers:
 
         async def report() -> None:
             while True:
-                async for page in self.world.store.list(f"{placement_keys.WORKS}{WEB}/"):
+                async for page in self.world.store.list(placement_keys.work.below(WEB)):
                     for kv in page.items:
                         work, member = WorkRecord.model_validate_json(kv.value), kv.key.rpartition("/")[2]
                         bad = member in self.broken

@@ -105,9 +105,9 @@ class Judge:
             identity = MemberRecord.model_validate_json(value).identity if value is not None else 0
             self._note_lost(name, revision, self.agents.get(name, 0) != identity)
             self.agents[name] = identity
-        elif key.startswith(f"{placement_keys.RESULTS}{P}/"):
+        elif key.startswith(placement_keys.result.below(P)):
             self._take_result(key.rpartition("/")[2], value, revision)
-        elif key.startswith(f"{placement_keys.WORKS}{P}/"):
+        elif key.startswith(placement_keys.work.below(P)):
             self._take_work(key.rpartition("/")[2], value, revision)
 
     def _take_spec(self, value: bytes | None, revision: int) -> None:

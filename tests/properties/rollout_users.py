@@ -150,7 +150,7 @@ class Users:
         await self.put({**OVERRIDE, "spec": {**OVERRIDE["spec"], "policy": {"overrideRules": [rule]}}})
 
     async def pin_changes(self) -> None:
-        known = [kv async for page in self.store.list(placement_keys.snapshots_of(P)) for kv in page.items]
+        known = [kv async for page in self.store.list(placement_keys.snapshot.below(P)) for kv in page.items]
         if known and self.rng.random() < 0.5:
             number = int(self.rng.choice(known).key.rpartition("/")[2])
             await self.store.put(placement_keys.pin(P), PinRecord(snapshot=number).to_bytes())

@@ -131,7 +131,7 @@ class Life:
 
     async def check(self) -> None:
         """Counters of works never fall, and one counter means one content."""
-        async for page in self.scene.store.list(f"{placement_keys.WORKS}{P}/"):
+        async for page in self.scene.store.list(placement_keys.work.below(P)):
             for kv in page.items:
                 member, work = kv.key.rpartition("/")[2], WorkRecord.model_validate_json(kv.value)
                 found = work.want, work.snapshot, work.identity

@@ -53,7 +53,7 @@ ONE_OF_EACH = (
     keys.host("h1"),
     keys.cordon("h1"),
     keys.config("log", "default"),
-    keys.config_history("log", "default", 1),
+    keys.config_history("log", "default", f"{1:09d}"),
     placement_keys.member_cluster("m1"),
     placement_keys.placement("cluster/web"),
     placement_keys.update_run("", "run"),

@@ -255,7 +255,7 @@ async def condition(world: FleetWorld, kind: str) -> bool:
 async def lives(world: FleetWorld, revision: int = 0) -> list[tuple[int, int]]:
     """Slot and incarnation of all grants, or of those of a revision."""
     found = []
-    async for page in world.store.list(f"{keys.GRANTS}{TENANT}/"):
+    async for page in world.store.list(keys.grant.below(TENANT)):
         for kv in page.items:
             if revision in (0, read_value(Grant, kv.value).revision):
                 slot, incarnation = kv.key.split("/")[-2:]

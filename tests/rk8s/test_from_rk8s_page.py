@@ -104,7 +104,7 @@ def test_keys_annotations_and_metrics_of_the_page_exist() -> None:
     assert keys.ASIDE in PAGE
     assert PRIORITY in PAGE
     assert GATES in PAGE
-    for key in (keys.bound_by("a", "p"), keys.attempt("a", "p"), keys.binding("n"), keys.requeued_from("n")):
+    for key in (keys.bound_by("a", "p"), keys.attempt("a", "p"), keys.binding("n"), keys.requeued.below("n")):
         assert f"`{key.removeprefix(keys.OURS).partition('/')[0]}/" in PAGE
     assert f"`{keys.INSTALLATION.removeprefix(keys.OURS)}`" in PAGE
     shown = {f"{metric.name}{end}" for metric in Metrics().registry.collect() for end in ("", "_total")}

@@ -197,7 +197,7 @@ class FleetWorld:
 
     async def outcomes(self) -> dict[int, str]:
         found = {}
-        async for page in self.store.list(f"{keys.OUTCOMES}{TENANT}/"):
+        async for page in self.store.list(keys.outcome.below(TENANT)):
             for kv in page.items:
                 found[int(kv.key.split("/")[-1])] = OutcomeRecord.model_validate_json(kv.value).outcome
         return found
@@ -205,7 +205,7 @@ class FleetWorld:
     async def ready(self) -> dict[int, int]:
         """Slot -> revision, of ready instances that are to run."""
         found = {}
-        async for page in self.store.list(f"{keys.INSTANCES}{TENANT}/"):
+        async for page in self.store.list(keys.instance.below(TENANT)):
             for kv in page.items:
                 slot, incarnation = map(int, kv.key.split("/")[-2:])
                 grant = (await self.store.get(keys.grant(TENANT, slot, incarnation))).kv

@@ -194,7 +194,7 @@ class PlacementDeliveries:
         assert kv is not None, "it exists"
         if (obj.get("metadata") or {}).get("deletionTimestamp"):
             raise InvalidObject(f"placement {reference} is being deleted: it takes no snapshot any more")
-        prefix, snapshots = placement_keys.snapshots_of(reference), dict[int, int]()
+        prefix, snapshots = placement_keys.snapshot.below(reference), dict[int, int]()
         async for page in self._store.list(prefix, revision=revision):
             numbers = ((one.key.removeprefix(prefix), one.create_revision) for one in page.items)
             snapshots.update((int(number), created) for number, created in numbers if number.isdecimal())

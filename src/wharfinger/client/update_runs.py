@@ -16,7 +16,7 @@ from uuid import uuid4
 from wharfinger.client.committing import commit, readable
 from wharfinger.client.fleet_changes import Author, author
 from wharfinger.config.placement import check_placement_change, check_placement_object
-from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
+from wharfinger.contracts.update_run_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.contracts.update_runs import When
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SUPERSEDES, SeenRun
@@ -141,7 +141,7 @@ class UpdateRuns:
             raise UsageError(f"run {name} does not wait for approval {key[:80]}: {waits}")
         record = RunApprovalRecord(who=author(who=who).who, why=one_line(why, LONGEST), time=_now())
         target = placement_keys.run_approval(run.reference, run.name, run.identity, key)
-        progress = f"{placement_keys.run_records(run.reference, run.name, run.identity)}progress"
+        progress = placement_keys.run_record(run.reference, run.name, run.identity, PROGRESS)
         answered = await self._store.txn(
             [
                 Compare(placement_keys.update_run(namespace, name), "create", run.identity),
@@ -182,7 +182,7 @@ class UpdateRuns:
             raise UsageError(f"run {name} is rolling back: {found.why}")
         if run.run.state is RunState.INITIALIZE:
             raise UsageError(f"run {name} is not started: resume it")
-        key = f"{placement_keys.run_records(run.reference, run.name, run.identity)}{RETRIES}"
+        key = placement_keys.run_record(run.reference, run.name, run.identity, RETRIES)
         there = (await self._store.get(key)).kv
         count = RunRetryRecord.model_validate_json(there.value).count if there is not None else 0
         record = RunRetryRecord(count=count + 1, who=author(who=who).who, why=one_line(why, LONGEST), time=_now())

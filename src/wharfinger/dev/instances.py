@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 AGAIN = 0.5
 """Seconds until etcd is asked again when it did not answer."""
-FOLLOWED = (keys.fleet(COMMON), f"{keys.INSTANCES}{COMMON}/")
+FOLLOWED = (keys.fleet(COMMON), keys.instance.below(COMMON))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceReco
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, decode_made_anew
+from wharfinger.manifests.kinds import KINDS
+from wharfinger.manifests.surroundings import KINDS as SURROUNDINGS
 from wharfinger.model.fleet import Grant
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
@@ -33,45 +35,8 @@ log = logging.getLogger(__name__)
 
 U = TypeVar("U", Promise, Imported)
 
-SURROUNDING_KINDS = {
-    keys.NAMESPACES: "Namespace",
-    keys.SERVICES: "Service",
-    keys.REPLICATION_CONTROLLERS: "ReplicationController",
-    keys.REPLICA_SETS: "ReplicaSet",
-    keys.STATEFUL_SETS: "StatefulSet",
-    keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
-    keys.POD_GROUPS: "PodGroup",
-    keys.DEVICE_CLASSES: "DeviceClass",
-    keys.PRIORITY_CLASSES: "PriorityClass",
-    keys.PERSISTENT_VOLUMES: "PersistentVolume",
-    keys.PERSISTENT_VOLUME_CLAIMS: "PersistentVolumeClaim",
-    keys.STORAGE_CLASSES: "StorageClass",
-    keys.CSI_NODES: "CSINode",
-    keys.CSI_DRIVERS: "CSIDriver",
-    keys.CSI_STORAGE_CAPACITIES: "CSIStorageCapacity",
-    keys.VOLUME_ATTACHMENTS: "VolumeAttachment",
-}
-_PARTS = {
-    keys.PODS: 2,
-    keys.NODES: 1,
-    keys.BINDINGS: 1,
-    keys.BOUND: 1,
-    keys.TERMS: 1,
-    keys.ATTEMPTS: 2,
-    keys.BOUND_BY: 2,
-    keys.INSTANCES: 3,
-    keys.TENANTS: 1,
-    keys.REQUEUED: 3,
-    keys.VOLUMES: 1,
-    keys.PROMISES: 2,
-    keys.HOLDS: 2,
-    keys.IMPORTED: 0,
-    keys.ACTIVE: 0,
-    keys.GRANTS: 3,
-    keys.CONFIG: 0,
-    **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in SURROUNDING_KINDS},
-}
-"""Kinds that are followed, by prefix, and how many names follow it in a key; 0 = it depends."""
+SURROUNDING_KINDS = {keys.stored_prefix(kind.folder): kind.name for kind in KINDS if kind.name in SURROUNDINGS}
+"""Kinds that decisions read beside nodes and pods, by prefix."""
 
 INCARNATION_DIGITS = 18
 """A number of more digits is no incarnation (and beyond some thousands, Python refuses to read it)."""
@@ -107,7 +72,7 @@ def observe(
     """
     kv = event.kv
     parsed = keys.parse(kv.key)
-    if parsed is None or parsed.prefix not in _PARTS:
+    if parsed is None or parsed.prefix not in keys.FOLLOWED:
         return None
     prefix, parts = parsed.prefix, parsed.parts
     if prefix in SURROUNDING_KINDS and not format_.has_surroundings:
@@ -138,13 +103,13 @@ def _names(prefix: str, format_: ObjectFormat) -> str:
     """What follows the prefix in a key of that kind."""
     if prefix == keys.PODS and not format_.has_surroundings:
         return format_.pod_key
-    return "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
+    return "<kind>/<target>" if prefix == keys.CONFIG else "/".join("<name>" for _ in keys.FOLLOWED[prefix].names)
 
 
 def _fits(prefix: str, parts: tuple[str, ...]) -> bool:
     if prefix == keys.CONFIG:
         return bool(parts[0]) and is_target("/".join(parts[1:]))
-    return len(parts) == _PARTS[prefix] and all(parts)
+    return keys.FOLLOWED[prefix].fits(parts)
 
 
 def incarnation_number(text: str) -> int | None:

@@ -11,11 +11,10 @@ that was never readable counts with whatever can be read of what it holds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.progress import Versions
 from wharfinger.contracts.records import InstanceRecord, last_node
 from wharfinger.informer.changes import (
     Changes,
@@ -90,6 +89,23 @@ class View:
         """By lost node, the pods that were deleted and are not made anew yet."""
         self.invalid = InvalidObjects(metrics, as_stored)
         self._known: dict[str, tuple[int, int]] = {}
+        self._takers: Mapping[str, Callable[[ObservedKey, Changes], None]] = {
+            keys.PODS: self._pod,
+            keys.NODES: self._node,
+            keys.ATTEMPTS: self._record,
+            keys.BOUND_BY: self._bound_by,
+            keys.INSTANCES: self._instance,
+            keys.TENANTS: self._tenant,
+            keys.REQUEUED: self._requeued,
+            keys.PROMISES: self._promise,
+            keys.HOLDS: self._hold,
+            keys.ACTIVE: self._upstream,
+            keys.IMPORTED: self._upstream,
+            keys.GRANTS: self._grant,
+            keys.CONFIG: self._config,
+            **dict.fromkeys(_VERSION_KINDS, self._version),
+            **dict.fromkeys(_SURROUNDINGS, self._surrounding),
+        }
         self._versions = {
             keys.BINDINGS: cache.bindings,
             keys.BOUND: cache.bound,
@@ -139,43 +155,7 @@ class View:
             self.invalid.clear(kv.key)
         if not well_formed(observed):
             return
-        match observed.prefix:
-            case keys.PODS:
-                self._pod(observed, changes)
-            case keys.NODES:
-                self._node(observed, changes)
-            case keys.BINDINGS:
-                self._version(observed, self.cache.bindings)
-            case keys.BOUND:
-                self._version(observed, self.cache.bound)
-            case keys.TERMS:
-                self._version(observed, self.cache.terms)
-            case keys.VOLUMES:
-                self._version(observed, self.cache.volumes)
-            case keys.ATTEMPTS:
-                self._record(observed, changes)
-            case keys.BOUND_BY:
-                self._bound_by(observed)
-            case keys.INSTANCES:
-                self._instance(observed, changes)
-            case keys.TENANTS:
-                self._tenant(observed, changes)
-            case keys.REQUEUED:
-                self._requeued(observed)
-            case keys.PROMISES:
-                self._promise(observed, changes)
-            case keys.HOLDS:
-                self._hold(observed, changes)
-            case keys.ACTIVE | keys.IMPORTED:
-                self._upstream(observed, changes)
-            case keys.GRANTS:
-                self._grant(observed, changes)
-            case keys.CONFIG:
-                kind, *target = observed.parts
-                value = None if observed.deleted else kv.value
-                changes.config.append(ConfigChange(kind, "/".join(target), value, kv.mod_revision))
-            case prefix if prefix in _SURROUNDINGS:
-                self._surrounding(observed, changes)
+        self._takers[observed.prefix](observed, changes)
 
     def reclassify(self, changes: Changes) -> None:
         """After everything of a revision was taken in: note the pods that have another priority by their class."""
@@ -228,8 +208,8 @@ class View:
         else:
             self.cache.remove_surrounding(what, namespace, name, kind)
 
-    def _version(self, observed: ObservedKey, known: Versions) -> None:
-        (name,) = observed.parts
+    def _version(self, observed: ObservedKey, _: Changes) -> None:
+        (name,), known = observed.parts, self._versions[observed.prefix]
         if observed.deleted:
             self.versions[observed.prefix].pop(name, None)
             known.remove(name)
@@ -271,7 +251,7 @@ class View:
             node = last_node(bound_by.value, pod.create_revision)
         return pod if node == pod.nominated_node_name else replace(pod, nominated_node_name=node)
 
-    def _bound_by(self, observed: ObservedKey) -> None:
+    def _bound_by(self, observed: ObservedKey, _: Changes) -> None:
         key = PodKey(*observed.parts)
         if observed.deleted:
             self.bound_by.pop(key, None)
@@ -286,7 +266,7 @@ class View:
         new = observed.value if isinstance(observed.value, InstanceRecord) else None
         changes.instances.append(InstanceChange(tenant, slot, number, new))
 
-    def _requeued(self, observed: ObservedKey) -> None:
+    def _requeued(self, observed: ObservedKey, _: Changes) -> None:
         node, *pod = observed.parts
         pods = self.requeued.setdefault(node, set())
         (pods.discard if observed.deleted or observed.invalid else pods.add)(PodKey(*pod))
@@ -354,6 +334,11 @@ class View:
         elif isinstance(observed.value, Imported):
             side.imported = observed.value
             side.told_at = self.cache.now
+
+    def _config(self, observed: ObservedKey, changes: Changes) -> None:
+        kind, *target = observed.parts
+        value = None if observed.deleted else observed.kv.value
+        changes.config.append(ConfigChange(kind, "/".join(target), value, observed.kv.mod_revision))
 
     def _grant(self, observed: ObservedKey, changes: Changes) -> None:
         """Our own: `observe` passes no other."""

@@ -75,12 +75,12 @@ def records_of(reference: str) -> list[str]:
     """The hub's keys about one placement, and what those end with `/` that stand for all below them."""
     return [
         placement_keys.decision(reference),
-        placement_keys.policies_of(reference),
+        placement_keys.policy.below(reference),
         placement_keys.rollout(reference),
         placement_keys.losses(reference),
         placement_keys.pin(reference),
-        placement_keys.snapshots_of(reference),
-        f"{placement_keys.RUNS}{reference}/",
+        placement_keys.snapshot.below(reference),
+        placement_keys.run_record.below(reference),
         works_of(reference),
         results_of(reference),
     ]
@@ -88,12 +88,12 @@ def records_of(reference: str) -> list[str]:
 
 def works_of(reference: str) -> str:
     """What the keys of a placement's works begin with."""
-    return f"{placement_keys.WORKS}{reference}/"
+    return placement_keys.work.below(reference)
 
 
 def results_of(reference: str) -> str:
     """What the keys of a placement's results begin with."""
-    return f"{placement_keys.RESULTS}{reference}/"
+    return placement_keys.result.below(reference)
 
 
 async def _read(store: Store, wanted_keys: Mapping[str, Sequence[str]], at: StreamRevisions | None) -> HubView:

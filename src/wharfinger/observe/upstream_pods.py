@@ -58,7 +58,7 @@ class UpstreamStory:
 async def promises_of(store: Store, namespace: str = "") -> dict[PodKey, Promise]:
     """All promises, by pod; of one namespace or of all. Raises `StoreError`."""
     found: dict[PodKey, Promise] = {}
-    async for page in store.list(f"{keys.PROMISES}{namespace}/" if namespace else keys.PROMISES):
+    async for page in store.list(keys.promise.below(namespace)):
         for kv in page.items:
             promise, key = promise_in(kv), promised_pod(kv.key)
             if promise is not None and key is not None:

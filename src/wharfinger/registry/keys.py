@@ -1,4 +1,4 @@
-"""Every key wharfinger reads or writes in etcd is made, and taken apart, here.
+"""Every key wharfinger reads or writes in etcd is made, and taken apart, here: a `Table` a kind.
 
 Objects that users own lie as Kubernetes keeps them, `/registry/<plural>/[<namespace>/]<name>`; our own
 under `/registry/wharfinger.dev/<kind>/...`, so that one watch over `/registry/` sees both in order. What only
@@ -7,7 +7,10 @@ people read back lies under `/wharfinger.dev/`, where no such watch is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from wharfinger.registry.table import Table
 
 ROOT = "/registry/"
 PODS = ROOT + "pods/"
@@ -105,14 +108,72 @@ ASIDE = "/wharfinger.dev/"
 CONFIG_HISTORY = ASIDE + "confighistory/"
 
 
-def pod(namespace: str, name: str) -> str:
-    """The key of a pod."""
-    return f"{PODS}{namespace}/{name}"
-
-
-def node(name: str) -> str:
-    """The key of a node."""
-    return f"{NODES}{name}"
+pod = Table(PODS, "namespace", "name")
+node = Table(NODES, "node")
+binding = Table(BINDINGS, "node")
+"""The binding version of a node: rewritten by every bind and every nomination there."""
+bound = Table(BOUND, "namespace")
+"""Rewritten by every bind of a pod of the namespace; compared by those whose rules look at its pods."""
+terms = Table(TERMS, "namespace")
+"""Rewritten by every bind of a pod whose anti-affinity selects pods of the namespace (`*`: of any)."""
+attempt = Table(ATTEMPTS, "namespace", "name")
+"""The record of a pod's last refused attempt; absent when it has none."""
+bound_by = Table(BOUND_BY, "namespace", "name")
+"""Which attempt bound a pod, in a cluster whose pods do not carry it themselves."""
+volume = Table(VOLUMES, "volume")
+"""Rewritten by every bind that chooses this volume."""
+promise = Table(PROMISES, "namespace", "name")
+"""A bind that the Kubernetes API has not shown yet."""
+hold = Table(HOLDS, "namespace", "name")
+"""The room of a pod that is not bound yet, while asynchronous plugins are called for it."""
+instance = Table(INSTANCES, "tenant", "slot", "incarnation")
+"""A worker's registration, under its lease."""
+requeued = Table(REQUEUED, "node", "namespace", "name")
+"""The new manifest of a lost pod, by its lost node, from the deletion of the old pod until the new pod is put."""
+tenant = Table(TENANTS, "tenant")
+"""Present while pods labelled with the tenant go to the tenant's own instances."""
+profile = Table(PROFILES, "digest")
+"""A completed configuration under its SHA-256, never changed."""
+software = Table(SOFTWARE, "digest")
+"""What decided, build and packages, under its digest; never changed, and a few for each upgrade."""
+fleet = Table(FLEETS, "tenant")
+"""A SchedulerFleet: desired state, the only one."""
+revision = Table(REVISIONS, "tenant", "number")
+"""One template that was wanted; create-only."""
+outcome = Table(OUTCOMES, "tenant", "number")
+"""How the rollout of a revision ended; create-only."""
+actor = Table(ACTORS, "tenant")
+"""The workflow that acts on the fleet's slots; each of its writes compares it."""
+fleet_status = Table(FLEET_STATUS, "tenant")
+"""The projection for readers."""
+slot = Table(SLOTS, "tenant", "slot")
+"""The counter of a slot's incarnations, and its revision."""
+grant = Table(GRANTS, "tenant", "slot", "incarnation")
+"""Permission for one incarnation to live; deleting it is the fence."""
+exited = Table(EXITS, "tenant", "slot", "incarnation")
+"""How an incarnation ended; deleted with its grant."""
+host = Table(HOSTS, "host")
+"""An agent, under its lease."""
+cordon = Table(CORDONS, "host")
+"""Keep instances off a host."""
+lost_host = Table(LOST_HOSTS, "host")
+"""A person says that the host is gone for good; removed by the agent that comes back."""
+config = Table(CONFIG, "kind", "target...")
+"""One value of the dynamic configuration; `target` is `instance/<T>/<slot>`, `tenant/<T>` or `default`."""
+config_status = Table(CONFIG_STATUS, "tenant", "slot", "incarnation")
+"""What a worker has in force of the dynamic configuration, under its lease; named as its registration is."""
+config_history = Table(CONFIG_HISTORY, "kind", "target...", "number")
+"""One change of a value of the dynamic configuration; create-only. Its number has nine digits, to sort as text."""
+_TABLES = (
+    pod, node, binding, bound, terms, attempt, bound_by, instance, tenant, requeued, volume, promise, hold, grant,
+    config,
+)  # fmt: skip
+FOLLOWED: Mapping[str, Table] = {
+    **{kind: Table(kind, *("name",) if kind in CLUSTER_WIDE else ("namespace", "name")) for kind in SURROUNDINGS},
+    **{table.prefix: table for table in (*_TABLES, Table(IMPORTED), Table(ACTIVE))},
+}
+"""What informers follow, by prefix."""
+_READ = frozenset((*FOLLOWED, PROFILES, SOFTWARE))
 
 
 def stored(folder: str, namespace: str, name: str) -> str:
@@ -125,154 +186,9 @@ def stored_prefix(folder: str, namespace: str = "") -> str:
     return f"{ROOT}{folder}/{namespace}/" if namespace else f"{ROOT}{folder}/"
 
 
-def binding(node_name: str) -> str:
-    """The binding version of a node: rewritten by every bind and every nomination there."""
-    return f"{BINDINGS}{node_name}"
-
-
-def bound(namespace: str) -> str:
-    """Rewritten by every bind of a pod of the namespace; compared by those whose rules look at its pods."""
-    return f"{BOUND}{namespace}"
-
-
-def terms(namespace: str) -> str:
-    """Rewritten by every bind of a pod whose anti-affinity selects pods of the namespace (`*`: of any)."""
-    return f"{TERMS}{namespace}"
-
-
-def attempt(namespace: str, name: str) -> str:
-    """The record of a pod's last refused attempt; absent when it has none."""
-    return f"{ATTEMPTS}{namespace}/{name}"
-
-
-def bound_by(namespace: str, name: str) -> str:
-    """Which attempt bound a pod, in a cluster whose pods do not carry it themselves."""
-    return f"{BOUND_BY}{namespace}/{name}"
-
-
-def volume(name: str) -> str:
-    """Rewritten by every bind that chooses this volume."""
-    return f"{VOLUMES}{name}"
-
-
 def claim(namespace: str, name: str) -> str:
     """Rewritten by every bind of a pod that has this claim for itself; no volume's name has a colon."""
-    return f"{VOLUMES}{namespace}:{name}"
-
-
-def promise(namespace: str, name: str) -> str:
-    """A bind that the Kubernetes API has not shown yet."""
-    return f"{PROMISES}{namespace}/{name}"
-
-
-def hold(namespace: str, name: str) -> str:
-    """The room of a pod that is not bound yet, while asynchronous plugins are called for it."""
-    return f"{HOLDS}{namespace}/{name}"
-
-
-def instance(tenant: str, slot: str, incarnation: int) -> str:
-    """A worker's registration, under its lease."""
-    return f"{INSTANCES}{tenant}/{slot}/{incarnation}"
-
-
-def requeued_from(node_name: str) -> str:
-    """What the keys of a lost node's pods begin with that were deleted and are not made anew yet."""
-    return f"{REQUEUED}{node_name}/"
-
-
-def requeued(node_name: str, namespace: str, name: str) -> str:
-    """The new manifest of a lost pod, from the deletion of the old pod until the new pod is put."""
-    return f"{requeued_from(node_name)}{namespace}/{name}"
-
-
-def tenant(name: str) -> str:
-    """Present while pods labelled with the tenant go to the tenant's own instances."""
-    return f"{TENANTS}{name}"
-
-
-def profile(digest: str) -> str:
-    """A completed configuration under its SHA-256, never changed."""
-    return f"{PROFILES}{digest}"
-
-
-def software(digest: str) -> str:
-    """What decided, build and packages, under its digest; never changed, and a few for each upgrade."""
-    return f"{SOFTWARE}{digest}"
-
-
-def fleet(tenant: str) -> str:
-    """A SchedulerFleet: desired state, the only one."""
-    return f"{FLEETS}{tenant}"
-
-
-def revision(tenant: str, number: int) -> str:
-    """One template that was wanted; create-only."""
-    return f"{REVISIONS}{tenant}/{number}"
-
-
-def outcome(tenant: str, number: int) -> str:
-    """How the rollout of a revision ended; create-only."""
-    return f"{OUTCOMES}{tenant}/{number}"
-
-
-def actor(tenant: str) -> str:
-    """The workflow that acts on the fleet's slots; each of its writes compares it."""
-    return f"{ACTORS}{tenant}"
-
-
-def fleet_status(tenant: str) -> str:
-    """The projection for readers."""
-    return f"{FLEET_STATUS}{tenant}"
-
-
-def slot(tenant: str, number: int) -> str:
-    """The counter of a slot's incarnations, and its revision."""
-    return f"{SLOTS}{tenant}/{number}"
-
-
-def grant(tenant: str, slot_number: int, incarnation: int) -> str:
-    """Permission for one incarnation to live; deleting it is the fence."""
-    return f"{GRANTS}{tenant}/{slot_number}/{incarnation}"
-
-
-def exited(tenant: str, slot_number: int, incarnation: int) -> str:
-    """How an incarnation ended; deleted with its grant."""
-    return f"{EXITS}{tenant}/{slot_number}/{incarnation}"
-
-
-def host(name: str) -> str:
-    """An agent, under its lease."""
-    return f"{HOSTS}{name}"
-
-
-def cordon(name: str) -> str:
-    """Keep instances off a host."""
-    return f"{CORDONS}{name}"
-
-
-def lost_host(name: str) -> str:
-    """A person says that the host is gone for good; removed by the agent that comes back."""
-    return f"{LOST_HOSTS}{name}"
-
-
-def config(kind: str, target: str) -> str:
-    """One value of the dynamic configuration; `target` is `instance/<T>/<slot>`, `tenant/<T>` or `default`."""
-    return f"{CONFIG}{kind}/{target}"
-
-
-def config_status(tenant: str, slot: str, incarnation: int) -> str:
-    """What a worker has in force of the dynamic configuration, under its lease; named as its registration is."""
-    return f"{CONFIG_STATUS}{tenant}/{slot}/{incarnation}"
-
-
-def config_history_of(kind: str, target: str) -> str:
-    """What the keys of a value's changes begin with."""
-    return f"{CONFIG_HISTORY}{kind}/{target}/"
-
-
-def config_history(kind: str, target: str, number: int) -> str:
-    """One change of a value of the dynamic configuration; create-only. Numbers sort as text."""
-    return f"{config_history_of(kind, target)}{number:09d}"
+    return volume(f"{namespace}:{name}")
 
 
 class ParsedKey(NamedTuple):
@@ -282,36 +198,10 @@ class ParsedKey(NamedTuple):
     parts: tuple[str, ...]
 
 
-_PREFIXES = frozenset(
-    (
-        BINDINGS,
-        BOUND,
-        TERMS,
-        ATTEMPTS,
-        BOUND_BY,
-        INSTANCES,
-        TENANTS,
-        REQUEUED,
-        VOLUMES,
-        PROMISES,
-        HOLDS,
-        IMPORTED,
-        ACTIVE,
-        GRANTS,
-        PROFILES,
-        SOFTWARE,
-        CONFIG,
-        PODS,
-        NODES,
-        *SURROUNDINGS,
-    )
-)
-
-
 def parse(key: str) -> ParsedKey | None:
     """Which kind of object a key names; None for kinds we do not read."""
     end = key.find("/", len(OURS if key.startswith(OURS) else ROOT)) + 1
     if not end:
-        return ParsedKey(key, ()) if key in _PREFIXES else None
+        return ParsedKey(key, ()) if key in _READ else None
     prefix = key[:end]
-    return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in _PREFIXES else None
+    return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in _READ else None

@@ -7,6 +7,7 @@ Neighbours: `keys` has those of pods, nodes, fleets and configuration, and of al
 from __future__ import annotations
 
 from wharfinger.registry.keys import ASIDE, ROOT
+from wharfinger.registry.table import Table
 
 MEMBER_CLUSTERS = ROOT + "cluster.kubernetes-fleet.io/memberclusters/"
 PLACEMENT_OBJECTS = ROOT + "placement.kubernetes-fleet.io/"
@@ -51,71 +52,45 @@ PLACED_AGENT = PLACED + "agent"
 APPLIED = PLACED + "applied/"
 MARKS = PLACED + "marks/"
 
-
-def member_cluster(name: str) -> str:
-    """A MemberCluster."""
-    return f"{MEMBER_CLUSTERS}{name}"
+member_cluster = Table(MEMBER_CLUSTERS, "name")
+decision = Table(DECISIONS, "placement...")
+"""Which members a placement has, and why."""
+policy = Table(POLICIES, "placement...", "number")
+"""One policy that was decided by; create-only."""
+rollout = Table(ROLLOUTS, "placement...")
+"""Who delivers a placement now; each wave rewrites it."""
+work = Table(WORKS, "placement...", "member")
+"""What shall be on one member."""
+result = Table(RESULTS, "placement...", "member")
+"""What is on one member."""
+losses = Table(LOSSES, "placement...")
+"""Rewritten with each result of the placement that ceases to be available."""
+snapshot = Table(SNAPSHOTS, "placement...", "number")
+"""What was selected at one revision; create-only."""
+contents = Table(CONTENTS, "placement...", "digest")
+"""One part of snapshots; create-only."""
+pin = Table(PINS, "placement...")
+"""Which snapshot is wanted, instead of the newest."""
+run_record = Table(RUNS, "placement...", "run", "identity", "what")
+"""What is kept of one life of an update run, by its name in `contracts.update_run_records`."""
+member = Table(MEMBERS, "member")
+"""A member's agent, under its lease."""
+member_status = Table(MEMBER_STATUS, "member")
+"""What a member's agent says of it."""
+evicted = Table(EVICTED, "name")
+"""How an eviction ended; create-only."""
+drain = Table(DRAINS, "member")
+"""A member is cordoned, or drained."""
+hub = Table(HUBS, "hub")
+"""A hub, under its lease."""
+applied = Table(APPLIED, "placement...")
+"""In a member's own etcd: what of a placement is there."""
 
 
 def placement(reference: str) -> str:
     """The object of a placement: of `cluster/<name>` or `ns/<namespace>/<name>`."""
     scope, _, rest = reference.partition("/")
     return f"{CLUSTER_PLACEMENTS if scope == 'cluster' else NAMESPACED_PLACEMENTS}{rest}"
-
-
-def decision(reference: str) -> str:
-    """Which members a placement has, and why."""
-    return f"{DECISIONS}{reference}"
-
-
-def policies_of(reference: str) -> str:
-    """What the keys of a placement's policies begin with."""
-    return f"{POLICIES}{reference}/"
-
-
-def policy(reference: str, number: int) -> str:
-    """One policy that was decided by; create-only."""
-    return f"{policies_of(reference)}{number}"
-
-
-def rollout(reference: str) -> str:
-    """Who delivers a placement now; each wave rewrites it."""
-    return f"{ROLLOUTS}{reference}"
-
-
-def work(reference: str, member: str) -> str:
-    """What shall be on one member."""
-    return f"{WORKS}{reference}/{member}"
-
-
-def result(reference: str, member: str) -> str:
-    """What is on one member."""
-    return f"{RESULTS}{reference}/{member}"
-
-
-def snapshots_of(reference: str) -> str:
-    """What the keys of a placement's snapshots begin with."""
-    return f"{SNAPSHOTS}{reference}/"
-
-
-def snapshot(reference: str, number: int) -> str:
-    """What was selected at one revision; create-only."""
-    return f"{snapshots_of(reference)}{number}"
-
-
-def contents_of(reference: str) -> str:
-    """What the keys of the parts of a placement's snapshots begin with."""
-    return f"{CONTENTS}{reference}/"
-
-
-def contents(reference: str, digest: str) -> str:
-    """One part of snapshots; create-only."""
-    return f"{contents_of(reference)}{digest}"
-
-
-def pin(reference: str) -> str:
-    """Which snapshot is wanted, instead of the newest."""
-    return f"{PINS}{reference}"
 
 
 def update_strategy(namespace: str, name: str) -> str:
@@ -128,51 +103,11 @@ def update_run(namespace: str, name: str) -> str:
     return f"{UPDATE_RUNS[1]}{namespace}/{name}" if namespace else f"{UPDATE_RUNS[0]}{name}"
 
 
-def run_records(reference: str, run: str, identity: int) -> str:
-    """What the keys of one life of an update run begin with; `contracts.update_run_records` has what lies there."""
-    return f"{RUNS}{reference}/{run}/{identity}/"
-
-
 def run_approval(reference: str, run: str, identity: int, key: str) -> str:
     """An approval: of `<stage>.before` or `<stage>.after`; create-only."""
-    return f"{run_records(reference, run, identity)}approvals/{key}"
-
-
-def applied(reference: str) -> str:
-    """In a member's own etcd: what of a placement is there."""
-    return f"{APPLIED}{reference}"
+    return run_record(reference, run, identity, f"approvals/{key}")
 
 
 def mark(stored: str) -> str:
     """In a member's own etcd: whose an object is, by the object's own key."""
     return f"{MARKS}{stored.removeprefix(ROOT)}"
-
-
-def losses(reference: str) -> str:
-    """Rewritten with each result of the placement that ceases to be available."""
-    return f"{LOSSES}{reference}"
-
-
-def member(name: str) -> str:
-    """A member's agent, under its lease."""
-    return f"{MEMBERS}{name}"
-
-
-def member_status(name: str) -> str:
-    """What a member's agent says of it."""
-    return f"{MEMBER_STATUS}{name}"
-
-
-def evicted(name: str) -> str:
-    """How an eviction ended; create-only."""
-    return f"{EVICTED}{name}"
-
-
-def drain(member: str) -> str:
-    """A member is cordoned, or drained."""
-    return f"{DRAINS}{member}"
-
-
-def hub(name: str) -> str:
-    """A hub, under its lease."""
-    return f"{HUBS}{name}"

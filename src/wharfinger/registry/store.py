@@ -173,6 +173,20 @@ class Store(Protocol):
         Raises `Compacted` (also in the middle), `RevisionFuture`.
         """
 
+    async def each(self, prefix: str, *, revision: int = 0) -> AsyncIterator[KeyValue]:
+        """All keys with the prefix, of one revision. Raises as `list` does."""
+        async for page in self.list(prefix, revision=revision):
+            for kv in page.items:
+                yield kv
+
+    async def whole(self, prefix: str, *, revision: int = 0) -> Page:
+        """All keys with the prefix as one page. Raises as `list` does."""
+        found: list[KeyValue] = []
+        async for page in self.list(prefix, revision=revision):
+            found += page.items
+            revision = page.revision
+        return Page(tuple(found), revision)
+
     def watch(
         self, prefix: str, start_revision: int, *, previous: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:

@@ -178,7 +178,7 @@ class Closer:
             namespace, colon, claim = name.partition(":")
             known = ClaimKey(namespace, claim) in storage.claims if colon else name in storage.volumes
             if not known:
-                self._removal(f"{keys.VOLUMES}{name}", revision)
+                self._removal(keys.volume(name), revision)
         inhabited = {key.namespace for key in cache.pods}
         for name, revision in versions[keys.BOUND].items():
             if name not in inhabited:

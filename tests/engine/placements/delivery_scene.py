@@ -189,7 +189,7 @@ class DeliveryScene(HubScene):
 
     async def works(self) -> dict[str, tuple[str, int]]:
         """Member -> what is wanted there, and its snapshot."""
-        prefix = f"{placement_keys.WORKS}{P}/"
+        prefix = placement_keys.work.below(P)
         found = [kv async for page in self.store.list(prefix) for kv in page.items]
         works = {kv.key.removeprefix(prefix): WorkRecord.model_validate_json(kv.value) for kv in found}
         return {name: (one.want, one.snapshot) for name, one in works.items()}
@@ -199,12 +199,12 @@ class DeliveryScene(HubScene):
         return RolloutRecord.model_validate_json(kv.value) if kv is not None else RolloutRecord()
 
     async def snapshots(self) -> dict[int, SnapshotRecord]:
-        prefix = placement_keys.snapshots_of(P)
+        prefix = placement_keys.snapshot.below(P)
         found = [kv async for page in self.store.list(prefix) for kv in page.items]
         return {int(kv.key.removeprefix(prefix)): SnapshotRecord.model_validate_json(kv.value) for kv in found}
 
     async def parts(self) -> set[str]:
-        prefix = placement_keys.contents_of(P)
+        prefix = placement_keys.contents.below(P)
         return {kv.key.removeprefix(prefix) async for page in self.store.list(prefix) for kv in page.items}
 
     async def pin(self, number: int) -> None:

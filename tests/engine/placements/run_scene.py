@@ -203,7 +203,7 @@ class RunScene(HubScene):
         )
 
     async def key(self, what: str, name: str = RUN) -> str:
-        return f"{placement_keys.run_records(P, name, await self.identity(name))}{what}"
+        return placement_keys.run_record(P, name, await self.identity(name), what)
 
     async def end(self, name: str = RUN) -> tuple[str, str]:
         kv = (await self.store.get(await self.key(END, name))).kv

@@ -169,7 +169,7 @@ async def test_a_run_that_is_deleted_is_given_up_where_it_is(scene: RunScene) ->
     await scene.put(run_object(RUN))
     recorded = await record(scene.store, RecordRunInput(**which, planned=planned, wave="w"), TIME)
     assert recorded.outcome == "contended"
-    assert (await scene.store.get(f"{placement_keys.run_records(P, RUN, which['identity'])}{PROGRESS}")).kv is None
+    assert (await scene.store.get(placement_keys.run_record(P, RUN, which["identity"], PROGRESS))).kv is None
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again"])
@@ -303,7 +303,7 @@ async def test_snapshots_that_a_run_names_are_not_forgotten(scene: RunScene) -> 
     assert (taken.outcome, taken.number) == ("taken", 14)
     kept = [
         int(kv.key.rpartition("/")[2])
-        async for page in scene.store.list(placement_keys.snapshots_of(P))
+        async for page in scene.store.list(placement_keys.snapshot.below(P))
         for kv in page.items
     ]
     assert sorted(kept) == [1, *range(5, 15)]

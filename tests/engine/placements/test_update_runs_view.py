@@ -54,7 +54,7 @@ async def test_an_unreadable_run_of_another_identity_is_not_there(scene: RunScen
 
 
 async def test_records_go_from_the_view_with_their_keys(scene: RunScene) -> None:
-    prefix = placement_keys.run_records(P, RUN, await scene.identity())
+    prefix = placement_keys.run_record.below(P, RUN, await scene.identity())
     for kv in [kv async for page in scene.store.list(prefix) for kv in page.items]:
         await scene.store.delete(kv.key)
     await scene.see()

@@ -61,7 +61,7 @@ class ValueChange:
 
     def noted(self, number: int) -> str:
         """The key of a change."""
-        return keys.config_history(self.kind, self.target, number)
+        return keys.config_history(self.kind, self.target, f"{number:09d}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ async def _write(store: Store, change: ValueChange, by: Author, now: str, *, aga
 
 async def history(store: Store, kind: str, target: str) -> list[tuple[int, ConfigChangeRecord]]:
     """The changes of a value that are remembered, the oldest first; what cannot be read is left out."""
-    prefix = keys.config_history_of(kind, target)
+    prefix = keys.config_history.below(kind, target)
     found: list[tuple[int, ConfigChangeRecord]] = []
     async for page in store.list(prefix):
         for kv in page.items:

@@ -132,7 +132,7 @@ async def absence_note(store: Store, target: str) -> str:
 async def _said(store: Store, tenant: str, slot: str) -> ConfigStatusRecord | None:
     """What the slot's newest life says."""
     newest: tuple[int, ConfigStatusRecord] | None = None
-    async for page in store.list(f"{keys.CONFIG_STATUS}{tenant}/{slot}/"):
+    async for page in store.list(keys.config_status.below(tenant, slot)):
         for kv in page.items:
             try:
                 found = int(kv.key.rpartition("/")[2]), ConfigStatusRecord.model_validate_json(kv.value)

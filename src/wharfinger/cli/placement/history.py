@@ -108,7 +108,7 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, limit:
     client = await open_temporal(connection)
     policies = []
     async with open_store(connection) as store:
-        async for page in store.list(placement_keys.policies_of(reference)):
+        async for page in store.list(placement_keys.policy.below(reference)):
             for kv in page.items:
                 number = kv.key.rpartition("/")[2]
                 try:

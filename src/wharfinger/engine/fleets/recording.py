@@ -199,7 +199,7 @@ class Recording:
     async def _end(self, tenant: str, epoch: int) -> bool:
         """Remove everything of a fleet without grants; False where it has some, or is wanted again."""
         for _ in range(TRIES):
-            if await self._all(f"{keys.GRANTS}{tenant}/"):
+            if await self._all(keys.grant.below(tenant)):
                 return False
             fleet = (await self._store.get(keys.fleet(tenant))).kv
             if fleet is not None and not is_deleting(parsed(fleet)):

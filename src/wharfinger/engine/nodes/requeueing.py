@@ -104,7 +104,7 @@ class Requeueing:
         """
         return [
             kv
-            async for page in self._store.list(keys.requeued_from(node))
+            async for page in self._store.list(keys.requeued.below(node))
             for kv in page.items
             if self._holds_a_pod(kv)
         ]

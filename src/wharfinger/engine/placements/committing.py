@@ -38,7 +38,7 @@ async def _remove_parts(store: Store, reference: str, decision: int) -> None:
     """Remove parts of snapshots that nothing names: no more come once the decision is emptied."""
     fence = Compare(placement_keys.decision(reference), "mod", decision)
     names = [
-        kv.key async for page in store.list(placement_keys.contents_of(reference), page_size=20) for kv in page.items
+        kv.key async for page in store.list(placement_keys.contents.below(reference), page_size=20) for kv in page.items
     ]
     for first in range(0, len(names), FORGOTTEN):
         await store.txn([fence], [Delete(name) for name in names[first : first + FORGOTTEN]])

@@ -165,7 +165,7 @@ def _number(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDeci
 
 def _having_work(view: HubView, reference: str) -> set[str]:
     """Members that have a work, or something in its place that cannot be read."""
-    prefix = f"{placement_keys.WORKS}{reference}/"
+    prefix = placement_keys.work.below(reference)
     unreadable = {key.removeprefix(prefix) for key in view.unreadable if key.startswith(prefix)}
     return unreadable.union(view.works.get(reference, ()))
 

@@ -143,8 +143,8 @@ async def forget(store: Store, request: ForgetContentsInput) -> ForgottenContent
     removed = revision = 0
     for prefix in (
         placement_keys.pin(reference),
-        placement_keys.snapshots_of(reference),
-        placement_keys.contents_of(reference),
+        placement_keys.snapshot.below(reference),
+        placement_keys.contents.below(reference),
     ):
         names = [kv.key async for page in store.list(prefix, page_size=20) for kv in page.items]
         names = [name for name in names if prefix.endswith("/") or name == prefix]
@@ -224,7 +224,7 @@ async def _kept(store: Store, request: TakeSnapshotInput, digest: str, raw: byte
 
 async def _known(store: Store, reference: str) -> dict[int, SnapshotRecord]:
     found: dict[int, SnapshotRecord] = {}
-    prefix = placement_keys.snapshots_of(reference)
+    prefix = placement_keys.snapshot.below(reference)
     async for page in store.list(prefix):
         for kv in page.items:
             number = kv.key.removeprefix(prefix)
@@ -253,7 +253,7 @@ async def _forget_old(
     old = [number for number in sorted(known)[:-limit] if number not in named]
     kept = {part for number, one in known.items() if number not in old for part in one.parts}
     removed: list[Operation] = [Delete(placement_keys.snapshot(reference, number)) for number in old]
-    prefix = placement_keys.contents_of(reference)
+    prefix = placement_keys.contents.below(reference)
     async for page in store.list(prefix, page_size=20):
         removed += [Delete(kv.key) for kv in page.items if kv.key.removeprefix(prefix) not in kept]
     if removed:
@@ -264,10 +264,10 @@ async def _forget_old(
 async def _named(store: Store, reference: str) -> set[int]:
     """Snapshots that a work or the plan of an update run names."""
     found: set[int] = set()
-    async for page in store.list(f"{placement_keys.RUNS}{reference}/"):
+    async for page in store.list(placement_keys.run_record.below(reference)):
         for kv in page.items:
             found |= _planned(kv.value) if kv.key.endswith(f"/{PLAN}") else set()
-    async for page in store.list(f"{placement_keys.WORKS}{reference}/"):
+    async for page in store.list(placement_keys.work.below(reference)):
         for kv in page.items:
             found |= _number(WorkRecord, kv.value)
     return found

@@ -278,7 +278,7 @@ def planned_run(view: HubView, contents: ContentsView, request: PlanRunInput) ->
     found = look(view, reference, name, identity, elapsed, contents=contents)
     run, step = view.update_runs.run(reference, name), found.step
     decision, rollout = placement_keys.decision(reference), placement_keys.rollout(reference)
-    prefix = placement_keys.run_records(reference, name, identity)
+    prefix = placement_keys.run_record.below(reference, name, identity)
     base = PlannedRun.model_validate(
         {
             "action": found.action,

@@ -274,7 +274,7 @@ async def approve(store: Store, request: ApproveRunInput, time: str) -> Approved
 
 
 def _key(request: RunRequest, what: str) -> str:
-    return f"{placement_keys.run_records(request.placement, request.run, request.identity)}{what}"
+    return placement_keys.run_record(request.placement, request.run, request.identity, what)
 
 
 def _same_life(request: RunRequest) -> Compare:

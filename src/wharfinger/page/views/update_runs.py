@@ -136,7 +136,7 @@ class UpdateRunLooks:
         for key, approval in records.approvals.items():
             add(approval.time, f"{text(key)} was approved", approval.who, approval.why)
         if records.retries:
-            key = f"{placement_keys.run_records(run.reference, run.name, run.identity)}{RETRIES}"
+            key = placement_keys.run_record(run.reference, run.name, run.identity, RETRIES)
             kv = (await self._store.get(key)).kv
             retry = RunRetryRecord.model_validate_json(kv.value) if kv is not None else RunRetryRecord()
             add(retry.time, f"retry {retry.count}", retry.who, retry.why)

@@ -1,0 +1,81 @@
+"""Tables: a prefix of keys in etcd, and the names that follow it in each key of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from wharfinger.registry.store import Store
+
+R = TypeVar("R")
+
+PATH = "..."
+"""What the name of a part ends with that may have slashes: the reference of a placement, the target of a value."""
+
+
+class Table:
+    """The keys of one kind: makes them, takes them apart, and reads what they hold.
+
+    Called with the names, in their order, a table returns the key::
+
+        pod = Table("/registry/pods/", "namespace", "name")
+        pod("default", "web")  # /registry/pods/default/web
+    """
+
+    __slots__ = ("_after", "_path", "names", "prefix")
+
+    def __init__(self, prefix: str, *names: str) -> None:
+        """`names`: what the parts of a key behind the prefix are; at most one of them ends with `PATH`."""
+        self.prefix = prefix
+        self.names = names
+        paths = [place for place, name in enumerate(names) if name.endswith(PATH)]
+        self._path = paths[0] if paths else None
+        self._after = len(names) - 1 - paths[0] if paths else 0
+
+    def __call__(self, *names: str | int) -> str:
+        """The key of these names. Raises `TypeError` for too few or too many."""
+        if len(names) != len(self.names):
+            raise TypeError(f"a key of {self.prefix} has {len(self.names)} names, not {len(names)}")
+        return self.prefix + "/".join(map(str, names))
+
+    def below(self, *names: str | int) -> str:
+        """What the keys of the table begin with that have these names first; empty names are left out."""
+        return self.prefix + "".join(f"{name}/" for name in names if name != "")
+
+    def fits(self, parts: tuple[str, ...]) -> bool:
+        """Whether a key with these parts behind the prefix is one of the table."""
+        enough = len(parts) >= len(self.names) if self._path is not None else len(parts) == len(self.names)
+        return enough and all(parts)
+
+    def parse(self, key: str) -> tuple[str, ...] | None:
+        """The names in a key; None for a key of no such table."""
+        if not key.startswith(self.prefix):
+            return None
+        parts = tuple(key[len(self.prefix) :].split("/"))
+        if not self.fits(parts):
+            return None
+        if self._path is None:
+            return parts
+        end = len(parts) - self._after
+        return (*parts[: self._path], "/".join(parts[self._path : end]), *parts[end:])
+
+    async def read(self, store: Store, decode: Callable[[bytes], R], *names: str | int) -> R | None:
+        """What the key of these names holds, now; None where it is absent. Raises the errors of both."""
+        kv = (await store.get(self(*names))).kv
+        return None if kv is None else decode(kv.value)
+
+    async def records(
+        self, store: Store, decode: Callable[[bytes], R], *names: str | int, revision: int = 0
+    ) -> AsyncIterator[tuple[tuple[str, ...], R]]:
+        """The names and the value of each key that has these names first, at one revision (0 = now).
+
+        Keys of other shapes, and values for which `decode` raises `ValueError`, are passed over.
+        """
+        async for kv in store.each(self.below(*names), revision=revision):
+            found = self.parse(kv.key)
+            if found is None:
+                continue
+            try:
+                yield found, decode(kv.value)
+            except ValueError:
+                continue
