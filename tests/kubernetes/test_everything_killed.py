@@ -17,8 +17,8 @@ from tests.upstream import api_server_process
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
-SLOW = 30.0
-"""Binds a second of one worker: a flood's promises wait for seconds."""
+SLOW = 8.0
+"""Binds a second of one worker: many of a flood's promises wait for ten seconds, however late this test looks."""
 
 
 @pytest.fixture
@@ -36,19 +36,20 @@ def test_all_are_bound_after_everything_was_killed_in_a_flood(
     """Workers start first: they wait for the servers, which come one after the other."""
     site.create_pods(names("web", ALL))
     installation.start_workers(2, qps=SLOW)
-    wait_until(lambda: history.bound >= 60, 60, "a part is bound", every=0.05)
-    assert len(installation.promises()) > 30
+    wait_until(lambda: history.bound >= 20 and len(installation.promises()) > 30, 60, "a part is bound", every=0.05)
 
     site.api.kill_all()
     installation.etcd.kill()
     site.temporal.kill()
     installation.kill_workers()
 
-    returned = [installation.start_worker(wait=False) for _ in range(2)]
+    for _ in range(2):
+        installation.start_worker(wait=False)
     site.temporal.start()
     installation.etcd.start()
     site.temporal.wait_up(40)
     site.api.start()
-    for worker in returned:
-        worker.wait_ready()
     until_settled(site, [installation], history, room)
+    for worker in installation.running:
+        worker.wait_ready()
+    assert len(installation.running) == 2
