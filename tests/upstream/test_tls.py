@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import ssl
 import warnings
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
 
 from tests.registry.certificates import Authority, Signed, in_memory_only
 from tests.upstream.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from wharfinger.errors import ConfigurationError, UpstreamDenied
 from wharfinger.upstream import key_files, tls
 from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.certificates import check_authorities, valid_until
+from wharfinger.upstream.certificates import check_authorities
 
 NAME = "apiserver.example.com"
 
@@ -179,23 +174,3 @@ def test_keys_without_memory_or_folder_are_reported(home: KubeconfigFolder, monk
 
     with pytest.raises(ConfigurationError, match="cannot be given to OpenSSL: No such file"):
         key_files.load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), b"", b"")
-
-
-@pytest.mark.parametrize("end", [datetime(1999, 1, 2, 3, 4, 5), datetime(2049, 12, 31), datetime(2050, 1, 1)])
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_end_date_is_read_as_by_cryptography(end: datetime, kind: str) -> None:
-    """Until 2049 the date has two digits for the year, later four. The name is long, so that lengths have two bytes."""
-    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, 2048)
-    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "o" * 60)] * 5)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(2**150).not_valid_before(end - timedelta(days=1)).not_valid_after(end)
-    der = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
-
-    assert valid_until(der) == end.replace(tzinfo=UTC).timestamp()
-
-
-def test_damaged_certificates_have_no_end_date(home: KubeconfigFolder) -> None:
-    der = ssl.PEM_cert_to_DER_cert(home.alice.cert.read_text())
-    for length in range(len(der)):
-        with pytest.raises((ValueError, IndexError)):
-            valid_until(der[:length])
