@@ -41,7 +41,7 @@ def plan(members: int = 3) -> RunPlan:
 
 def test_a_plan_survives_its_round_trip() -> None:
     record = RunPlanRecord(plan=plan(), placement=12, overrides={"0a" * 8: ({"source": "tier"},)}, time="t")
-    assert RunPlanRecord.from_bytes(record.to_bytes()) == record
+    assert RunPlanRecord.model_validate_json(record.to_bytes()) == record
 
 
 def test_progress_survives_its_round_trip() -> None:
@@ -55,7 +55,7 @@ def test_progress_survives_its_round_trip() -> None:
         clock=99.5,
     )
     record = RunProgressRecord(progress=progress, retries=2, token="w")
-    read = RunProgressRecord.from_bytes(record.to_bytes())
+    read = RunProgressRecord.model_validate_json(record.to_bytes())
     assert read == record
     assert isinstance(read.progress.phase, RunPhase)
     assert isinstance(read.progress.members[0].outcome, MemberOutcome)
@@ -70,4 +70,4 @@ def test_5000_members_fit_into_one_value_of_etcd() -> None:
 @pytest.mark.parametrize("value", [b"", b"{}", b"x\x9c", RunProgressRecord(progress=begin(plan())).to_bytes()])
 def test_what_is_no_plan_is_a_value_error(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        RunPlanRecord.from_bytes(value)
+        RunPlanRecord.model_validate_json(value)

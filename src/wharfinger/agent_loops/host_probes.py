@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
-from pydantic import ValidationError
 
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_grants import instance_of
@@ -82,11 +81,8 @@ class HostProbes:
         process = self._runtime.find(instance) if instance is not None else None
         if instance is None or process is None:  # another host's
             return
-        try:
-            record = InstanceRecord.model_validate_json(kv.value)
-        except ValidationError:
-            return
-        if process.pid != record.pid:
+        record = InstanceRecord.from_bytes(kv.value)
+        if record is None or process.pid != record.pid:
             return
         known = self._probed.setdefault(instance, _Probed(record.pid, record.health))
         known.pid, known.health, known.draining = record.pid, record.health, record.state == "draining"

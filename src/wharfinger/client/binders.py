@@ -52,5 +52,5 @@ async def listed_binders(store: Store, pods: Sequence[AssignedPod], revision: in
     """The same by one list, as of a revision; for many pods. Raises the store's errors."""
     if not pods:
         return {}
-    values = {kv.key: kv.value async for page in store.list(keys.BOUND_BY, revision=revision) for kv in page.items}
+    values = {kv.key: kv.value async for kv in store.each(keys.BOUND_BY, revision=revision)}
     return {pod.key: binder_of(values.get(keys.bound_by(*pod.key)), pod.create_revision, pod.node) for pod in pods}

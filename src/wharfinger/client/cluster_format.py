@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
-from wharfinger.contracts.records import InstallationRecord
+from wharfinger.client.installations import installation_of
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store
 
@@ -20,13 +17,10 @@ async def in_its_format(store: Store, asked: ClusterFormat | None = None) -> Sto
     Raises `InstallationMismatch` when the record has another format than is asked for, or cannot be read, and the
     store's errors.
     """
-    found = (await store.get(keys.INSTALLATION)).kv
+    found = await installation_of(store)
     if found is None:
         return store_of(store, asked or ClusterFormat.KUBERNETES)
-    try:
-        format_ = InstallationRecord.model_validate_json(found.value).format
-    except ValidationError as error:
-        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
+    format_ = found.format
     if asked not in (None, format_):
         raise InstallationMismatch(
             f"the pods and nodes of this etcd are kept in the format {format_}, not {asked}: leave out the format, or "

@@ -106,12 +106,8 @@ def author(reason: str = "", *, who: str = "") -> Author:
 async def read_status(store: Store, tenant: str) -> RolloutStatus | None:
     """The status that the fleet's actor wrote; None when there is none, or none that can be read."""
     kv = (await store.get(keys.fleet_status(tenant))).kv
-    if kv is None:
-        return None
-    try:
-        return FleetStatusRecord.model_validate_json(kv.value).status
-    except ValueError:
-        return None
+    record = FleetStatusRecord.from_bytes(kv and kv.value)
+    return record.status if record is not None else None
 
 
 async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: Catalog) -> Changed:

@@ -39,15 +39,9 @@ async def _hosts(store: Store) -> tuple[dict[str, HostRecord], list[str]]:
     """The live hosts, and the names of those that take no instance."""
     from wharfinger.registry import keys
 
-    hosts: dict[str, HostRecord] = {}
-    async for page in store.list(keys.HOSTS):
-        for kv in page.items:
-            try:
-                hosts[kv.key.removeprefix(keys.HOSTS)] = HostRecord.model_validate_json(kv.value)
-            except ValueError:
-                continue  # `host list` reports it
-    cordoned = [kv.key.removeprefix(keys.CORDONS) async for page in store.list(keys.CORDONS) for kv in page.items]
-    return hosts, cordoned
+    live = keys.host.records(store, HostRecord.model_validate_json)  # `host list` reports the others
+    hosts = {name: record async for (name,), record in live}
+    return hosts, [name async for (name,), _ in keys.cordon.rows(store)]
 
 
 def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned: Collection[str] = ()) -> str:

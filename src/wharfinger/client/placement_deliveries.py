@@ -194,15 +194,20 @@ class PlacementDeliveries:
         assert kv is not None, "it exists"
         if (obj.get("metadata") or {}).get("deletionTimestamp"):
             raise InvalidObject(f"placement {reference} is being deleted: it takes no snapshot any more")
-        prefix, snapshots = placement_keys.snapshot.below(reference), dict[int, int]()
-        async for page in self._store.list(prefix, revision=revision):
-            numbers = ((one.key.removeprefix(prefix), one.create_revision) for one in page.items)
-            snapshots.update((int(number), created) for number, created in numbers if number.isdecimal())
+        rows = placement_keys.snapshot.rows(self._store, reference, revision=revision)
+        snapshots = {int(number): kv.create_revision async for (_, number), kv in rows if number.isdecimal()}
         pinned = (await self._store.get(placement_keys.pin(reference), revision=revision)).kv
         strategy = (obj.get("spec") or {}).get("strategy")
         external = isinstance(strategy, Mapping) and strategy.get("type") == "External"
         pin_revision = pinned.mod_revision if pinned is not None else 0
-        return _Pinnable(str(_about(reference)), kv.mod_revision, external, snapshots, _pin_of(pinned), pin_revision)
+        return _Pinnable(
+            str(_about(reference)),
+            kv.mod_revision,
+            external,
+            snapshots,
+            PinRecord.from_bytes(pinned and pinned.value),
+            pin_revision,
+        )
 
     async def evict(self, placement: str, cluster: str, *, wait: float | None = None) -> RequestedEviction:
         """Ask for a placement to leave a member: put a ClusterResourcePlacementEviction, which a hub judges once.
@@ -328,11 +333,3 @@ def _existing(kv: KeyValue | None, reference: str) -> dict[str, Any]:
             f"(etcdctl --user root del {kv.key})"
         )
     return obj
-
-
-def _pin_of(kv: KeyValue | None) -> PinRecord | None:
-    """The pin; one that cannot be read pins nothing."""
-    try:
-        return PinRecord.model_validate_json(kv.value) if kv is not None else None
-    except ValueError:
-        return None

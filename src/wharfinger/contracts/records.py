@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.held_places import HeldPlace
@@ -35,11 +35,11 @@ class Record(BaseModel):
         return self.model_dump_json(exclude_none=True).encode()
 
     @classmethod
-    def from_bytes(cls, value: bytes) -> Self | None:
-        """The record that is stored; None for what is none, such as what a stranger wrote."""
+    def from_bytes(cls, value: bytes | None) -> Self | None:
+        """The record that is stored; None without a value, and for what is none, such as what a stranger wrote."""
         try:
-            return cls.model_validate_json(value)
-        except ValidationError:
+            return cls.model_validate_json(value) if value is not None else None
+        except ValueError:
             return None
 
 
@@ -117,13 +117,8 @@ def binder_of(value: bytes | None, create_revision: int, node: str) -> str:
 
     `create_revision`: the pod's.
     """
-    if value is None:
-        return ""
-    try:
-        found = BoundByRecord.model_validate_json(value)
-    except ValueError:
-        return ""
-    return found.attempt if (found.create_revision, found.node) == (create_revision, node) else ""
+    found = BoundByRecord.from_bytes(value)
+    return found.attempt if found and (found.create_revision, found.node) == (create_revision, node) else ""
 
 
 def last_node(value: bytes, create_revision: int) -> str:
@@ -131,11 +126,8 @@ def last_node(value: bytes, create_revision: int) -> str:
 
     `create_revision`: the pod's.
     """
-    try:
-        found = BoundByRecord.model_validate_json(value)
-    except ValueError:
-        return ""
-    return found.node if found.create_revision == create_revision else ""
+    found = BoundByRecord.from_bytes(value)
+    return found.node if found and found.create_revision == create_revision else ""
 
 
 class InstanceRecord(Record):

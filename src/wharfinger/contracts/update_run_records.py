@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import Field
 
-from wharfinger.contracts.placement_records import inflated
+from wharfinger.contracts.delivery_records import LargeRecord
 from wharfinger.contracts.records import Record
 from wharfinger.contracts.update_runs import RunOutcome
 from wharfinger.model.update_runs import RunPlan, RunProgress
@@ -30,7 +30,15 @@ LARGEST = 1024 * 1024
 """Bytes of a deflated plan: etcd takes 1.5 MiB in one transaction."""
 
 
-class RunPlanRecord(Record):
+class _DeflatedRecord(LargeRecord):
+    """A record that is deflated, whatever its size."""
+
+    def to_bytes(self) -> bytes:
+        """As stored: JSON, deflated."""
+        return zlib.compress(self.model_dump_json(exclude_defaults=True).encode(), 6)
+
+
+class RunPlanRecord(_DeflatedRecord):
     """The frozen plan of a run, and the contents of all overrides that it names."""
 
     plan: RunPlan
@@ -42,17 +50,8 @@ class RunPlanRecord(Record):
     time: str = ""
     """RFC 3339, UTC."""
 
-    def to_bytes(self) -> bytes:
-        """As stored: JSON, deflated."""
-        return zlib.compress(self.model_dump_json(exclude_defaults=True).encode(), 6)
 
-    @classmethod
-    def from_bytes(cls, value: bytes) -> RunPlanRecord:
-        """Raises `ValueError` for what is none."""
-        return cls.model_validate(inflated(value))
-
-
-class RunProgressRecord(Record):
+class RunProgressRecord(_DeflatedRecord):
     """How far a run is."""
 
     progress: RunProgress
@@ -62,15 +61,6 @@ class RunProgressRecord(Record):
     """Identifies the wave: a record whose answer was lost is written once."""
     time: str = ""
     """RFC 3339, UTC."""
-
-    def to_bytes(self) -> bytes:
-        """As stored: JSON, deflated."""
-        return zlib.compress(self.model_dump_json(exclude_defaults=True).encode(), 6)
-
-    @classmethod
-    def from_bytes(cls, value: bytes) -> RunProgressRecord:
-        """Raises `ValueError` for what is none."""
-        return cls.model_validate(inflated(value))
 
 
 class RunApprovalRecord(Record):

@@ -130,7 +130,7 @@ class UpdateRunJudge:
         same = Compare(key, "create", now.identity if now is not None else 0)
         try:
             prefix = placement_keys.run_record.below(reference, name, identity)
-            names = [kv.key async for page in self._store.list(prefix) for kv in page.items]
+            names = [kv.key async for kv in self._store.each(prefix)]
             for first in range(0, len(names), AT_ONCE):
                 answered = await self._store.txn([same], [Delete(one) for one in names[first : first + AT_ONCE]])
                 if not answered.succeeded:

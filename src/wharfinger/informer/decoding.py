@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -32,8 +32,6 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
 log = logging.getLogger(__name__)
-
-U = TypeVar("U", Promise, Imported)
 
 SURROUNDING_KINDS = {keys.stored_prefix(kind.folder): kind.name for kind in KINDS if kind.name in SURROUNDINGS}
 """Kinds that decisions read beside nodes and pods, by prefix."""
@@ -86,6 +84,8 @@ def observe(
         return ObservedKey(kv, prefix, parts, deleted=True)
     try:
         return ObservedKey(kv, prefix, parts, _decode(kv, prefix, parts, classes, format_))
+    except ValidationError as error:
+        return ObservedKey(kv, prefix, parts, invalid=_first_line(error))
     except InvalidObject as error:
         held = _occupant(kv, parts, format_) if prefix == keys.PODS else None
         return ObservedKey(kv, prefix, parts, held, invalid=str(error))
@@ -144,11 +144,11 @@ def _decode(
         case keys.GRANTS:
             return decode_grant(kv)
         case keys.PROMISES:
-            return upstream_records.at(_upstream_record(Promise, kv), kv.mod_revision)
+            return upstream_records.at(upstream_records.read_value(Promise, kv.value), kv.mod_revision)
         case keys.HOLDS:
-            return decode_hold(kv)
+            return HoldRecord.model_validate_json(kv.value).place(kv.mod_revision)
         case keys.IMPORTED:
-            return _upstream_record(Imported, kv)
+            return upstream_records.read_value(Imported, kv.value)
         case keys.REQUEUED:
             decode_made_anew(format_, kv.value, namespace=parts[1], name=parts[2])
             return None
@@ -164,10 +164,7 @@ def _occupant(kv: KeyValue, parts: tuple[str, ...], format_: ObjectFormat) -> Po
 
 
 def _refusal(kv: KeyValue) -> Refusal:
-    try:
-        record = AttemptRecord.model_validate_json(kv.value)
-    except ValidationError as error:
-        raise InvalidObject(_first_line(error)) from error
+    record = AttemptRecord.model_validate_json(kv.value)
     if record.revision > kv.mod_revision:
         raise InvalidObject("its revision is later than its own write: no event would ever be newer")
     return Refusal(
@@ -197,10 +194,7 @@ def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
         raise InvalidObject(f"incarnation {incarnation[:80]!r} is no number")
     if not kv.lease:
         raise InvalidObject("no lease holds it: pods would be shared out to a worker that need not live")
-    try:
-        return InstanceRecord.model_validate_json(kv.value)
-    except ValidationError as error:
-        raise InvalidObject(_first_line(error)) from error
+    return InstanceRecord.model_validate_json(kv.value)
 
 
 def decode_grant(kv: KeyValue) -> Grant:
@@ -209,21 +203,6 @@ def decode_grant(kv: KeyValue) -> Grant:
 
     try:
         return read_value(Grant, kv.value)
-    except ValidationError as error:
-        raise InvalidObject(_first_line(error)) from error
-
-
-def decode_hold(kv: KeyValue) -> HeldPlace:
-    """A stored room that is held; raises `InvalidObject`."""
-    try:
-        return HoldRecord.model_validate_json(kv.value).place(kv.mod_revision)
-    except ValidationError as error:
-        raise InvalidObject(_first_line(error)) from error
-
-
-def _upstream_record(kind: type[U], kv: KeyValue) -> U:
-    try:
-        return upstream_records.read_value(kind, kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
 

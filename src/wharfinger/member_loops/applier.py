@@ -257,7 +257,7 @@ class Applier:
         """Write a result that says something else; whether it does."""
         store, key = self._hub.store, placement_keys.result(placement, self._name)
         found = (await store.get(key)).kv
-        before = _result(found.value) if found is not None else None
+        before = ResultRecord.from_bytes(found and found.value)
         if before is not None and before.model_copy(update={"time": result.time}) == result:
             return False
         own = (await store.get(placement_keys.member(self._name))).kv
@@ -307,10 +307,3 @@ def ceases(before: ResultRecord, now: ResultRecord) -> bool:
     counted, counts = (one.available or one.reported for one in (before, now))
     waits_anew = now.available and now.untrackable and (not before.untrackable or before.since != now.since)
     return counted and (not counts or waits_anew)
-
-
-def _result(value: bytes) -> ResultRecord | None:
-    try:
-        return ResultRecord.model_validate_json(value)
-    except ValueError:
-        return None

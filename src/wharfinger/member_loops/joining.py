@@ -8,8 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.records import Record
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, Put, Store
@@ -55,7 +53,7 @@ async def join(member: Store, token: JoinToken) -> str:
     found = answered.reads[0] if answered.reads else None
     if answered.succeeded or found is None:
         return ""
-    theirs = _token(found.value)
+    theirs = JoinToken.from_bytes(found.value)
     if theirs is None:
         return f"{JOIN_CONFLICT}: {placement_keys.PLACED_MEMBER} of the member cannot be read"
     if theirs.names_same(token):
@@ -80,7 +78,7 @@ async def leave(member: Store, token: JoinToken, gone: Callable[[], Awaitable[bo
     `gone`: whether the MemberCluster is gone; asked after the token was read, so that a next life's is not meant.
     """
     found = (await member.get(placement_keys.PLACED_MEMBER)).kv
-    theirs = _token(found.value) if found is not None else None
+    theirs = JoinToken.from_bytes(found and found.value)
     if found is None or theirs is None or not theirs.names_same(token):
         return
     if token.identity and theirs.identity > token.identity:
@@ -89,10 +87,3 @@ async def leave(member: Store, token: JoinToken, gone: Callable[[], Awaitable[bo
         await member.txn(
             [Compare(placement_keys.PLACED_MEMBER, "mod", found.mod_revision)], [Delete(placement_keys.PLACED_MEMBER)]
         )
-
-
-def _token(value: bytes) -> JoinToken | None:
-    try:
-        return JoinToken.model_validate_json(value)
-    except ValidationError:
-        return None

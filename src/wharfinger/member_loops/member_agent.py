@@ -21,7 +21,6 @@ from contextlib import suppress
 from functools import partial
 
 import orjson
-from pydantic import ValidationError
 
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
@@ -255,10 +254,7 @@ class MemberReporter:
     async def _before(self, identity: int) -> dict[str, object]:
         """The status that an earlier agent left: what the member had is told while it cannot be asked."""
         kv = (await self._hub.store.get(placement_keys.member_status(self.name))).kv
-        try:
-            found = MemberStatusRecord.model_validate_json(kv.value) if kv is not None else None
-        except ValidationError:
-            return {}
+        found = MemberStatusRecord.from_bytes(kv and kv.value)
         return dict(found.status) if found is not None and found.identity == identity else {}
 
     async def _write(self, value: bytes, record: MemberRecord) -> bool:

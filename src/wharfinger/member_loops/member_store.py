@@ -113,11 +113,7 @@ class EtcdMember:
 
     async def placements(self) -> dict[str, AppliedRecord]:
         """See `MemberStore.placements`."""
-        return {
-            kv.key.removeprefix(placement_keys.APPLIED): _applied(kv)
-            async for page in self._store.list(placement_keys.APPLIED)
-            for kv in page.items
-        }
+        return {placement: _applied(kv) async for (placement,), kv in placement_keys.applied.rows(self._store)}
 
     async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
         """See `MemberStore.record`."""
@@ -219,19 +215,13 @@ def _object(kv: KeyValue | None) -> Mapping[str, Any] | None:
 
 def _applied(kv: KeyValue) -> AppliedRecord:
     """What cannot be read names nothing."""
-    try:
-        return AppliedRecord.model_validate_json(kv.value)
-    except ValueError:
-        return AppliedRecord()
+    return AppliedRecord.from_bytes(kv.value) or AppliedRecord()
 
 
 def _mark(kv: KeyValue | None) -> MarkRecord | None:
     if kv is None:
         return None
-    try:
-        return MarkRecord.model_validate_json(kv.value)
-    except ValueError:
-        return MarkRecord(placement="what cannot be read")
+    return MarkRecord.from_bytes(kv.value) or MarkRecord(placement="what cannot be read")
 
 
 def _placement(seen: MemberObject) -> str:

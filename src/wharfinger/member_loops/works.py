@@ -166,9 +166,8 @@ class Works:
         known = self._works[member].get(placement)
         if known is not None and known[1] == kv.mod_revision:
             return
-        try:
-            work = WorkRecord.model_validate_json(kv.value)
-        except ValueError:  # stays as it was
+        work = WorkRecord.from_bytes(kv.value)
+        if work is None:  # stays as it was
             return
         self._works[member][placement] = work, kv.mod_revision
         self._tell(member, placement)

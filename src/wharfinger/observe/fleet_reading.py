@@ -34,7 +34,7 @@ from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import KeyValue, Page, Store
 
 _READS = 5
 """Times that a read is begun again because etcd compacted what it was reading."""
@@ -91,13 +91,14 @@ async def _read(store: Store, tenant: str, ones: Sequence[str], prefixes: Sequen
         revision = (await store.get(keys.INSTALLATION)).revision
         try:
             found = await asyncio.gather(
-                *(_one(store, key, revision) for key in ones), *(_list(store, prefix, revision) for prefix in prefixes)
+                *(_one(store, key, revision) for key in ones),
+                *(store.whole(prefix, revision=revision) for prefix in prefixes),
             )
         except Compacted:
             if not left:
                 raise
             continue
-        estate = estate_of((kv for part in found for kv in part), revision)
+        estate = estate_of((kv for part in found for kv in part.items), revision)
         if tenant:  # grants may be those of all fleets
             estate.fleets = {tenant: estate.fleet(tenant)}
         return estate
@@ -112,13 +113,9 @@ def existing(estate: Estate, tenant: str) -> Picture:
     return picture
 
 
-async def _one(store: Store, key: str, revision: int) -> list[KeyValue]:
+async def _one(store: Store, key: str, revision: int) -> Page:
     kv = (await store.get(key, revision=revision)).kv
-    return [kv] if kv is not None else []
-
-
-async def _list(store: Store, prefix: str, revision: int) -> list[KeyValue]:
-    return [kv async for page in store.list(prefix, revision=revision) for kv in page.items]
+    return Page((kv,) if kv is not None else (), revision)
 
 
 def estate_of(stored: Iterable[KeyValue], read_at: int) -> Estate:

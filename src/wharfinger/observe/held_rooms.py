@@ -14,13 +14,8 @@ from wharfinger.registry.store import KeyValue, Store
 
 async def held_rooms(store: Store, namespace: str = "") -> dict[PodKey, HeldPlace]:
     """All records of held rooms, of one namespace or of all; some may be of earlier pods. Raises `StoreError`."""
-    found: dict[PodKey, HeldPlace] = {}
-    async for page in store.list(keys.hold.below(namespace)):
-        for kv in page.items:
-            place, parts = _place(kv), kv.key.removeprefix(keys.HOLDS).split("/")
-            if place is not None and len(parts) == 2:
-                found[PodKey(*parts)] = place
-    return found
+    rows = keys.hold.rows(store, namespace)
+    return {PodKey(*pod): place async for pod, kv in rows if (place := _place(kv)) is not None}
 
 
 async def held_room(store: Store, pod: Pod) -> HeldPlace | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,14 @@ from wharfinger.manifests.kinds import KINDS
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
-_SURROUNDINGS = {kind.name: keys.stored_prefix(kind.folder) for kind in KINDS if kind.name in SURROUNDING_KINDS}
+_SURROUNDINGS = {
+    kind.name: keys.FOLLOWED[keys.stored_prefix(kind.folder)] for kind in KINDS if kind.name in SURROUNDING_KINDS
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,21 @@ async def read_past(store: Store, revision: int) -> PastState:
     format_ = format_of(store.format)
     surroundings = _SURROUNDINGS if format_.has_surroundings else {}
     try:
-        nodes = [node async for kv in _all(store, keys.NODES, revision) if (node := _node(kv, format_)) is not None]
-        pods = [pod async for kv in _all(store, keys.PODS, revision) if (pod := _pod(kv, format_)) is not None]
+        nodes = [
+            node
+            async for (name,), kv in keys.node.rows(store, revision=revision)
+            if (node := _node(kv, name, format_)) is not None
+        ]
+        pods = [
+            pod
+            async for key, kv in keys.pod.rows(store, revision=revision)
+            if (pod := _pod(kv, PodKey(*key), format_)) is not None
+        ]
         around = [
             thing
-            for kind, prefix in surroundings.items()
-            async for kv in _all(store, prefix, revision)
-            if (thing := _surrounding(kv, kind, prefix)) is not None
+            for kind, table in surroundings.items()
+            async for names, kv in table.rows(store, revision=revision)
+            if (thing := _surrounding(kv, kind, names)) is not None
         ]
     except Compacted as error:
         raise NotFound(
@@ -59,43 +68,26 @@ async def read_past(store: Store, revision: int) -> PastState:
     return PastState(revision, ordered, tuple(pods), tuple(around), store.format)
 
 
-async def _all(store: Store, prefix: str, revision: int) -> AsyncIterator[KeyValue]:
-    async for page in store.list(prefix, revision=revision):
-        for kv in page.items:
-            yield kv
-
-
-def _node(kv: KeyValue, format_: ObjectFormat) -> Node | None:
-    names = _names(kv, keys.NODES, 1)
+def _node(kv: KeyValue, name: str, format_: ObjectFormat) -> Node | None:
     try:
-        return format_.decode_node(kv.value, name=names[0], **_revisions(kv)) if names else None
+        return format_.decode_node(kv.value, name=name, **_revisions(kv))
     except InvalidObject:
         return None
 
 
-def _pod(kv: KeyValue, format_: ObjectFormat) -> Pod | None:
+def _pod(kv: KeyValue, key: PodKey, format_: ObjectFormat) -> Pod | None:
     """A pod that cannot be read still holds what it holds on its node."""
-    names = _names(kv, keys.PODS, 2)
-    if not names:
-        return None
     try:
-        return format_.decode_pod(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
+        return format_.decode_pod(kv.value, **key._asdict(), **_revisions(kv))
     except InvalidObject:
-        return format_.decode_occupant(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
+        return format_.decode_occupant(kv.value, **key._asdict(), **_revisions(kv))
 
 
-def _surrounding(kv: KeyValue, kind: str, prefix: str) -> Surrounding | None:
-    names = _names(kv, prefix, 1 if prefix in keys.CLUSTER_WIDE else 2)
+def _surrounding(kv: KeyValue, kind: str, names: tuple[str, ...]) -> Surrounding | None:
     try:
-        return decode_surrounding(kv.value, kind, namespace="".join(names[:-1]), name=names[-1]) if names else None
+        return decode_surrounding(kv.value, kind, namespace="".join(names[:-1]), name=names[-1])
     except InvalidObject:
         return None
-
-
-def _names(kv: KeyValue, prefix: str, parts: int) -> list[str]:
-    """Namespace and name out of a key; empty for a key that is none of this kind."""
-    names = kv.key.removeprefix(prefix).split("/")
-    return names if len(names) == parts and all(names) else []
 
 
 def _revisions(kv: KeyValue) -> dict[str, Any]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
 
 from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import DecisionRecord
-from wharfinger.contracts.records import Record
 from wharfinger.engine.placements.hub_view import HUB, HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, Rollout, changes_for, concerning, rollout_of
 from wharfinger.errors import NotFound
@@ -27,12 +25,10 @@ from wharfinger.observe.placement_conditions import (
     ScheduledCondition,
     conditions_of,
 )
-from wharfinger.observe.placements import read_one, results_of, works_of
+from wharfinger.observe.placements import read_one
 from wharfinger.placement import overriding, rolling
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
-
-R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +53,15 @@ async def read(store: Store, reference: str) -> DeliveryReading:
         record = DecisionRecord.from_bytes(kv.value) if kv is not None else None
     except ValueError as error:
         raise NotFound(f"the decision of placement {reference} cannot be read: {error}") from error
-    works = await _records(store, works_of(reference), revision, WorkRecord)
-    results = await _records(store, results_of(reference), revision, ResultRecord)
-    return DeliveryReading(reference, view, record, works, results)
-
-
-async def _records(store: Store, prefix: str, revision: int, kind: type[R]) -> dict[str, R]:
-    """The records below a prefix that can be read."""
-    found: dict[str, R] = {}
-    async for page in store.list(prefix, revision=revision):
-        for kv in page.items:
-            try:
-                found[kv.key.removeprefix(prefix)] = kind.model_validate_json(kv.value)
-            except ValueError:  # `view.unreadable` has it
-                continue
-    return found
+    works = placement_keys.work.records(store, WorkRecord.model_validate_json, reference, revision=revision)
+    results = placement_keys.result.records(store, ResultRecord.model_validate_json, reference, revision=revision)
+    return DeliveryReading(  # `view.unreadable` has those that cannot be read
+        reference,
+        view,
+        record,
+        {member: work async for (_, member), work in works},
+        {member: result async for (_, member), result in results},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,19 +81,9 @@ def records_of(reference: str) -> list[str]:
         placement_keys.pin(reference),
         placement_keys.snapshot.below(reference),
         placement_keys.run_record.below(reference),
-        works_of(reference),
-        results_of(reference),
+        placement_keys.work.below(reference),
+        placement_keys.result.below(reference),
     ]
-
-
-def works_of(reference: str) -> str:
-    """What the keys of a placement's works begin with."""
-    return placement_keys.work.below(reference)
-
-
-def results_of(reference: str) -> str:
-    """What the keys of a placement's results begin with."""
-    return placement_keys.result.below(reference)
 
 
 async def _read(store: Store, wanted_keys: Mapping[str, Sequence[str]], at: StreamRevisions | None) -> HubView:
@@ -118,9 +108,9 @@ async def _listed(store: Store, prefixes: Iterable[str], revision: int) -> tuple
             found += [read.kv] if read.kv is not None else []
             revision = revision or read.revision
             continue
-        async for page in store.list(prefix, revision=revision):
-            found += page.items
-            revision = revision or page.revision
+        page = await store.whole(prefix, revision=revision)
+        found += page.items
+        revision = revision or page.revision
     return found, revision
 
 

@@ -202,11 +202,9 @@ class PreemptedPods:
             return
         count = 0
         try:
-            async for page in self._store.list(keys.ATTEMPTS, revision=revision):
-                for kv in page.items:
-                    namespace, _, name = kv.key.removeprefix(keys.ATTEMPTS).partition("/")
-                    yield kv, PodKey(namespace, name)
-                    count += 1
+            async for pod, kv in keys.attempt.rows(self._store, revision=revision):
+                yield kv, PodKey(*pod)
+                count += 1
                 if count >= 20 * MOST_RECORDS:
                     return
         except Compacted:

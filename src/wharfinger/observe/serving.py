@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import InstanceRecord, served_names
 from wharfinger.model.ownership import Ownership
@@ -36,7 +34,7 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
     asked = list(pods)
     if not asked:
         return {}
-    tenants = {kv.key.removeprefix(keys.TENANTS) async for page in store.list(keys.TENANTS) for kv in page.items}
+    tenants = {name async for (name,), _ in keys.tenant.rows(store)}
     pools = await _instances(store)
     names = {pool: served_names(records) for pool, records in pools.items()}
     ready = {pool for pool, records in pools.items() if any(_takes_pods(record) for record in records)}
@@ -47,13 +45,9 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
 async def _instances(store: Store) -> dict[str, list[InstanceRecord]]:
     """The readable registrations by pool."""
     pools: dict[str, list[InstanceRecord]] = {}
-    async for page in store.list(keys.INSTANCES):
-        for kv in page.items:
-            try:
-                record = InstanceRecord.model_validate_json(kv.value)
-            except ValidationError:
-                record = InstanceRecord(state="withdrawn", host="", pid=0)  # live, and its names are unknown
-            pools.setdefault(kv.key.removeprefix(keys.INSTANCES).split("/")[0], []).append(record)
+    unknown = InstanceRecord(state="withdrawn", host="", pid=0)  # live, and its names are unknown
+    async for (pool, *_), kv in keys.instance.rows(store):
+        pools.setdefault(pool, []).append(InstanceRecord.from_bytes(kv.value) or unknown)
     return pools
 
 

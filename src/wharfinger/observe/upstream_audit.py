@@ -142,9 +142,10 @@ async def _look(store: Store, api: Upstream, resource: ApiResource) -> AuditedKi
     copies: dict[str, KeyValue] = {}
     others: dict[str, str] = {}
     """Copies of other API groups, where several lie together: their groups, by key."""
-    async for page in store.list(keys.stored_prefix(plural)):
-        copies.update((kv.key, kv) for kv in page.items)
-        others.update((kv.key, of) for kv in page.items if group and (of := group_of(kv.value)) != group)
+    async for copy in store.each(keys.stored_prefix(plural)):
+        copies[copy.key] = copy
+        if group and (of := group_of(copy.value)) != group:
+            others[copy.key] = of
     promises = await promises_of(store) if plural == PODS else {}
     number, objects, bound, found = len(copies) - len(others), 0, 0, []
     selector = UNFINISHED if plural == PODS else ""

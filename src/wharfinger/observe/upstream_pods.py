@@ -57,13 +57,8 @@ class UpstreamStory:
 
 async def promises_of(store: Store, namespace: str = "") -> dict[PodKey, Promise]:
     """All promises, by pod; of one namespace or of all. Raises `StoreError`."""
-    found: dict[PodKey, Promise] = {}
-    async for page in store.list(keys.promise.below(namespace)):
-        for kv in page.items:
-            promise, key = promise_in(kv), promised_pod(kv.key)
-            if promise is not None and key is not None:
-                found[key] = promise
-    return found
+    rows = keys.promise.rows(store, namespace)
+    return {PodKey(*pod): promise async for pod, kv in rows if (promise := promise_in(kv)) is not None}
 
 
 async def promise_of(store: Store, key: PodKey) -> Promise | None:
@@ -73,8 +68,8 @@ async def promise_of(store: Store, key: PodKey) -> Promise | None:
 
 def promised_pod(key: str) -> PodKey | None:
     """The pod of a promise's key; None for another key."""
-    parts = key.removeprefix(keys.PROMISES).split("/")
-    return PodKey(*parts) if key.startswith(keys.PROMISES) and len(parts) == 2 else None
+    parts = keys.promise.parse(key)
+    return PodKey(*parts) if parts is not None else None
 
 
 def story(pod: Pod, record: AttemptRecord | None, promise: Promise | None) -> UpstreamStory:

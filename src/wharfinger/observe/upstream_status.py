@@ -205,9 +205,8 @@ async def _kinds(store: Store, imported: Imported, names: Sequence[str]) -> list
     found = []
     for name in dict.fromkeys([*names, *imported.revisions]):
         plural, _, group = name.partition(".")
-        copies = 0
-        async for page in store.list(keys.stored_prefix(plural)):
-            copies += sum(not group or group_of(kv.value) == group for kv in page.items)
+        page = await store.whole(keys.stored_prefix(plural))
+        copies = sum(not group or group_of(kv.value) == group for kv in page.items)
         found.append(CopiedKindStatus(name, imported.revisions.get(name, 0), copies))
     return found
 

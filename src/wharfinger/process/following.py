@@ -67,11 +67,8 @@ async def _list(
     """Answers the revision of the list."""
     said = False
     for delay in delays(0.2, 5.0, rng):
-        found: list[KeyValue] = []
         try:
-            async for page in store.list(prefix):
-                found += page.items
-                revision = page.revision
+            found = await store.whole(prefix)
         except StoreError as error:
             if isinstance(error, RevisionWentBack) and not survives_restore:
                 raise
@@ -81,6 +78,6 @@ async def _list(
                 log.warning("list_failed effect=retried prefix=%s error=%r", prefix, str(error))
             await asyncio.sleep(delay)
         else:
-            listed(found)
-            return revision
+            listed(found.items)
+            return found.revision
     raise AssertionError("delays are endless")

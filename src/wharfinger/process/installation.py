@@ -86,12 +86,7 @@ async def _has_own_pods(store: Store) -> bool:
     """Whether a cluster is in this etcd that no worker has claimed for a Kubernetes API."""
     if (await store.get(keys.INSTALLATION)).kv is not None:
         return False
-    for prefix in (keys.PODS, keys.NODES):
-        async for page in store.list(prefix, page_size=1):
-            if page.items:
-                return True
-            break
-    return False
+    return any([(await store.first(prefix)).items for prefix in (keys.PODS, keys.NODES)])
 
 
 def _other_upstream(theirs: str, ours: str) -> str:

@@ -187,6 +187,12 @@ class Store(Protocol):
             revision = page.revision
         return Page(tuple(found), revision)
 
+    async def first(self, prefix: str) -> Page:
+        """The first key with the prefix, if there is one. Raises as `list` does."""
+        async for page in self.list(prefix, page_size=1):
+            return Page(page.items[:1], page.revision)
+        raise AssertionError("a list has at least one page")
+
     def watch(
         self, prefix: str, start_revision: int, *, previous: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:

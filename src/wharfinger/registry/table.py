@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TypeVar
 
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import KeyValue, Store
 
 R = TypeVar("R")
 
@@ -64,18 +65,19 @@ class Table:
         kv = (await store.get(self(*names))).kv
         return None if kv is None else decode(kv.value)
 
+    async def rows(
+        self, store: Store, *names: str | int, revision: int = 0
+    ) -> AsyncIterator[tuple[tuple[str, ...], KeyValue]]:
+        """Each key that has these names first, with its names, at one revision (0 = now); no key of another shape."""
+        async for kv in store.each(self.below(*names), revision=revision):
+            found = self.parse(kv.key)
+            if found is not None:
+                yield found, kv
+
     async def records(
         self, store: Store, decode: Callable[[bytes], R], *names: str | int, revision: int = 0
     ) -> AsyncIterator[tuple[tuple[str, ...], R]]:
-        """The names and the value of each key that has these names first, at one revision (0 = now).
-
-        Keys of other shapes, and values for which `decode` raises `ValueError`, are passed over.
-        """
-        async for kv in store.each(self.below(*names), revision=revision):
-            found = self.parse(kv.key)
-            if found is None:
-                continue
-            try:
+        """What these keys hold, with their names; values for which `decode` raises `ValueError` are passed over."""
+        async for found, kv in self.rows(store, *names, revision=revision):
+            with suppress(ValueError):
                 yield found, decode(kv.value)
-            except ValueError:
-                continue

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.registry import keys
 from wharfinger.replaying.kept import KeptStates
@@ -17,7 +15,7 @@ async def read_builds(store: KeptStates, decisions: Mapping[str, int]) -> list[d
     found = []
     for digest, count in sorted(decisions.items(), key=lambda entry: -entry[1]):
         read = await store.get(keys.software(digest)) if digest else None
-        record = _record(read.kv.value) if read is not None and read.kv is not None else None
+        record = SoftwareRecord.from_bytes(read.kv and read.kv.value) if read is not None else None
         found.append(
             {
                 "digest": digest,
@@ -27,10 +25,3 @@ async def read_builds(store: KeptStates, decisions: Mapping[str, int]) -> list[d
             }
         )
     return found
-
-
-def _record(value: bytes) -> SoftwareRecord | None:
-    try:
-        return SoftwareRecord.model_validate_json(value)
-    except ValidationError:
-        return None

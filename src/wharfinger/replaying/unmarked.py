@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.records import AttemptRecord, binder_of
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
@@ -49,7 +47,5 @@ class Unmarked:
 
 
 def _victims(record: bytes) -> frozenset[str]:
-    try:
-        return frozenset(AttemptRecord.model_validate_json(record).victims)
-    except ValidationError:
-        return frozenset()
+    found = AttemptRecord.from_bytes(record)
+    return frozenset(found.victims if found is not None else ())

@@ -207,14 +207,10 @@ class LeaseHolding:
 
     async def _is_last(self) -> bool:
         """Whether no other worker is registered; this one may be, or may have left already."""
-        async for page in self._store.list(keys.INSTANCES):
-            for kv in page.items:
-                try:
-                    record = InstanceRecord.model_validate_json(kv.value)
-                except ValueError:
-                    return False
-                if f"{record.pid}@{record.host}" != self._holder:
-                    return False
+        async for kv in self._store.each(keys.INSTANCES):
+            record = InstanceRecord.from_bytes(kv.value)
+            if record is None or f"{record.pid}@{record.host}" != self._holder:
+                return False
         return True
 
 

@@ -214,7 +214,7 @@ class RunScene(HubScene):
     async def progress(self, name: str = RUN) -> RunProgress:
         kv = (await self.store.get(await self.key(PROGRESS, name))).kv
         assert kv is not None
-        return RunProgressRecord.from_bytes(kv.value).progress
+        return RunProgressRecord.model_validate_json(kv.value).progress
 
     async def rollout(self) -> RolloutRecord:
         kv = (await self.store.get(placement_keys.rollout(P))).kv

@@ -339,7 +339,7 @@ async def test_overrides_are_frozen_with_the_plan() -> None:
     await scene.turn()
     kv = (await scene.store.get(await scene.key(PLAN))).kv
     assert kv is not None
-    frozen = RunPlanRecord.from_bytes(kv.value)
+    frozen = RunPlanRecord.model_validate_json(kv.value)
     assert [one.overrides != "" for one in frozen.plan.stages[0].members] == [False, True, False]
     await scene.put(override("silver", name="b"))
     for _ in range(3):

@@ -160,14 +160,11 @@ async def _write(store: Store, change: ValueChange, by: Author, now: str, *, aga
 
 async def history(store: Store, kind: str, target: str) -> list[tuple[int, ConfigChangeRecord]]:
     """The changes of a value that are remembered, the oldest first; what cannot be read is left out."""
-    prefix = keys.config_history.below(kind, target)
-    found: list[tuple[int, ConfigChangeRecord]] = []
-    async for page in store.list(prefix):
-        for kv in page.items:
-            number = kv.key.removeprefix(prefix)
-            if number.isascii() and number.isdigit() and len(number) <= _DIGITS:
-                found.append((int(number), _record(kv)))
-    return found
+    return [
+        (int(number), ConfigChangeRecord.from_bytes(kv.value) or ConfigChangeRecord(why="(cannot be read)"))
+        async for (*_, number), kv in keys.config_history.rows(store, kind, target)
+        if number.isascii() and number.isdigit() and len(number) <= _DIGITS
+    ]
 
 
 async def _commit(
@@ -199,13 +196,6 @@ def _says(stored: KeyValue | None, value: Mapping[str, Any] | None) -> bool:
     if stored is None or value is None:
         return stored is None and value is None
     return stored.value == canonical(value)
-
-
-def _record(kv: KeyValue) -> ConfigChangeRecord:
-    try:
-        return ConfigChangeRecord.model_validate_json(kv.value)
-    except ValueError:
-        return ConfigChangeRecord(why="(cannot be read)")
 
 
 async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:

@@ -87,7 +87,7 @@ class Effective:
 
 async def read(store: Store) -> list[StoredValue]:
     """Every value, in the order of keys."""
-    return [_stored(kv) async for page in store.list(keys.CONFIG) for kv in page.items]
+    return [_stored(kv) async for kv in store.each(keys.CONFIG)]
 
 
 async def effective(store: Store, values: Sequence[StoredValue], kind: str, whose: str) -> list[Effective]:
@@ -132,13 +132,11 @@ async def absence_note(store: Store, target: str) -> str:
 async def _said(store: Store, tenant: str, slot: str) -> ConfigStatusRecord | None:
     """What the slot's newest life says."""
     newest: tuple[int, ConfigStatusRecord] | None = None
-    async for page in store.list(keys.config_status.below(tenant, slot)):
-        for kv in page.items:
-            try:
-                found = int(kv.key.rpartition("/")[2]), ConfigStatusRecord.model_validate_json(kv.value)
-            except ValueError:
-                continue
-            newest = found if newest is None or found[0] > newest[0] else newest
+    async for (*_, life), record in keys.config_status.records(
+        store, ConfigStatusRecord.model_validate_json, tenant, slot
+    ):
+        if life.isdecimal() and (newest is None or int(life) > newest[0]):
+            newest = int(life), record
     return newest[1] if newest is not None else None
 
 

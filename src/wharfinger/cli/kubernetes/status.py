@@ -118,13 +118,8 @@ async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> Le
     from wharfinger.registry import keys
     from wharfinger.upstream.access_checks import LeaseName
 
-    records = []
-    async for page in store.list(keys.INSTANCES):
-        for kv in page.items:
-            try:
-                records.append(InstanceRecord.model_validate_json(kv.value))
-            except ValueError:  # of another release
-                continue
+    found = keys.instance.records(store, InstanceRecord.model_validate_json)  # none of another release
+    records = [record async for _, record in found]
     profiles = served_names(records) or frozenset({DEFAULT_SCHEDULER})
     return LeaseName(election.namespace, lease_name(election, cluster, profiles))
 

@@ -194,13 +194,8 @@ async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
 
 async def attempt_records(store: Store) -> dict[tuple[str, str], AttemptRecord]:
     """The records of all pods' last refused attempts, by namespace and name."""
-    found: dict[tuple[str, str], AttemptRecord] = {}
-    async for page in store.list(keys.ATTEMPTS):
-        for kv in page.items:
-            key = record_key(kv)
-            if key is not None and (record := AttemptRecord.from_bytes(kv.value)) is not None:
-                found[key] = record
-    return found
+    records = keys.attempt.records(store, AttemptRecord.model_validate_json)
+    return {(namespace, name): record async for (namespace, name), record in records}
 
 
 def record_key(kv: KeyValue) -> tuple[str, str] | None:

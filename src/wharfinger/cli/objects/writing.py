@@ -105,11 +105,10 @@ async def _overridden_elsewhere(store: Store, about: Reference, obj: Mapping[str
     own = overridden(obj)
     problems: list[str] = []
     prefix = keys.stored_prefix(about.kind.folder, about.namespace)
-    async for page in store.list(prefix):
-        for kv in page.items:
-            name, other = kv.key.removeprefix(prefix), readable(kv.value)
-            shared = own.keys() & overridden(other).keys() if other is not None and name != about.name else ()
-            problems += [f"{own[one]}: {'/'.join(filter(None, one))} is overridden by {name} already" for one in shared]
+    async for kv in store.each(prefix):
+        name, other = kv.key.removeprefix(prefix), readable(kv.value)
+        shared = own.keys() & overridden(other).keys() if other is not None and name != about.name else ()
+        problems += [f"{own[one]}: {'/'.join(filter(None, one))} is overridden by {name} already" for one in shared]
     return tuple(sorted(problems))
 
 

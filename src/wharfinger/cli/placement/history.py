@@ -108,14 +108,12 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, limit:
     client = await open_temporal(connection)
     policies = []
     async with open_store(connection) as store:
-        async for page in store.list(placement_keys.policy.below(reference)):
-            for kv in page.items:
-                number = kv.key.rpartition("/")[2]
-                try:
-                    record = PolicyRecord.model_validate_json(kv.value)
-                    policies.append({"number": int(number), "time": record.time, "policy": record.policy})
-                except ValueError:
-                    typer.echo(f"policy {number[:20]} cannot be read", err=True)
+        async for (_, number), kv in placement_keys.policy.rows(store, reference):
+            try:
+                record = PolicyRecord.model_validate_json(kv.value)
+                policies.append({"number": int(number), "time": record.time, "policy": record.policy})
+            except ValueError:
+                typer.echo(f"policy {number[:20]} cannot be read", err=True)
         placements = Placements(client, store, cluster=connection.cluster)
         snapshots = [{**asdict(one), "members": list(one.members)} for one in await placements.snapshots(reference)]
         return {

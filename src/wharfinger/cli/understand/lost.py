@@ -20,9 +20,8 @@ async def lost_pods(store: Store, namespace: str = "") -> dict[str, list[Pod]]:
         if entry.pod is not None and entry.pod.bound and not entry.pod.finished:
             nodes.setdefault(entry.pod.node_name, []).append(entry.pod)
     if nodes:
-        async for page in store.list(keys.NODES):
-            for kv in page.items:
-                nodes.pop(kv.key.removeprefix(keys.NODES), None)
+        async for (name,), _ in keys.node.rows(store):
+            nodes.pop(name, None)
     return nodes
 
 

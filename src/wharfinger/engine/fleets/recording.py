@@ -217,7 +217,7 @@ class Recording:
         raise Unavailable(f"the fleet of {tenant} changed during {TRIES} transactions")
 
     async def _all(self, prefix: str) -> list[str]:
-        return [kv.key async for page in self._store.list(prefix) for kv in page.items]
+        return [kv.key async for kv in self._store.each(prefix)]
 
     def _now(self) -> str:
         return rfc3339(self._utc_now())

@@ -102,12 +102,7 @@ class Requeueing:
 
         Informers report it as invalid. Raises `StoreError`.
         """
-        return [
-            kv
-            async for page in self._store.list(keys.requeued.below(node))
-            for kv in page.items
-            if self._holds_a_pod(kv)
-        ]
+        return [kv async for kv in self._store.each(keys.requeued.below(node)) if self._holds_a_pod(kv)]
 
     async def put_anew(self, record: KeyValue) -> None:
         """Put the pod of the record, unless a client has put one of that name meanwhile; the record goes either way."""

@@ -208,10 +208,8 @@ def eviction_of(kv: KeyValue, name: str) -> SeenEviction:
 
 def ended_identity(value: bytes) -> int:
     """Which eviction ended, by its record: the create revision of its object; 0 = any of that name."""
-    try:
-        return EvictionRecord.model_validate_json(value).identity
-    except ValueError:  # it is there, so something has ended
-        return 0
+    record = EvictionRecord.from_bytes(value)
+    return record.identity if record is not None else 0  # it is there, so something has ended
 
 
 def _tenths(seconds: float | None) -> float | None:

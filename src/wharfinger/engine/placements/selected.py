@@ -239,11 +239,10 @@ class _Reading:
             if kv is not None:
                 yield kv, namespace
             return
-        async for page in self.store.list(keys.stored_prefix(kind.folder, namespace), revision=self.revision):
-            for kv in page.items:
-                parts = _taken_apart(kv.key)
-                if parts is not None and parts[0] is kind:
-                    yield kv, parts[1]
+        async for kv in self.store.each(keys.stored_prefix(kind.folder, namespace), revision=self.revision):
+            parts = _taken_apart(kv.key)
+            if parts is not None and parts[0] is kind:
+                yield kv, parts[1]
 
     def _take(self, kv: KeyValue, about: ObjectId, obj: Mapping[str, Any]) -> bool:
         """Add an object; False where it may not be placed."""

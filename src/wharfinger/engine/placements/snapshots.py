@@ -224,15 +224,9 @@ async def _kept(store: Store, request: TakeSnapshotInput, digest: str, raw: byte
 
 async def _known(store: Store, reference: str) -> dict[int, SnapshotRecord]:
     found: dict[int, SnapshotRecord] = {}
-    prefix = placement_keys.snapshot.below(reference)
-    async for page in store.list(prefix):
-        for kv in page.items:
-            number = kv.key.removeprefix(prefix)
-            if number.isdecimal():
-                try:
-                    found[int(number)] = SnapshotRecord.model_validate_json(kv.value)
-                except ValueError:
-                    found[int(number)] = SnapshotRecord(digest="")
+    async for (_, number), kv in placement_keys.snapshot.rows(store, reference):
+        if number.isdecimal():
+            found[int(number)] = SnapshotRecord.from_bytes(kv.value) or SnapshotRecord(digest="")
     return found
 
 
@@ -264,28 +258,22 @@ async def _forget_old(
 async def _named(store: Store, reference: str) -> set[int]:
     """Snapshots that a work or the plan of an update run names."""
     found: set[int] = set()
-    async for page in store.list(placement_keys.run_record.below(reference)):
-        for kv in page.items:
-            found |= _planned(kv.value) if kv.key.endswith(f"/{PLAN}") else set()
-    async for page in store.list(placement_keys.work.below(reference)):
-        for kv in page.items:
-            found |= _number(WorkRecord, kv.value)
+    async for kv in store.each(placement_keys.run_record.below(reference)):
+        found |= _planned(kv.value) if kv.key.endswith(f"/{PLAN}") else set()
+    async for kv in store.each(placement_keys.work.below(reference)):
+        found |= _number(WorkRecord, kv.value)
     return found
 
 
 def _number(kind: type[WorkRecord] | type[PinRecord], value: bytes) -> set[int]:
-    try:
-        return {kind.model_validate_json(value).snapshot}
-    except ValueError:
-        return set()
+    record = kind.from_bytes(value)
+    return {record.snapshot} if record is not None else set()
 
 
 def _planned(value: bytes) -> set[int]:
-    try:
-        plan = RunPlanRecord.from_bytes(value).plan
-    except ValueError:
-        return set()
-    return {plan.snapshot} | {one.previous for stage in plan.stages for one in stage.members}
+    record = RunPlanRecord.from_bytes(value)
+    members = [one for stage in record.plan.stages for one in stage.members] if record is not None else []
+    return {record.plan.snapshot, *(one.previous for one in members)} if record is not None else set()
 
 
 def _enveloped(selected: Selected) -> tuple[tuple[str, str, str, str, str], ...]:

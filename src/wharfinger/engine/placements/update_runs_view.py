@@ -125,10 +125,10 @@ class UpdateRunsView:
                 del self.records[reference]
             return reference
         if what == PLAN:
-            plan = RunPlanRecord.from_bytes(value) if value is not None else None
+            plan = RunPlanRecord.model_validate_json(value) if value is not None else None
             found.plan = plan.model_copy(update={"overrides": {}}) if plan is not None else None
         elif what == PROGRESS:
-            found.progress = RunProgressRecord.from_bytes(value) if value is not None else None
+            found.progress = RunProgressRecord.model_validate_json(value) if value is not None else None
         elif what == RETRIES:
             found.retries = RunRetryRecord.model_validate_json(value).count if value is not None else 0
         elif what == END:

@@ -135,7 +135,7 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
     before = record_of(there)
     if there is not None and before.token == request.wave:
         return _recorded(there.mod_revision)  # an earlier try, whose answer was lost
-    progress = RunProgressRecord.from_bytes(decoded(planned.progress)).model_copy(
+    progress = RunProgressRecord.model_validate_json(decoded(planned.progress)).model_copy(
         update={"token": request.wave, "time": time}
     )
     wave = next_record(before, request, time).model_copy(update={"token": request.wave, "run": request.holder})
@@ -161,10 +161,8 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
 
 
 def _token_of(kv: KeyValue | None) -> str:
-    try:
-        return RunProgressRecord.from_bytes(kv.value).token if kv is not None else ""
-    except ValueError:
-        return ""
+    record = RunProgressRecord.from_bytes(kv and kv.value)
+    return record.token if record is not None else ""
 
 
 def _recorded(revision: int) -> RecordedRun:
@@ -177,7 +175,7 @@ async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> Wri
     placement = view.placements.get(request.placement)
     if kv is None or placement is None:
         return WrittenRunWorks(moved=tuple(f"{one.member}: the plan" for one in request.writes))
-    plan, places = RunPlanRecord.from_bytes(kv.value), asyncio.Semaphore(AT_A_TIME)
+    plan, places = RunPlanRecord.model_validate_json(kv.value), asyncio.Semaphore(AT_A_TIME)
 
     async def one(step: RunWrite) -> tuple[str, int]:
         async with places:

@@ -87,10 +87,7 @@ def shown(found: Iterable[KeyValue | None]) -> StreamRevisions:
 
 def record_of(kv: KeyValue | None) -> RolloutRecord:
     """Of a stored value; what cannot be read is as if nobody had delivered."""
-    try:
-        return RolloutRecord.model_validate_json(kv.value) if kv is not None else NO_ROLLOUT
-    except ValueError:
-        return NO_ROLLOUT
+    return RolloutRecord.from_bytes(kv and kv.value) or NO_ROLLOUT
 
 
 class ActingRun(Protocol):
@@ -226,7 +223,4 @@ def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: Ke
 
 def earlier(before: KeyValue | None) -> WorkRecord:
     """The work of a stored value; what cannot be read is as if there were none."""
-    try:
-        return WorkRecord.model_validate_json(before.value) if before is not None else WorkRecord()
-    except ValueError:
-        return WorkRecord()
+    return WorkRecord.from_bytes(before and before.value) or WorkRecord()

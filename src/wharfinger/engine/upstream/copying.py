@@ -91,13 +91,12 @@ class Copying:
     async def copies(self, plural: str) -> dict[str, StateOfCopy]:
         """Which state each copy of a kind is, by key; none is known where all are made anew. Raises `StoreError`."""
         found: dict[str, StateOfCopy] = {}
-        async for page in self._store.list(keys.stored_prefix(plural)):
-            for kv in page.items:
-                try:
-                    state = state_of(kv.value)
-                except InvalidObject:
-                    state = StateOfCopy("", 0)
-                found[kv.key] = StateOfCopy("", 0, state.group) if self._anew else state
+        async for kv in self._store.each(keys.stored_prefix(plural)):
+            try:
+                state = state_of(kv.value)
+            except InvalidObject:
+                state = StateOfCopy("", 0)
+            found[kv.key] = StateOfCopy("", 0, state.group) if self._anew else state
         return found
 
     async def take(self, seen: Iterable[SeenState]) -> Copied:

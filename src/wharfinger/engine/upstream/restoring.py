@@ -41,7 +41,7 @@ async def forget_copies(store: Store, plurals: Iterable[str], *, epoch: int, gen
 
 
 async def _remove(store: Store, epoch: int, prefix: str) -> int:
-    found = [kv.key async for page in store.list(prefix) for kv in page.items]
+    found = [kv.key async for kv in store.each(prefix)]
     for begin in range(0, len(found), TOGETHER):
         await _write(store, epoch, [Delete(key) for key in found[begin : begin + TOGETHER]])
     return len(found)

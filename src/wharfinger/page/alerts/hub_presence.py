@@ -74,18 +74,11 @@ class HubPresence:
     async def look(self) -> None:
         """Look once. Raises `StoreError`."""
         hubs: list[tuple[str, HubRecord]] = []
-        async for page in self._store.list(placement_keys.HUBS):
-            for kv in page.items[: MOST_HUBS - len(hubs)]:
-                try:
-                    record = HubRecord.model_validate_json(kv.value)
-                except ValueError:
-                    continue
-                hubs.append((kv.key.removeprefix(placement_keys.HUBS), record))
-        placements = False
-        for prefix in (placement_keys.CLUSTER_PLACEMENTS, placement_keys.NAMESPACED_PLACEMENTS):
-            async for page in self._store.list(prefix, page_size=1):
-                placements = placements or bool(page.items)
-                break
+        async for (name,), record in placement_keys.hub.records(self._store, HubRecord.model_validate_json):
+            if len(hubs) < MOST_HUBS:
+                hubs.append((name, record))
+        kinds = (placement_keys.CLUSTER_PLACEMENTS, placement_keys.NAMESPACED_PLACEMENTS)
+        placements = any([(await self._store.first(prefix)).items for prefix in kinds])
         members, heard = (self.now.members, self.now.heard) if self.now is not None else (frozenset(), frozenset())
         if self._looks % MEMBERS_EVERY == 0:
             members = await self._names(placement_keys.MEMBER_CLUSTERS)

@@ -21,7 +21,7 @@ from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
+from wharfinger.registry.store import Store
 
 MOST_STORED = 200
 MOST_NAMED = 20
@@ -129,9 +129,8 @@ async def read_profiles(following: Following) -> StoredProfiles:
     """Read them. Raises `StoreError`."""
     digest_of: dict[str, str] = {}
     contents: dict[str, bytes] = {}
-    found = [kv async for page in following.store.list(keys.PROFILES) for kv in page.items]
-    said = [kv async for page in following.store.list(keys.CONFIG_STATUS) for kv in page.items]
-    decides_by = _decides_by(said)
+    found = (await following.store.whole(keys.PROFILES)).items
+    decides_by = await _decides_by(following.store)
     live = set(decides_by.values())
     newest = sorted(found, key=lambda one: one.create_revision)
     for place, kv in enumerate(newest):
@@ -153,16 +152,11 @@ async def read_profiles(following: Following) -> StoredProfiles:
     )
 
 
-def _decides_by(said: list[KeyValue]) -> dict[tuple[str, str], str]:
+async def _decides_by(store: Store) -> dict[tuple[str, str], str]:
     """Place of a worker (`tenant/slot/incarnation`) and scheduler name -> digest."""
     found: dict[tuple[str, str], str] = {}
-    for kv in said:
-        try:
-            record = ConfigStatusRecord.model_validate_json(kv.value)
-        except ValueError:
-            continue
-        for name, digest in record.profiles.items():
-            found[kv.key.removeprefix(keys.CONFIG_STATUS), name] = digest
+    async for place, record in keys.config_status.records(store, ConfigStatusRecord.model_validate_json):
+        found |= {("/".join(place), name): digest for name, digest in record.profiles.items()}
     return found
 
 

@@ -68,9 +68,7 @@ class PlacementLooks:
         """Look now and then whether there is any, until cancelled."""
         while True:
             try:
-                async for page in self._store.list(placement_keys.DECISIONS, page_size=1):
-                    self.there = bool(page.items)
-                    break
+                self.there = bool((await self._store.first(placement_keys.DECISIONS)).items)
             except StoreError as error:
                 log.debug("placements_unread error=%r", str(error))
             await asyncio.sleep(LOOK_EVERY)
