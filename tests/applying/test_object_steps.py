@@ -10,7 +10,7 @@ import pytest
 
 from tests.applying.objects import Object, deployment
 from wharfinger.applying.object_steps import WHOLE, ObjectStep, Owner, step_for
-from wharfinger.manifests.delivery import apply_strategy
+from wharfinger.config.placement_fields import ApplyStrategyFields
 
 P, LIFE = "cluster/web", "hub/east/7"
 OTHERS = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "1"}]
@@ -43,7 +43,9 @@ def ours(last: Object) -> Owner:
 def done(
     wanted: Object, live: Object | None, owner: Owner | None = None, group: str = "", **strategy: Any
 ) -> ObjectStep:
-    return step_for(wanted, live, owner, apply_strategy(strategy), placement=P, life=LIFE, group=group)
+    return step_for(
+        wanted, live, owner, ApplyStrategyFields.model_validate(strategy).complete, placement=P, life=LIFE, group=group
+    )
 
 
 BLUE, RED = namespace({"team": "blue"}), namespace({"team": "red"})

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.engine.placements.scene import TIME, HubScene, P
 from tests.placement.objects import pick, placement_object
+from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import (
     PinRecord,
     ResultRecord,
@@ -19,14 +20,13 @@ from wharfinger.contracts.delivery_records import (
 )
 from wharfinger.contracts.placement_records import HubRecord, MemberStatusRecord
 from wharfinger.engine.placements.selected import read_selected
-from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.manifests.members import agent_status
 from wharfinger.model.delivery import Want
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
 from wharfinger.registry import keys, placement_keys
 
 GOOD: Mapping[str, Any] = {"applied": True, "available": True, "objects": 3}
-STRATEGY = apply_strategy({})
+STRATEGY = ApplyStrategyFields.model_validate({}).complete
 NAMESPACE = ("", "v1", "Namespace", "", "web")
 DRIFT = ToldObject(object="v1 ConfigMap web/c", reason="Drifted", diffs=(("/data/a", '"1"', '"2"'),))
 

@@ -12,11 +12,11 @@ from typing import Any
 from tests.agent_loops.hosts import running, until
 from tests.clock import Clock
 from tests.member_loops.member_scene import Object, P
+from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import ResultRecord, SnapshotRecord, WorkRecord
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.snapshots import _part, zlib
-from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.works import Works
@@ -60,7 +60,12 @@ class Agents:
         await self.hub.put(placement_keys.snapshot(placement, number), head.to_bytes())
 
     async def work(self, counter: int, *, placement: str = P, **said: Any) -> WorkRecord:
-        usual = {"since": counter, "identity": 7, "snapshot": 1, "strategy": apply_strategy({})}
+        usual = {
+            "since": counter,
+            "identity": 7,
+            "snapshot": 1,
+            "strategy": ApplyStrategyFields.model_validate({}).complete,
+        }
         work = WorkRecord(**{"counter": counter, **usual, **said})
         await self.hub.put(placement_keys.work(placement, EAST), work.to_bytes())
         return work

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord, ResultRecord, WorkRecord
-from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.member_store import EtcdMember
 from wharfinger.registry import keys, placement_keys
@@ -71,7 +71,7 @@ class Member:
                 counter=self.counter,
                 since=self.counter,
                 identity=identity,
-                strategy=apply_strategy(strategy or {}),
+                strategy=ApplyStrategyFields.model_validate(strategy or {}).complete,
                 **work,
             ),
             placement=placement,

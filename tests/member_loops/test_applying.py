@@ -26,8 +26,8 @@ from tests.member_loops.member_scene import (
     obj,
     pod,
 )
+from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import WorkRecord
-from wharfinger.manifests.delivery import apply_strategy
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Condition, Operation, Put
 
@@ -70,7 +70,11 @@ async def test_bringing_again_writes_nothing_at_rest(member: Member, want: Any, 
     first = await member.bring(want=want, strategy=strategy)
     before = member.store.revision
     work = WorkRecord(
-        counter=member.counter, since=member.counter, identity=7, want=want, strategy=apply_strategy(strategy)
+        counter=member.counter,
+        since=member.counter,
+        identity=7,
+        want=want,
+        strategy=ApplyStrategyFields.model_validate(strategy).complete,
     )
     assert await member.again(CONTENTS, work) == first
     assert await member.again(CONTENTS, work) == first

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from tests.engine.placements.delivery_scene import events_since
 from tests.engine.placements.scene import P
 from tests.properties.rollout_world import World
+from wharfinger.config.placement_fields import stored_delivery
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, RolloutRecord, WorkRecord
 from wharfinger.contracts.placement_records import DecisionRecord, MemberRecord
-from wharfinger.manifests.delivery import delivery_from_mapping
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event
@@ -117,7 +117,7 @@ class Judge:
             spec = json.loads(value)["spec"]
             policy = spec["policy"]
             number = {"PickN": policy.get("numberOfClusters"), "PickFixed": len(policy.get("clusterNames", ()))}
-            self.specs.append(Spec(number.get(policy["placementType"]), delivery_from_mapping(spec)))
+            self.specs.append(Spec(number.get(policy["placementType"]), stored_delivery(spec)[0]))
 
     def _note_lost(self, name: str, revision: int, differs: bool) -> None:
         if differs and self._is_there(name):

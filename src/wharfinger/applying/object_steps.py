@@ -62,7 +62,7 @@ def step_for(
         wanted: the manifest for this member.
         live: what the member has; None = nothing.
         owner: what its mark says; None = it has none.
-        strategy: complete, as `manifests.delivery.apply_strategy` makes it.
+        strategy: complete, as `DeliverySpec` has it.
         placement: P, whose manifest it is.
         life: of the member, now.
         group: API group of the object.

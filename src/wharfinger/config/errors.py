@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -21,6 +22,9 @@ LONGEST_LINE = 1000
 """Characters of one problem."""
 LONGEST_FIELD = 100
 """Characters of an unknown field by which the one that is meant is looked for."""
+UNKNOWN = "unknown field"
+"""Begins what is wrong with a field that the model does not have."""
+_MAPPING = re.compile("a valid dictionary( or instance of [A-Za-z]+)?")
 _SIMILAR = 0.75
 """From 0 to 1, as `difflib` measures it: from here on a word is taken for a misspelt field."""
 
@@ -45,12 +49,12 @@ def _follows(entry: ErrorDetails, locations: Sequence[tuple[int | str, ...]]) ->
 def _reason(entry: ErrorDetails, model: type[BaseModel] | None) -> str:
     if entry["type"] == "extra_forbidden":
         meant = _meant(entry["loc"], model) if model is not None else ""
-        return "unknown field" + (f"; did you mean {meant}?" if meant else "")
+        return UNKNOWN + (f"; did you mean {meant}?" if meant else "")
     if entry["type"] == "value_error":  # of our own rules
         return entry["msg"].removeprefix("Value error, ")
     given = entry["input"]
     shown = f", not {json.dumps(given)[:60]}" if isinstance(given, str | int | float) else ""
-    return f"{entry['msg'].replace('a valid tuple', 'a list')}{shown}"
+    return f"{_MAPPING.sub('a mapping', entry['msg'].replace('a valid tuple', 'a list'))}{shown}"
 
 
 def _meant(location: Sequence[int | str], model: type[BaseModel]) -> str:

@@ -33,9 +33,10 @@ from wharfinger.config.placement_policy_fields import (
     PolicyFields,
     TermFields,
     TolerationFields,
+    label_problems,
 )
 from wharfinger.config.placement_problems import BecauseOf, stands
-from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change, label_problems
+from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
 from wharfinger.model.placement_kinds import (

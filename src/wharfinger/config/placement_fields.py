@@ -7,12 +7,24 @@ Names, limits and defaults are KubeFleet's.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from wharfinger.config.placement_policy_fields import LabelKey, LabelSelectorFields, LabelValue, PolicyFields, Text
+from wharfinger.config.errors import Problem
+from wharfinger.config.placement_policy_fields import (
+    LabelKey,
+    LabelSelectorFields,
+    LabelValue,
+    PolicyFields,
+    Text,
+    label_problems,
+)
+from wharfinger.config.understanding import stored
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
+from wharfinger.model.contents import ResourceSelector, SelectionScope
+from wharfinger.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.model.fleet import Share
 
 _PERCENT = re.compile(r"(100|[0-9]{1,2})%", re.ASCII)
@@ -48,6 +60,13 @@ class ResourceSelectorFields(ConfigPart):
     )
     """Whether a namespace comes with what is in it."""
 
+    @property
+    def value(self) -> ResourceSelector:
+        """The selector."""
+        labels = self.label_selector.value if self.label_selector is not None else None
+        scope = SelectionScope(self.selection_scope)
+        return ResourceSelector(self.group, self.version, self.kind, self.name, labels, scope)
+
 
 class RollingUpdateConfigFields(ConfigPart):
     """How many members change at a time."""
@@ -82,6 +101,19 @@ class ApplyStrategyFields(ConfigPart):
     """For `ServerSideApply`."""
     when_to_take_over: Literal["Always", "IfNoDiff", "Never"] = "Always"
     """Whether what is there already is taken over."""
+
+    @property
+    def complete(self) -> dict[str, Any]:
+        """How objects are applied, as works have it."""
+        server_side = self.server_side_apply_config
+        return {
+            "type": self.type,
+            "comparisonOption": self.comparison_option,
+            "whenToApply": self.when_to_apply,
+            "whenToTakeOver": self.when_to_take_over,
+            "allowCoOwnership": self.allow_co_ownership,
+            "force": server_side is not None and server_side.force,
+        }
 
 
 class DeleteStrategyFields(ConfigPart):
@@ -218,3 +250,40 @@ class BudgetFields(ObjectFields):
 
     spec: BudgetSpecFields = BudgetSpecFields()
     """How many members evictions leave."""
+
+
+class _DeliveryFields(ConfigPart):
+    resource_selectors: tuple[ResourceSelectorFields, ...] = ()
+    strategy: RolloutStrategyFields = RolloutStrategyFields()
+
+
+def stored_selectors(spec: Mapping[str, Any]) -> tuple[ResourceSelector, ...]:
+    """`spec.resourceSelectors` of a stored placement. Raises `InvalidObject`, naming the field."""
+    return tuple(one.value for one in _delivery(spec).resource_selectors)
+
+
+def stored_delivery(spec: Mapping[str, Any]) -> tuple[DeliverySpec, bool]:
+    """How a stored placement is delivered, and whether its objects stay when it is deleted.
+
+    Raises `InvalidObject`, naming the field.
+    """
+    fields = _delivery(spec)
+    strategy, rolling = fields.strategy, fields.strategy.rolling_update or RollingUpdateConfigFields()
+    period = float(rolling.unavailable_period_seconds)
+    delivery = DeliverySpec(
+        budget=RolloutBudget(rolling.max_unavailable, rolling.max_surge, period),
+        strategy=(strategy.apply_strategy or ApplyStrategyFields()).complete,
+        external=strategy.type == "External",
+        selectors=tuple(one.value for one in fields.resource_selectors),
+    )
+    return delivery, strategy.delete_strategy is not None and strategy.delete_strategy.propagation_policy == "Abandon"
+
+
+def _delivery(spec: Mapping[str, Any]) -> _DeliveryFields:
+    read = {name: spec.get(name) for name in ("resourceSelectors", "strategy")}
+    return stored(read, _DeliveryFields, "spec.", _selector_problems)
+
+
+def _selector_problems(fields: _DeliveryFields) -> Iterator[Problem]:
+    for index, one in enumerate(fields.resource_selectors):
+        yield from label_problems(one.label_selector, f"resourceSelectors[{index}].labelSelector.")

@@ -6,19 +6,27 @@ Names, limits and rules are KubeFleet's. That no two overrides select one object
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import ObjectFields, ResourceSelectorFields
-from wharfinger.config.placement_policy_fields import SelectorFields, Text
+from wharfinger.config.placement_policy_fields import SelectorFields, Text, label_problems
 from wharfinger.config.placement_problems import BecauseOf
+from wharfinger.config.understanding import stored
+from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart
+from wharfinger.model.contents import ObjectId, Override, OverridePatch, OverrideRule
+from wharfinger.model.placement import PlacementRef
+from wharfinger.model.placement_kinds import CLUSTER_OVERRIDE
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 
 MOST = 20
 """Selectors of an override, its rules, and patches of a rule."""
+_NOTHING = LabelSelector((Requirement("", Operator.IN),))
+"""Matches no labels: a term without a label selector."""
 _UNCHANGED = {"kind": "type metadata", "apiVersion": "type metadata", "status": "the status"}
 
 
@@ -41,6 +49,11 @@ class JsonPatchFields(ConfigPart):
     value: JsonValue = None
     """For `add` and `replace`."""
 
+    @property
+    def patch(self) -> OverridePatch:
+        """The patch; its `op` is there."""
+        return OverridePatch(self.op or "", self.path, None if self.op == "remove" else self.value)
+
 
 class OverrideRuleFields(ConfigPart):
     """What is changed on some members."""
@@ -51,6 +64,18 @@ class OverrideRuleFields(ConfigPart):
     """Whether the object is changed, or left out."""
     json_patch_overrides: tuple[JsonPatchFields, ...] = Field(default=(), max_length=MOST)
     """For `JSONPatch`."""
+
+    @property
+    def rule(self) -> OverrideRule:
+        """The rule."""
+        terms = self.cluster_selector.cluster_selector_terms if self.cluster_selector is not None else None
+        selectors = [one.label_selector for one in terms or ()]
+        deletes = self.override_type == "Delete"
+        return OverrideRule(
+            tuple(_NOTHING if one is None else one.value for one in selectors) if terms is not None else None,
+            deletes,
+            () if deletes else tuple(one.patch for one in self.json_patch_overrides),
+        )
 
 
 class OverridePolicyFields(ConfigPart):
@@ -123,6 +148,46 @@ class OverrideFields(ObjectFields):
     """What is changed."""
 
 
+def stored_override(obj: Mapping[str, Any]) -> Override:
+    """A stored override of either kind. Raises `InvalidObject`, naming the field."""
+    of_cluster = obj.get("kind") == CLUSTER_OVERRIDE
+    fields: ClusterOverrideFields | OverrideFields
+    if of_cluster:
+        fields = stored(obj, ClusterOverrideFields, together=_unreadable)
+    else:
+        fields = stored(obj, OverrideFields, together=_unreadable)
+    spec, placement, name = fields.spec, fields.spec.placement, fields.metadata.get("name")
+    namespace = "" if of_cluster else fields.metadata.get("namespace") or "default"
+    if not isinstance(name, str) or not name or not isinstance(namespace, str):
+        raise InvalidObject("metadata.name or metadata.namespace is missing or no text")
+    return Override(
+        name=name,
+        namespace=namespace,
+        placement=PlacementRef(namespace if placement.scope == "Namespaced" else "", placement.name)
+        if placement is not None
+        else None,
+        selectors=tuple(ObjectId(one.group, one.version, one.kind, namespace, one.name) for one in spec.selected),
+        rules=tuple(one.rule for one in spec.policy.override_rules) if spec.policy is not None else (),
+    )
+
+
+def _unreadable(fields: ClusterOverrideFields | OverrideFields) -> Iterator[Problem]:
+    """What must be right although the rest of a rule, as in KubeFleet, may have no effect."""
+    for index, rule in enumerate(fields.spec.policy.override_rules if fields.spec.policy is not None else ()):
+        where = f"spec.policy.overrideRules[{index}]."
+        yield from _label_problems(rule, where)
+        for at, patch in enumerate(rule.json_patch_overrides):
+            if patch.op is None:
+                yield f"{where}jsonPatchOverrides[{at}].op", "is missing"
+
+
+def _label_problems(rule: OverrideRuleFields, where: str) -> Iterator[Problem]:
+    terms = rule.cluster_selector.cluster_selector_terms if rule.cluster_selector is not None else ()
+    for index, term in enumerate(terms):
+        path = f"{where}clusterSelector.clusterSelectorTerms[{index}].labelSelector."
+        yield from label_problems(term.label_selector, path)
+
+
 def override_problems(fields: ConfigPart) -> Iterator[Problem]:
     """What is wrong with the fields of an override together."""
     assert isinstance(fields, ClusterOverrideFields | OverrideFields), "of these kinds"
@@ -161,6 +226,7 @@ def _rule(rule: OverrideRuleFields, where: str) -> Iterator[Problem]:
             yield f"{path}propertySorter", "is not supported; members are selected by labels"
         if term.label_selector is None:
             yield f"{path}labelSelector", "is missing"
+    yield from _label_problems(rule, where)
     patches = rule.json_patch_overrides
     if rule.override_type == "Delete" and patches:
         yield f"{where}jsonPatchOverrides", BecauseOf(f"{where}overrideType", "must be absent for Delete")

@@ -5,14 +5,17 @@ Names, limits and defaults are KubeFleet's (`placement.kubernetes-fleet.io`, `v1
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from wharfinger.config.errors import Problem
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.model.amounts import parse_amount
 from wharfinger.model.members import RESOURCES, resource_of
 from wharfinger.model.names import is_dns_subdomain, is_label_value, is_qualified_name
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 
 MOST_TERMS = 10
 MOST_NAMES = 100
@@ -85,6 +88,27 @@ class LabelSelectorFields(ConfigPart):
     """Labels and their values."""
     match_expressions: tuple[ExpressionFields, ...] = Field(default=(), max_length=1000)
     """Other requirements."""
+
+    @property
+    def value(self) -> LabelSelector:
+        """The requirements, where `label_problems` finds nothing wrong. Those of equal selectors are equal."""
+        equal = [Requirement(key, Operator.IN, (value,)) for key, value in sorted(self.match_labels.items())]
+        others = [Requirement(one.key, Operator(one.operator or ""), one.values) for one in self.match_expressions]
+        return LabelSelector((*equal, *others))
+
+
+def label_problems(selector: LabelSelectorFields | None, where: str) -> Iterator[Problem]:
+    """What is wrong with the expressions of a label selector; `where` is its path with the dot."""
+    for index, one in enumerate(selector.match_expressions if selector is not None else ()):
+        path = f"{where}matchExpressions[{index}]."
+        if not one.key:
+            yield f"{path}key", "is missing"
+        if one.operator is None:
+            yield f"{path}operator", "is missing"
+        elif one.operator in ("In", "NotIn") and not one.values:
+            yield f"{path}values", f"is missing; {one.operator} needs some"
+        elif one.operator in ("Exists", "DoesNotExist") and one.values:
+            yield f"{path}values", f"must be absent for {one.operator}"
 
 
 class PropertyFields(ConfigPart):

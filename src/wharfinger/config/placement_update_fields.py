@@ -16,10 +16,11 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 from wharfinger.config import durations
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import ObjectFields, Shares
-from wharfinger.config.placement_policy_fields import LARGEST, LabelKey, LabelSelectorFields, Text
-from wharfinger.config.understanding import understood
+from wharfinger.config.placement_policy_fields import LARGEST, LabelKey, LabelSelectorFields, Text, label_problems
+from wharfinger.config.understanding import stored, understood
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.model.fleet import Share
+from wharfinger.model.placement import PlacementRef
 from wharfinger.model.placement_kinds import (
     CLUSTER_UPDATE_RUN,
     CLUSTER_UPDATE_STRATEGY,
@@ -29,7 +30,17 @@ from wharfinger.model.placement_kinds import (
     UPDATE_STRATEGY,
 )
 from wharfinger.model.selectors import parse_integer
-from wharfinger.model.update_runs import MOST_STAGES
+from wharfinger.model.update_runs import (
+    MOST_STAGES,
+    OnFailure,
+    RunState,
+    Stage,
+    StagedStrategy,
+    StageTask,
+    TaskKind,
+    Unmatched,
+    UpdateRun,
+)
 
 _STAGE = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
@@ -79,6 +90,11 @@ class StageTaskFields(ConfigPart):
     wait_time: Annotated[Text, AfterValidator(_wait)] | None = None
     """For `TimedWait`, which only tasks after a stage may be."""
 
+    @property
+    def value(self) -> StageTask:
+        """The task; its type is there."""
+        return StageTask(TaskKind(self.type or ""), durations.parse(self.wait_time) / 1e9 if self.wait_time else 0.0)
+
 
 class StageFields(ConfigPart):
     """Members that are updated together."""
@@ -103,6 +119,21 @@ class StageFields(ConfigPart):
     """Members that may fail; a percentage is rounded up."""
     on_failure: Literal["Pause", "Abort", "Rollback"] = "Pause"
     """What happens when more of them fail."""
+
+    @property
+    def value(self) -> Stage:
+        """The stage."""
+        return Stage(
+            name=self.name,
+            labels=self.label_selector.value if self.label_selector is not None else None,
+            sorting_key=self.sorting_label_key or "",
+            max_concurrency=self.max_concurrency,
+            before=tuple(task.value for task in self.before_stage_tasks),
+            after=tuple(task.value for task in self.after_stage_tasks),
+            deadline=None if self.deadline_seconds is None else float(self.deadline_seconds),
+            failure_threshold=self.failure_threshold,
+            on_failure=OnFailure(self.on_failure),
+        )
 
 
 class UpdateStrategySpecFields(ConfigPart):
@@ -176,20 +207,6 @@ def _tasks(tasks: tuple[StageTaskFields, ...], where: str) -> Iterator[Problem]:
             yield where, f"has {count} tasks of type {kind}; there may be one"
 
 
-def label_problems(selector: LabelSelectorFields | None, where: str) -> Iterator[Problem]:
-    """What is wrong with the expressions of a label selector; `where` is its path with the dot."""
-    for index, one in enumerate(selector.match_expressions if selector is not None else ()):
-        path = f"{where}matchExpressions[{index}]."
-        if not one.key:
-            yield f"{path}key", "is missing"
-        if one.operator is None:
-            yield f"{path}operator", "is missing"
-        elif one.operator in ("In", "NotIn") and not one.values:
-            yield f"{path}values", f"is missing; {one.operator} needs some"
-        elif one.operator in ("Exists", "DoesNotExist") and one.values:
-            yield f"{path}values", f"must be absent for {one.operator}"
-
-
 def run_problems(fields: ConfigPart) -> Iterator[Problem]:
     """What is wrong with the fields of a run together."""
     assert isinstance(fields, UpdateRunFields), "of these kinds"
@@ -217,6 +234,23 @@ def forbidden_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Pr
     if (was.state, becomes.state) in _BACK:
         problems.append(("spec.state", f"may not change from {was.state} to {becomes.state}"))
     return tuple(problems)
+
+
+def stored_strategy(obj: Mapping[str, Any]) -> StagedStrategy:
+    """A stored strategy of either kind. Raises `InvalidObject`, naming the field."""
+    spec = stored(obj, UpdateStrategyFields, together=strategy_problems).spec
+    return StagedStrategy(tuple(stage.value for stage in spec.stages or ()), Unmatched(spec.unmatched))
+
+
+def stored_run(obj: Mapping[str, Any], namespace: str) -> UpdateRun:
+    """A stored run of either kind, about a placement of its namespace. Raises `InvalidObject`, naming the field."""
+    spec = stored(obj, UpdateRunFields, together=run_problems).spec
+    return UpdateRun(
+        PlacementRef(namespace, spec.placement_name),
+        parse_integer(spec.resource_snapshot_index) if spec.resource_snapshot_index else None,
+        spec.staged_rollout_strategy_name,
+        RunState(spec.state),
+    )
 
 
 UPDATE_KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[Problem]]]] = {

@@ -6,12 +6,13 @@ malformed is reported, taken out, and the rest validated again, until it is well
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from wharfinger.config.errors import Problem, problems_of, refuse
+from wharfinger.config.errors import UNKNOWN, Problem, problems_of, refuse
+from wharfinger.errors import InvalidConfiguration, InvalidObject
 
 DEPTH_LIMIT = 100
 """Levels of what is read, as of YAML: stored JSON may have more than the stack."""
@@ -36,6 +37,26 @@ def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Prob
                 problems = problems_of(error, model=model)
             for entry in error.errors():
                 _drop(rest, entry["loc"])
+
+
+def stored(
+    written: object, model: type[M], where: str = "", together: Callable[[M], Iterable[Problem]] | None = None
+) -> M:
+    """What was stored, perhaps by another release: a field that is unknown here counts for nothing.
+
+    `where`: path of what is read, with its dot. `together`: finds what is wrong with fields beside each other. Raises
+    `InvalidObject`, which names the first field that is wrong.
+    """
+    if not isinstance(written, Mapping | None):
+        raise InvalidObject(f"{where.removesuffix('.')} is no mapping")
+    try:
+        fields, problems = understood(written or {}, model)
+    except InvalidConfiguration as error:
+        raise InvalidObject(f"{where}{error}") from error
+    for path, told in (*problems, *(together(fields) if together is not None else ())):
+        if not told.startswith(UNKNOWN):
+            raise InvalidObject(f"{where}{path}: {told}")
+    return fields
 
 
 def _plain(value: Any, levels: int) -> Any:

@@ -1,8 +1,8 @@
 """Staged update runs of placements: what a user writes, the frozen plan of a run, its progress and its next steps.
 
-`manifests.update_runs` reads the user's objects, `placement.stages` makes the plan, `placement.staging` decides what
-comes next. Names of fields are KubeFleet's. Durations are *seen* seconds: seconds on the run's own clock, which stands
-still while nothing looks (`model.rollout`).
+`config.placement_update_fields` reads the user's objects, `placement.stages` makes the plan, `placement.staging`
+decides what comes next. Names of fields are KubeFleet's. Durations are *seen* seconds: seconds on the run's own clock,
+which stands still while nothing looks (`model.rollout`).
 """
 
 from __future__ import annotations

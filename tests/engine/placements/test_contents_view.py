@@ -9,8 +9,8 @@ import pytest
 
 from tests.clock import Clock
 from tests.engine.placements.scene import P
+from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.manifests.contents import selectors_from_mapping
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
@@ -44,7 +44,7 @@ class View:
         self.view = ContentsView(self.clock)
 
     def read(self, *selectors: dict[str, Any], reference: str = P) -> None:
-        self.view.read(reference, selectors_from_mapping({"resourceSelectors": list(selectors)}))
+        self.view.read(reference, stored_selectors({"resourceSelectors": list(selectors)}))
         for folder in self.view.wanted - self.view._seen.keys():
             self.view.listed(folder, [])
 
@@ -152,7 +152,7 @@ def test_edited_selectors_are_another_stamp(view: View) -> None:
 def test_a_folder_that_was_not_listed_has_no_stamp() -> None:
     view = ContentsView(Clock())
     assert view.stamp(P) is None
-    view.read(P, selectors_from_mapping({"resourceSelectors": [role(name="role"), space(name="web")]}))
+    view.read(P, stored_selectors({"resourceSelectors": [role(name="role"), space(name="web")]}))
     for folder in sorted(view.wanted):
         assert view.stamp(P) is None
         assert view.listed(folder, []) == {P}
@@ -208,5 +208,5 @@ def test_the_stamp_does_not_depend_on_the_order_of_changes() -> None:
 def test_nothing_is_kept_of_placements_that_are_gone() -> None:
     view = ContentsView(Clock())
     for selectors in ([role(name="r"), space(name="s")], [role(name="r")], []):
-        view.read(P, selectors_from_mapping({"resourceSelectors": selectors}))
+        view.read(P, stored_selectors({"resourceSelectors": selectors}))
     assert (view._by_key, view._by_prefix, view._readers) == ({}, {}, {})

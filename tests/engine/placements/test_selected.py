@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements import selected
 from wharfinger.engine.placements.selected import Selected, catches, prefixes, read_selected
 from wharfinger.errors import Compacted, InvalidObject
-from wharfinger.manifests.contents import selectors_from_mapping
 from wharfinger.manifests.kinds import reference
 from wharfinger.model.contents import ResourceSelector
 from wharfinger.registry import keys
@@ -38,7 +38,7 @@ def placement(*selectors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed(*selectors: Mapping[str, Any]) -> tuple[ResourceSelector, ...]:
-    return selectors_from_mapping({"resourceSelectors": list(selectors)})
+    return stored_selectors({"resourceSelectors": list(selectors)})
 
 
 async def put(store: MemoryStore, *objects: Mapping[str, Any]) -> None:
@@ -235,7 +235,9 @@ async def test_gather_selected_resource(
             "spec.resourceSelectors[0]: kind 'Widget' is not known here",
             id="unknown kind",
         ),
-        pytest.param(P, [{"kind": 3}], "spec.resourceSelectors[0].kind is no text", id="wrong type"),
+        pytest.param(
+            P, [{"kind": 3}], "spec.resourceSelectors[0].kind: Input should be a valid string, not 3", id="wrong type"
+        ),
         pytest.param(P, [{}], "spec.resourceSelectors[0]: kind is missing", id="empty selector"),
     ],
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from wharfinger.config.placement_override_fields import stored_override
 from wharfinger.contracts.delivery_records import (
     PinRecord,
     ResultRecord,
@@ -20,7 +21,6 @@ from wharfinger.contracts.delivery_records import (
     WorkRecord,
 )
 from wharfinger.contracts.records import Record
-from wharfinger.manifests.contents import override_from_mapping
 from wharfinger.model.contents import ObjectId, Override
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
@@ -166,7 +166,7 @@ class DeliveryView:
 
         Raises `InvalidObject`, and keeps what there was.
         """
-        before, now = self.overrides.get(key), override_from_mapping(obj) if obj is not None else None
+        before, now = self.overrides.get(key), stored_override(obj) if obj is not None else None
         if now is None:
             self.overrides.pop(key, None)
         else:

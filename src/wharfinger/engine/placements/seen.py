@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wharfinger.config.placement_fields import stored_delivery
 from wharfinger.contracts.placement_records import (
     EvictionRecord,
     MemberRecord,
@@ -17,8 +18,7 @@ from wharfinger.contracts.placement_records import (
 )
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
-from wharfinger.manifests.delivery import delivery_from_mapping
-from wharfinger.manifests.fields import integer, mapping, text, texts
+from wharfinger.manifests.fields import integer, mapping, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
 from wharfinger.model.delivery import DeliverySpec
@@ -172,16 +172,16 @@ def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
     if str(placement.ref) != reference or not is_dns_subdomain(placement.ref.name):
         raise InvalidObject(f"is called {str(placement.ref)[:80]!r}, and lies under the key of {reference[:80]!r}")
     spec = mapping(obj, "spec")
-    deleting = mapping(mapping(spec, "strategy", "spec."), "deleteStrategy", "spec.strategy.")
+    delivery, abandons = stored_delivery(spec)
     return SeenPlacement(
         placement=placement,
         revision=kv.mod_revision,
         policy=mapping(spec, "policy", "spec."),
         digest=policy_digest(placement.policy),
-        abandons=text(deleting, "propagationPolicy", "spec.strategy.deleteStrategy.") == "Abandon",
+        abandons=abandons,
         held=held(obj),
         history_limit=integer(spec, "revisionHistoryLimit", "spec.", low=1, high=1000) or HISTORY_LIMIT,
-        delivery=delivery_from_mapping(spec),
+        delivery=delivery,
     )
 
 

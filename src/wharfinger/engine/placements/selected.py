@@ -1,6 +1,6 @@
 """Reads from the hub's etcd all objects that a placement selects, at one revision.
 
-`placement.selecting` has the rules; `manifests.contents` reads the selectors and prepares the objects. `prefixes` and
+`placement.selecting` has the rules; `manifests.contents` prepares the objects. `prefixes` and
 `catches` serve hubs that follow changes. Both may name too much, and never too little.
 """
 
@@ -15,9 +15,10 @@ from typing import Any
 
 import orjson
 
+from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
-from wharfinger.manifests.contents import sanitised, selectors_from_mapping
+from wharfinger.manifests.contents import sanitised
 from wharfinger.manifests.fields import mapping, text, text_map
 from wharfinger.manifests.kinds import KINDS, NAMESPACE, Kind, of_object
 from wharfinger.model.contents import ObjectId, ResourceSelector
@@ -72,7 +73,7 @@ async def read_selected(store: Store, placement: Mapping[str, Any], reference: s
     reading = _Reading(store, PlacementRef.parse(reference), revision)
     trouble = ""
     try:
-        await reading.read(selectors_from_mapping(mapping(placement, "spec")))
+        await reading.read(stored_selectors(mapping(placement, "spec")))
     except InvalidObject as error:
         trouble = str(error)
     if trouble:

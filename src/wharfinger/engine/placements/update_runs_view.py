@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from wharfinger.config.placement_update_fields import stored_run, stored_strategy
 from wharfinger.contracts.update_run_records import (
     END,
     PLAN,
@@ -24,7 +24,6 @@ from wharfinger.contracts.update_run_records import (
 from wharfinger.engine.placements.seen import object_of
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping, text_map
-from wharfinger.manifests.update_runs import run_from_mapping, strategy_from_mapping
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunPhase, RunState, StagedStrategy, UpdateRun
 from wharfinger.registry import placement_keys
@@ -97,7 +96,7 @@ class UpdateRunsView:
             if kv is None:
                 self.strategies.pop(key, None)
             else:
-                self.strategies[key] = strategy_from_mapping(object_of(kv))
+                self.strategies[key] = stored_strategy(object_of(kv))
             return {one.reference for one in self.runs.values() if self.strategy_key(one) == key}
         before = self.runs.pop(key, None)
         if kv is None:
@@ -201,16 +200,14 @@ def parsed(rest: str) -> tuple[str, str, int, str]:
 
 
 def _run_of(key: str, kv: KeyValue) -> SeenRun:
-    obj: dict[str, Any] = dict(object_of(kv))
-    metadata = mapping(obj, "metadata")
+    obj = object_of(kv)
     parts = key.removeprefix(placement_keys.UPDATE_RUNS[1]).removeprefix(placement_keys.UPDATE_RUNS[0]).split("/")
-    obj["metadata"] = {**metadata, **({"namespace": parts[0]} if len(parts) > 1 else {})}
     return SeenRun(
         name=parts[-1],
-        run=run_from_mapping(obj),
+        run=stored_run(obj, parts[0] if len(parts) > 1 else ""),
         identity=kv.create_revision,
         revision=kv.mod_revision,
-        supersedes=text_map(metadata, "annotations").get(SUPERSEDES) == "true",
+        supersedes=text_map(mapping(obj, "metadata"), "annotations").get(SUPERSEDES) == "true",
     )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from wharfinger.config.placement_fields import ApplyStrategyFields, stored_delivery
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.delivery import apply_strategy, delivery_from_mapping
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.model.fleet import Share
 
@@ -22,13 +22,13 @@ DEFAULTS = {
 
 
 def read(**strategy: Any) -> DeliverySpec:
-    return delivery_from_mapping({"strategy": strategy})
+    return stored_delivery({"strategy": strategy})[0]
 
 
 @pytest.mark.parametrize("spec", [{}, {"strategy": None}, {"strategy": {"rollingUpdate": None, "applyStrategy": {}}}])
 def test_what_is_left_out_has_kubefleets_defaults(spec: dict[str, Any]) -> None:
     quarter = Share(25, percent=True)
-    assert delivery_from_mapping(spec) == DeliverySpec(RolloutBudget(quarter, quarter, 60.0), DEFAULTS, False, ())
+    assert stored_delivery(spec)[0] == DeliverySpec(RolloutBudget(quarter, quarter, 60.0), DEFAULTS, False, ())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_budget_is_a_number_or_a_percentage(written: int | str, share: Share) 
 @pytest.mark.parametrize("written", [-1, True, "3", "%", "-1%", "1.5%", "a%", 2.5, []])
 @pytest.mark.parametrize("field", ["maxUnavailable", "maxSurge"])
 def test_a_budget_that_is_neither_names_its_field(field: str, written: Any) -> None:
-    with pytest.raises(InvalidObject, match=f"spec.strategy.rollingUpdate.{field} is neither"):
+    with pytest.raises(InvalidObject, match=f"spec.strategy.rollingUpdate.{field}: must be a number of clusters"):
         read(rollingUpdate={field: written})
 
 
@@ -54,7 +54,7 @@ def test_a_period_may_be_none_at_all() -> None:
 
 
 def test_only_external_leaves_it_to_update_runs() -> None:
-    assert [read(type=kind).external for kind in ("RollingUpdate", "External", "")] == [False, True, False]
+    assert [read(type=kind).external for kind in ("RollingUpdate", "External", None)] == [False, True, False]
 
 
 def test_an_apply_strategy_is_complete() -> None:
@@ -68,7 +68,7 @@ def test_an_apply_strategy_is_complete() -> None:
     }
     expected = {**DEFAULTS, **written, "force": True}
     del expected["serverSideApplyConfig"]
-    assert apply_strategy(written) == expected
+    assert ApplyStrategyFields.model_validate(written).complete == expected
 
 
 @pytest.mark.parametrize(
