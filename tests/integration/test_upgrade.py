@@ -68,13 +68,20 @@ def is_sound(verdict: Verdict) -> bool:
 
 
 def terminate(tree: DevTree) -> None:
-    """The command of the page, as it stands there."""
-    (line,) = [line for line in PAGE.read_text().splitlines() if "temporal workflow terminate" in line]
+    """The commands of the page, as they stand there; the tree's agent, which goes on, starts its fleet's run anew."""
+    temporal(tree, "terminate", "--reason", "rollback", "--yes")
+    wait_until(lambda: temporal(tree, "count").strip() in ("Total: 0", "Total: 1"), 60, "no run of a pod is open")
+
+
+def temporal(tree: DevTree, command: str, *options: str) -> str:
+    """What a command of the page about workflows prints."""
+    (line,) = [line for line in PAGE.read_text().splitlines() if f"temporal workflow {command}" in line]
     _, query, _ = line.split('"', 2)
-    command = [str(binaries.locate(binaries.TEMPORAL)), "workflow", "terminate", "--query", query]
-    command += ["--reason", "rollback", "--yes", "--address", tree.ready["temporal"]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
+    parts = [str(binaries.locate(binaries.TEMPORAL)), "workflow", command, "--query", query, *options]
+    parts += ["--address", tree.ready["temporal"]]
+    done = subprocess.run(parts, capture_output=True, text=True, timeout=patient(60), check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_workers_of_both_releases_bind_each_pod_once(
@@ -136,9 +143,12 @@ def test_documented_rollback_places_waiting_pods(
     assert servers.etcd.values(f"{GRANTS}blue/") == servers.etcd.values(f"{FLEETS}blue") == {}
     assert new.stop() == 0
     terminate(servers)
+    records = servers.etcd.values(ATTEMPTS).items()
     old = start_old()
     put_pods(servers, "late", 3)
     wait_until(lambda: bound(servers, "late") == 3, 60, "new pods are placed")
+    # 0.1.0 does not wake a pod for a node that comes while it is being refused: all 11 have to be refused anew before
+    wait_until(lambda: not records & servers.etcd.values(ATTEMPTS).items(), 60, "the others are refused once more")
     servers.etcd.put(f"{NODES}big", node("big", cpu="40"))
     wait_until(lambda: bound(servers, "large") == 11, 60, "what waited is placed")
     assert old.stop() == 0
