@@ -131,7 +131,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def run_of_a_group_failed(self) -> None:
         for group in list(self.queue.in_flight.groups):
-            self.queue.run_failed(group)
+            self.queue.run_failed(group, blamed=True)
         assert not self.queue.in_flight.groups
 
     @rule(name=NAMES)

@@ -280,3 +280,33 @@ def test_equal_waiting_pods_are_one_class(queue: SchedulingQueue) -> None:
     groups = sorted(len(equals.members) for equals in queue.waiting.candidates.refused_by(("NodeResourcesFit",)))
 
     assert groups == [1, 5]
+
+
+def test_an_outage_of_temporal_sets_no_pod_apart(queue: SchedulingQueue, clock: Clock) -> None:
+    """Starts fail for minutes, one pod at a time; afterwards all of them go together."""
+    for name in "abcd":
+        queue.put(pod(name), None)
+    probed = set()
+    for number in range(100):
+        members = queue.pop_group(f"g{number}", queue.window.size, lambda _: True)
+        probed |= {entry.pod.name for entry in members}
+        queue.start_failed(members, 5.0, blamed=False)
+        clock.advance(1)
+    assert probed == {"a", "b", "c", "d"}
+    queue.window.accepted()
+    clock.advance(5)
+
+    assert len(queue.pop_group("last", queue.window.size, lambda _: True)) == 4
+
+
+def test_a_pod_that_spoils_groups_again_and_again_stays_apart(queue: SchedulingQueue) -> None:
+    """Its own attempts go well: after the first of them it joins groups again, after the second no more."""
+    record = 10
+    for together in (True, True, False):
+        entry = queue.put(pod("a"), refusal(record=record, parked=False))
+        queue.restart(entry, "NodeAdd")
+        for group in ("first", "second"):
+            assert [one.pod.name for one in queue.pop_group(group, 200, lambda _: True)] == ["a"] * together
+            queue.run_failed(group, blamed=True)
+        assert popped(queue) == ["a"]
+        record += 1

@@ -166,7 +166,7 @@ class Life:
     def _fails(self, members: list[Entry]) -> None:
         places = [entry.number for entry in members]
         for group in {entry.group for entry in members} - {""}:
-            self.queue.run_failed(group)
+            self.queue.run_failed(group, blamed=self.rng.random() < 0.5)
         assert places == [entry.number for entry in members]
 
     def _start_fails(self, members: list[Entry]) -> None:

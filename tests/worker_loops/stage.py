@@ -77,6 +77,10 @@ class RecordedAttempts:
         """Names of cohorts that Temporal knows already."""
         self.losing = 0
         """How many answers to starts of cohorts are lost."""
+        self.watched: list[str] = []
+        """Workflow ids whose ends are waited for."""
+        self.ends: dict[str, asyncio.Future[BaseException | None]] = {}
+        """How runs end of which the process sees nothing."""
         self.meanwhile: Callable[[], None] = lambda: None
         """Happens while a pod's start is answered."""
 
@@ -119,6 +123,10 @@ class RecordedAttempts:
         self._fail(gang.name)
         await data_converter.encode([gang, wake])  # as a real client does
         self.gangs.append((gang.name, cause, wake))
+
+    async def failure_of(self, workflow_id: str) -> BaseException | None:
+        self.watched.append(workflow_id)
+        return await self.ends.setdefault(workflow_id, asyncio.Future())
 
     def cohort_workflow_id(self, name: str) -> str:
         return cohort_workflow_id("wharfinger", name)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.attempts import FailureType, Wake
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.model.pod import Pod
 from wharfinger.queue.entry import Entry, Part, Reason
@@ -19,6 +20,7 @@ from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
 from wharfinger.worker_loops.dispatcher import CHAINS
 from wharfinger.worker_loops.starts import LATER
 
+BOOM = ApplicationError("boom", type=FailureType.SCHEDULER_ERROR)
 SETTINGS = DispatchSettings(hold=0.0, cohort_most=6, cohorts_in_flight=2, parked_chains=3)
 
 
@@ -260,10 +262,14 @@ async def test_pod_whose_start_alone_fails_twice_delays_no_others() -> None:
         assert stage.attempts.cohorts[0].names == ["c", "d"]
         entry = stage.entry("poison")
         assert entry is not None
-        assert entry.alone
+        assert not entry.alone  # Temporal has accepted no other start since it failed last
+        stage.later(LATER)
+        await stage.until(lambda: entry.alone)
         stage.attempts.failing.clear()
         stage.later(LATER)
         await stage.until(lambda: "poison" in stage.attempts.names)
+        await turn_away(stage, "poison")
+        await stage.until(lambda: not entry.alone)
 
 
 # --- a run that fails -----------------------------------------------------------------------------
@@ -277,15 +283,53 @@ async def test_pods_of_a_failed_run_return_at_once_and_the_second_time_alone() -
         first = stage.attempts.cohorts[0].name
         await stage.bind("a", "n")
         await stage.until(lambda: stage.part("a") is None)
-        stage.run_ends.failed("wharfinger/cohort/other")
-        stage.run_ends.failed(f"wharfinger/cohort/{first}")
+        stage.run_ends.failed("wharfinger/cohort/other", BOOM)
+        stage.run_ends.failed(f"wharfinger/cohort/{first}", BOOM)
         await stage.until(lambda: len(stage.attempts.cohorts) == 2)
         assert stage.attempts.cohorts[1].names == ["b", "c", "d"]
         assert stage.attempts.cohorts[1].cause == "run failed"
 
-        stage.run_ends.failed(f"wharfinger/cohort/{stage.attempts.cohorts[1].name}")
+        stage.run_ends.failed(f"wharfinger/cohort/{stage.attempts.cohorts[1].name}", BOOM)
         await stage.until(lambda: stage.attempts.names == ["b", "c", "d"])
         assert len(stage.attempts.cohorts) == 2
+        await turn_away(stage, "b")
+        await turn_away(stage, "c")
+        await stage.until(lambda: stage.part("c") is Part.WAITING)
+        entries = {name: stage.entry(name) for name in "bcd"}
+        assert {name: entry.alone for name, entry in entries.items() if entry} == {"b": False, "c": False, "d": True}
+
+
+async def test_run_that_etcd_did_not_answer_sets_no_pod_apart() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        await flood(stage, "a", "b", "c", "d")
+        for cohorts in range(1, 5):
+            await stage.until(lambda cohorts=cohorts: len(stage.attempts.cohorts) == cohorts)
+            outage = ApplicationError("the scheduler failed", type=FailureType.SCHEDULER_ERROR)
+            outage.__cause__ = ApplicationError("no answer from the store", type=FailureType.UNAVAILABLE)
+            stage.run_ends.failed(f"wharfinger/cohort/{stage.attempts.cohorts[-1].name}", outage)
+        await stage.until(lambda: len(stage.attempts.cohorts) == 5)
+
+        assert stage.attempts.cohorts[4].names == ["a", "b", "c", "d"]
+        assert stage.attempts.cohorts[4].cause == "etcd did not answer"
+        assert stage.attempts.started == []
+
+
+async def test_overdue_run_that_failed_elsewhere_returns_its_pods() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        await flood(stage, "a", "b", "c", "d")
+        await stage.until(lambda: stage.attempts.cohorts)
+        workflow_id = f"wharfinger/cohort/{stage.attempts.cohorts[0].name}"
+        stage.later(2.9)
+        await stage.caught_up()
+        assert stage.attempts.watched == []
+        stage.later(0.2)
+        await stage.until(lambda: stage.attempts.watched == [workflow_id])
+        stage.attempts.ends[workflow_id].set_result(BOOM)
+        await stage.until(lambda: len(stage.attempts.cohorts) == 2)
+
+        assert stage.attempts.cohorts[1].names == ["a", "b", "c", "d"]
+        assert stage.attempts.cohorts[1].cause == "run failed"
+        assert stage.attempts.watched == [workflow_id]
 
 
 async def test_lone_run_that_failed_counts_no_more_and_its_chain_goes_on() -> None:
@@ -295,7 +339,7 @@ async def test_lone_run_that_failed_counts_no_more_and_its_chain_goes_on() -> No
         await stage.put_pod("next")
         entry = stage.entry("fails")
         assert entry is not None
-        stage.run_ends.failed(stage.attempts.workflow_id(entry.pod))
+        stage.run_ends.failed(stage.attempts.workflow_id(entry.pod), BOOM)
         await stage.until(lambda: stage.attempts.names == ["fails", "next"])
 
         assert stage.part("fails") is Part.IN_FLIGHT

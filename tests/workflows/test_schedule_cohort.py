@@ -25,6 +25,7 @@ from wharfinger.contracts.cohorts import CohortResult
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.contracts.search import pods_listed
+from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 pytestmark = pytest.mark.timeout(60)
@@ -133,11 +134,15 @@ async def test_a_cohort_whose_decision_fails_ends_and_is_not_tried_again(stage: 
     stage.cohorts.places = [decided(seat("a")), ApplicationError("boom", type="SchedulerError", non_retryable=True)]
     stage.cohorts.binds = [committed("a")]
     failed: list[str] = []
-    stage.run_ends.on_failure(failed.append)
+    stage.run_ends.on_failure(lambda workflow_id, _: failed.append(workflow_id))
     await (await stage.start_cohort("a")).result()
     handle = await stage.start_cohort("a")
 
     assert (await failure_of(handle)).type == "SchedulerError"
+    attempts = TemporalAttempts(stage.client, cluster=stage.cluster, tenant="common")
+    told = await attempts.failure_of(handle.id)
+    assert isinstance(told, ApplicationError)
+    assert told.type == "SchedulerError"
     assert failed == [handle.id]  # as its worker sees it
     await handle.query("__stack_trace")  # replays the run
     assert failed == [handle.id]

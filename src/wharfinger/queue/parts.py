@@ -106,6 +106,7 @@ class QueueParts:
     def _set_apart(self, entry: Entry) -> None:
         """The active pod joins no group any more; one with a parked chain waits for its signal again."""
         entry.alone = True
+        entry.set_apart += 1
         if entry.together and entry.chained:
             self._move(entry, Part.WAITING, "set apart")
         else:
@@ -143,9 +144,9 @@ class QueueParts:
         return max(self._restart_every, len(self.waiting) / RESTARTS_A_SECOND) * (0.5 + self._spread())
 
     def _give_back(self, entry: Entry, cause: str) -> None:
-        """Make a pod active again of which etcd tells nothing; the second time, it is set apart from its group."""
-        again = entry.cause in (UNCONFIRMED, RUN_FAILED)
-        twice = bool(entry.cohort) and entry.gang is None and again
+        """Make a pod active again of which etcd contains nothing; the second time, it is set apart from its group."""
+        twice = entry.cause in (UNCONFIRMED, RUN_FAILED) and cause in (UNCONFIRMED, RUN_FAILED)
+        twice = twice and bool(entry.cohort) and entry.gang is None
         self._move(entry, Part.ACTIVE, cause)
         if twice:  # perhaps one of them is what its cohorts fail by
             self._set_apart(entry)

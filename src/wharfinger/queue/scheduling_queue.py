@@ -27,7 +27,17 @@ from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Lane
-from wharfinger.queue.entry import CHAIN_GONE, LEVEL, RUN_FAILED, START_FAILED, UNCONFIRMED, Entry, Part, Reason
+from wharfinger.queue.entry import (
+    CHAIN_GONE,
+    LEVEL,
+    RUN_FAILED,
+    START_FAILED,
+    UNANSWERED,
+    UNCONFIRMED,
+    Entry,
+    Part,
+    Reason,
+)
 from wharfinger.queue.parts import QueueParts
 
 
@@ -132,6 +142,7 @@ class SchedulingQueue(QueueParts):
         """Temporal accepted the start; when etcd does not confirm it in time, it is repeated."""
         if self._entries.get(entry.key) is not entry:
             return
+        entry.start_failed = None
         entry.own_chain = entry.own_chain or (not entry.cohort and entry.gang is None)
         if entry.part is Part.WAITING:
             self.waiting.urgent.started(entry, self._clock())
@@ -152,8 +163,9 @@ class SchedulingQueue(QueueParts):
     def start_failed(self, members: Sequence[Entry], later: float, *, blamed: bool) -> None:
         """The start of a group failed for good. Its members go back to the head of the queue, in their order.
 
-        Where the input is to blame (`blamed`), each goes alone from now on. So does a single pod whose start failed
-        twice: within `later` seconds, so that it stands in the way of no others. Otherwise one pod at a time probes.
+        Where the input is to blame (`blamed`), each goes alone from now on. Otherwise one pod at a time probes. A
+        probe that fails twice is tried again within `later` seconds, so that it stands in the way of no others. It goes
+        alone only where Temporal accepted another start since it failed last: in an outage no pod is at fault.
         """
         if not blamed:
             self.window.failed()
@@ -161,24 +173,27 @@ class SchedulingQueue(QueueParts):
         for entry in members:
             if not self._in_flight(entry):
                 continue
-            apart = blamed or (single and entry.cause == START_FAILED)
-            if apart and single:
+            before = entry.start_failed
+            apart = blamed or (single and before is not None and before < self.window.acceptances)
+            if single:
+                entry.start_failed = self.window.acceptances
+            if single and (apart or before is not None):
                 self.defer(entry, later)
             else:
                 self._move(entry, Part.ACTIVE, START_FAILED)
             if apart:
                 self._set_apart(entry)
 
-    def run_failed(self, group: str) -> int:
-        """The run of a group failed: its pods of which etcd has not told go back to the head of the queue; how many.
+    def run_failed(self, group: str, *, blamed: bool) -> int:
+        """The run of a group failed: its pods without an outcome in etcd go back to the head of the queue; how many.
 
-        After the second such run in a row, each of them goes alone: one of them may be what the runs fail by. A single
-        pod whose own attempt failed counts no more, because its chain goes on.
+        After the second such run in a row, each of them goes alone: one of them may be what the runs fail by
+        (`blamed`). A single pod whose own attempt failed counts no more, because its chain goes on.
         """
         members = list(self.in_flight.groups.get(group, {}).values())
         for entry in members:
             if entry.cohort:
-                self._give_back(entry, RUN_FAILED)
+                self._give_back(entry, RUN_FAILED if blamed else UNANSWERED)
             else:
                 self.in_flight.uncount(entry)
         return len(members)
@@ -275,6 +290,7 @@ class SchedulingQueue(QueueParts):
         newer = refusal is not None and refusal.record_revision > entry.record_revision
         if newer:
             entry.refused_at = self._clock()
+            entry.alone = entry.alone and entry.set_apart > 1  # its own attempt went well
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
             entry.pod = pod

@@ -26,6 +26,8 @@ class Window:
         self._probing = False
         self._probe = ""
         """The last group that probed."""
+        self.acceptances = 0
+        """Starts of groups that Temporal has accepted."""
         self.configure(most_pods, most_groups)
 
     def configure(self, most_pods: int, most_groups: int) -> None:
@@ -59,6 +61,7 @@ class Window:
     def accepted(self) -> None:
         """Temporal accepted the start of a group."""
         self._probing, self._probe = False, ""
+        self.acceptances += 1
 
     def failed(self) -> None:
         """The start of a group failed for good: one pod at a time probes until Temporal accepts one again."""
@@ -73,7 +76,12 @@ class Window:
         if self._probe in self._began:
             return False
         # A flood: several full groups at once.
-        return (ready >= self._most_pods and not self._probing) or now >= self._all_overdue()
+        return (ready >= self._most_pods and not self._probing) or len(self.overdue(now)) == len(self)
+
+    def overdue(self, now: float) -> list[str]:
+        """The groups that take longer than usual."""
+        patience = self._patience()
+        return [group for group, began in self._began.items() if now >= began + patience]
 
     def overdue_at(self) -> float | None:
         """When the last of the groups that count becomes overdue, in clock seconds.
@@ -82,8 +90,7 @@ class Window:
         """
         if not self._began or self._probe in self._began or len(self._began) >= self._most_groups:
             return None
-        return self._all_overdue()
+        return max(self._began.values()) + self._patience()
 
-    def _all_overdue(self) -> float:
-        patience = min(2 * max(self._took, default=self._task_timeout), self._task_timeout)
-        return max(self._began.values()) + patience
+    def _patience(self) -> float:
+        return min(2 * max(self._took, default=self._task_timeout), self._task_timeout)

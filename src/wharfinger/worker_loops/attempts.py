@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import (
     RetryPolicy,
     SearchAttributePair,
@@ -36,6 +37,8 @@ from wharfinger.model.pod import Pod, PodKey
 
 log = logging.getLogger(__name__)
 
+LONG_POLL = timedelta(seconds=30)
+"""For one call that waits for the end of a run: the server answers within 20 s."""
 ATTRIBUTE_RETRY = 300.0
 """Seconds after which `WharfingerPods` is sent again: the attribute may be registered while the worker runs."""
 
@@ -250,6 +253,14 @@ class TemporalAttempts:
                 return False
             raise
         return True
+
+    async def failure_of(self, workflow_id: str) -> BaseException | None:
+        """Wait for the end of a run; see `Attempts`."""
+        try:
+            await self._client.get_workflow_handle(workflow_id).result(rpc_timeout=LONG_POLL)
+        except WorkflowFailureError as error:
+            return error.cause
+        return None
 
     async def _sits_elsewhere(self, workflow_id: str) -> bool:
         """Whether an open chain lies on a task queue other than ours."""

@@ -21,6 +21,7 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
 from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
 from wharfinger.worker_loops.pace import Pace
+from wharfinger.worker_loops.run_ends import OverdueRuns, blames_pods
 from wharfinger.worker_loops.signals import Attempts
 from wharfinger.worker_loops.starts import Starts
 
@@ -75,6 +76,7 @@ class Dispatcher:
             done=self.kick,
             seen=seen,
         )
+        self._overdue = OverdueRuns(attempts.failure_of, self.run_failed)
         self.configure(settings)
 
     def kick(self) -> None:
@@ -122,15 +124,15 @@ class Dispatcher:
         """Whether no group counts, and no pod is ready for one."""
         return not len(self._queue.window) and not self._queue.ready()
 
-    def run_failed(self, workflow_id: str) -> None:
-        """The run failed in this process: its pods do not have to wait until they are overdue."""
+    def run_failed(self, workflow_id: str, failure: BaseException) -> None:
+        """The run failed: its pods do not have to wait until they are overdue."""
         for group, members in self._queue.in_flight.groups.items():
             entry = next(iter(members.values()))
             if workflow_id == (
                 self._attempts.cohort_workflow_id(group) if entry.cohort else self._attempts.workflow_id(entry.pod)
             ):
                 effect = "pods_return" if entry.cohort else "counts_no_more"
-                pods = self._queue.run_failed(group)
+                pods = self._queue.run_failed(group, blamed=blames_pods(failure))
                 log.warning("group_failed effect=%s workflow=%s pods=%d", effect, workflow_id, pods)
                 self.kick()
                 return
@@ -144,6 +146,7 @@ class Dispatcher:
                 await self._next_kick()
         finally:
             self._starts.stop()
+            self._overdue.follow(())
 
     def _step(self) -> None:
         late = self._queue.return_overdue()
@@ -155,6 +158,14 @@ class Dispatcher:
         self._start_gangs()
         self._restart()
         self._start_chains()
+        self._overdue.follow(self._overdue_cohorts())
+
+    def _overdue_cohorts(self) -> Iterator[str]:
+        """The runs of accepted groups that take longer than usual; a lone pod's chain goes on when its run fails."""
+        for group in self._queue.window.overdue(self._clock()):
+            entry = next(iter(self._queue.in_flight.groups[group].values()))
+            if entry.cohort and entry.started_at is not None:
+                yield self._attempts.cohort_workflow_id(group)
 
     def _restart(self) -> None:
         """The slow, eternal repetition: a call for each parked chain; those without one go into the next group."""

@@ -54,6 +54,9 @@ class Attempts(Signaller, Protocol):
         seen all members.
         """
 
+    async def failure_of(self, workflow_id: str) -> BaseException | None:
+        """Wait until the run has ended: what it failed with, None when it completed. Raises `RPCError`."""
+
     def workflow_id(self, pod: Pod) -> str:
         """The id of a pod's chain."""
 

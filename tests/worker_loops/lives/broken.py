@@ -178,7 +178,7 @@ def _look_through(loops: Loops, window: Window) -> None:
 
 
 class _Deaf(RunEnds):
-    def failed(self, workflow_id: str) -> None:
+    def failed(self, workflow_id: str, failure: BaseException) -> None:
         """Report nothing."""
 
 

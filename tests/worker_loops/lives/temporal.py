@@ -86,6 +86,9 @@ class Chain:
     run: RunningWorkflow = field(init=False)
     attempt: int = 0
     began: float = 0.0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: BaseException | None = None
+    """Of its last run, once it has ended."""
 
 
 class TemporalServer:
@@ -103,8 +106,8 @@ class TemporalServer:
         self.polling: dict[str, Worker] = {}
         """By name."""
         self.open: dict[str, Chain] = {}
-        self.accepted: dict[str, None] = {}
-        """Workflow ids that ever were."""
+        self.accepted: dict[str, Chain] = {}
+        """The last chain of each workflow id that ever was."""
         self._runs = count(1)
         self._awake = asyncio.Event()
         self._awake.set()
@@ -164,6 +167,16 @@ class TemporalServer:
         await self._travel()
         return answer
 
+    async def end_of(self, workflow_id: str) -> BaseException | None:
+        """Wait for the end of a chain; what it failed with. Raises `RPCError`."""
+        await self.probe()
+        chain = self.accepted.get(workflow_id)
+        if chain is None:
+            raise RPCError("it never ran", RPCStatusCode.NOT_FOUND, b"")
+        await chain.ended.wait()
+        await self._awake.wait()
+        return chain.failure
+
     async def probe(self) -> None:
         """Answer whether it is there. Raises `RPCError`."""
         if self._away:
@@ -193,7 +206,7 @@ class TemporalServer:
         if not join and chain.workflow_id in self.accepted:
             raise RPCError("it ran", RPCStatusCode.ALREADY_EXISTS, b"")
         self.started(chain)
-        self.accepted[chain.workflow_id] = None
+        self.accepted[chain.workflow_id] = chain
         self.open[chain.workflow_id] = chain
         chain.began = self._loop.now
         self._tell(chain.by, "starts", chain.kind, *chain.pods)
@@ -247,6 +260,8 @@ class TemporalServer:
                 self._tell(chain.kind, *chain.pods, "fails:", failure.type, failure.message[:70])
             if failure is None or not self._goes_on(chain, failure):
                 del self.open[chain.workflow_id]
+                chain.failure = failure
+                chain.ended.set()
             if chain.worker is not None and chain.worker.alive:
                 chain.worker.context.run(chain.worker.ended, chain.workflow_id, failure)
             if failure is None or chain.workflow_id not in self.open:

@@ -175,6 +175,9 @@ class ClientAttempts:
         )
         return signalled
 
+    async def failure_of(self, workflow_id: str) -> BaseException | None:
+        return await self.temporal.end_of(workflow_id)
+
     def _chain(
         self,
         kind: str,
@@ -355,7 +358,7 @@ class SimulatedWorker:
     def ended(self, workflow_id: str, failure: BaseException | None) -> None:
         """A run ended here; see `worker_loops.run_ends.RunEnds`."""
         if failure is not None:
-            self.run_ends.failed(workflow_id)
+            self.run_ends.failed(workflow_id, failure)
             self.failed.append(workflow_id)
 
     async def _probe(self) -> None:
