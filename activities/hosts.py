@@ -34,10 +34,10 @@ from wharfinger.contracts.fleets import (
 from wharfinger.engine.fleets import instance_command
 from wharfinger.errors import ServerError
 from wharfinger.model.fleet import Grant
+from wharfinger.process_settings import AgentSettings
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, Store
 from wharfinger.runtime.runtime import InstanceId, Process, Runtime
-from wharfinger.settings import AgentSettings
 
 log = logging.getLogger(__name__)
 

@@ -80,11 +80,12 @@ from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.stopping import stop_on_signals
+from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Condition, Get, Operation, Put, Read, Store, TxnResult
 from wharfinger.serving.options import ServingOptions
-from wharfinger.settings import EtcdSettings, HubSettings, LeaseSettings, TemporalSettings
+from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore
 
 TIME = "2026-01-01T00:00:00Z"

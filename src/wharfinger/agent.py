@@ -49,6 +49,7 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.upstream import connect_upstream, open_upstream
+from wharfinger.process_settings import AgentSettings
 from wharfinger.profiles import load_configuration
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete
@@ -57,7 +58,7 @@ from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
-from wharfinger.settings import AgentSettings, TemporalSettings
+from wharfinger.settings import TemporalSettings
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
 

@@ -51,11 +51,11 @@ from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
 from wharfinger.runtime import lives
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
-from wharfinger.settings import HubSettings
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 from wharfinger.workflows.staged_update_run import StagedUpdateRun

@@ -22,12 +22,12 @@ from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.stopping import stop_on_signals
+from wharfinger.process_settings import MemberAgentSettings
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
-from wharfinger.settings import MemberAgentSettings
 
 log = logging.getLogger(__name__)
 

@@ -1,38 +1,105 @@
 """Settings of a process: frozen dataclasses, filled by the CLI from options and environment.
 
-Each field says its unit, its default and why. Nothing here reads the environment: `cli.options` does.
+Each field says its unit, its default and why. A field that is a `setting` is an option of each command that takes its
+class, and says it in the option's help (`options`). Nothing here reads the environment: `cli.options` does.
+Settings of the processes beside workers are in `process_settings`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from wharfinger.model.fleet import HOST_LOST
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.options import nested, setting
+
+CONNECTION_PANEL = "Connection"
+KUBERNETES_PANEL = "Kubernetes API"
+"""Panels in a command's help."""
+
+
+health_port_option = partial(
+    setting,
+    help="Port of its /livez, /readyz and /metrics. 0: any free one, -1: none.",
+    metavar="PORT",
+    name="health-port",
+    min=-1,
+    max=65535,
+)
+bind_address_option = partial(
+    setting,
+    "127.0.0.1",
+    "Where health endpoints listen: its own, and those of what it starts.",
+    "ADDRESS",
+    name="bind-address",
+)
+format_option = partial(
+    setting,
+    help="In which format the cluster keeps its pods and nodes: Kubernetes' objects, or the documents of rk8s. Fixed "
+    "at the cluster's first start.",
+    name="format",
+)
+lease_ttl_option = partial(
+    setting,
+    10.0,
+    "How long after a worker's death its pods go to the others. A short lease expires while etcd's disk is busy.",
+    "SECONDS",
+    name="lease-ttl",
+    kind=int,
+    given=10,
+    min=2,  # etcd grants no less: one and a half elections, rounded up
+    max=60,
+)
+LogLevel = Literal["debug", "info", "warning", "error"]
+log_level_option = partial(setting, "info", "The lowest level that is logged.", name="log-level")
+"""Fields of several classes."""
+
+
+_connection = partial(setting, panel=CONNECTION_PANEL)
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdSettings:
     """How to reach etcd."""
 
-    endpoints: tuple[str, ...] = ("http://127.0.0.1:2379",)
-    """URLs, tried in turn; all of one cluster."""
-    protocol: Literal["json", "grpc"] = "json"
-    """`json`: etcd's JSON gateway; `grpc`: gRPC, which needs the extra `wharfinger[grpc]`."""
-    user: str = ""
-    """Empty = etcd without authentication."""
-    password_file: Path | None = None
-    """Holds the user's password (one line); a file so that no process list shows it."""
-    allow_insecure: bool = False
-    """Whether the password may be sent over plain http to another machine."""
-    ca: Path | None = None
-    """PEM of the authority that signed the servers' certificates; None = the system's."""
-    cert: Path | None = None
-    """PEM of our client certificate."""
-    key: Path | None = None
-    """PEM of its private key."""
+    endpoints: tuple[str, ...] = _connection(
+        ("http://127.0.0.1:2379",),
+        "An endpoint of etcd; repeat, or separate by commas, for several of one cluster.",
+        "URL",
+        name="etcd",
+        shown="http://127.0.0.1:2379",
+    )
+    """URLs, tried in turn."""
+    protocol: Literal["json", "grpc"] = _connection(
+        "json",
+        "How etcd is spoken to: by its JSON gateway, or by gRPC, which needs this package's extra `grpc`.",
+        name="etcd-protocol",
+    )
+    user: str = _connection(
+        "", "User, when etcd requires one; needs --etcd-password-file.", "NAME", name="etcd-user", shown=False
+    )
+    password_file: Path | None = _connection(
+        None, "File with the user's password.", "FILE", name="etcd-password-file", exists=True
+    )
+    """One line; a file so that no process list shows it."""
+    allow_insecure: bool = _connection(
+        False,
+        "Send the password also over plain http to another machine: for a network that is all yours.",
+        name="allow-insecure-etcd",
+    )
+    ca: Path | None = _connection(
+        None,
+        "Certificate of the authority that signed etcd's (PEM); without: the system's authorities.",
+        "FILE",
+        name="etcd-ca",
+        exists=True,
+    )
+    cert: Path | None = _connection(None, "Client certificate for etcd (PEM).", "FILE", name="etcd-cert", exists=True)
+    key: Path | None = _connection(
+        None, "Private key of the client certificate (PEM).", "FILE", name="etcd-key", exists=True
+    )
     connect_timeout: float = 2.0
     """Seconds for a connection; then the next endpoint is tried."""
     attempt_timeout: float = 5.0
@@ -51,19 +118,19 @@ class EtcdSettings:
 class TemporalSettings:
     """How to reach Temporal; TLS and API keys come from the SDK's own environment configuration."""
 
-    address: str | None = None
-    """`host:port`; None = the SDK's environment configuration, else 127.0.0.1:7233."""
-    namespace: str | None = None
-    """None = the SDK's environment configuration, else `default`."""
+    address: str | None = _connection(
+        None, "Temporal's front end.", "HOST:PORT", name="temporal", shown="TEMPORAL_ADDRESS, else 127.0.0.1:7233"
+    )
+    namespace: str | None = _connection(
+        None, "Temporal namespace.", "NAME", name="temporal-namespace", shown="TEMPORAL_NAMESPACE, else default"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
     """A worker's membership."""
 
-    ttl: float = 10.0
-    """Seconds from a worker's death until its pods go to the others. etcd measures in elections and disk stalls, so
-    shorter is asking for false alarms; etcd's own least is 2 (one and a half elections, rounded up)."""
+    ttl: float = lease_ttl_option()
     loop_stall: float = 0.5
     """Share of the ttl without a tick of the event loop after which the lease is no longer renewed."""
     temporal_unreachable: float = 10.0
@@ -141,15 +208,42 @@ class NodeEvictionSettings:
     cluster its own controller does it."""
 
 
+_kubernetes = partial(setting, panel=KUBERNETES_PANEL)
+kube_context_option = partial(
+    _kubernetes, "", "Context of the kubeconfig.", "NAME", name="kube-context", shown="its current"
+)
+allow_insecure_option = partial(
+    _kubernetes,
+    False,
+    "Accept a kubeconfig that switches off the verification of the server's certificate, or that sends credentials "
+    "over plain HTTP.",
+    name="allow-insecure-upstream",
+)
+Events = Literal["all", "failures", "none"]
+events_option = partial(_kubernetes, "all", "Events that are written to the API. `failures`: all but Scheduled.")
+"""Fields of several classes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
     """The Lease of the Kubernetes API that says which scheduler binds; as a LeaderElectionConfiguration has it."""
 
-    enabled: bool = True
-    """False: this installation binds whenever it runs, whoever else does."""
-    name: str = ""
-    """Empty = `kube-scheduler` where a profile is `default-scheduler`, else the cluster's name."""
-    namespace: str = "kube-system"
+    enabled: bool = _kubernetes(
+        True,
+        "Bind only while this installation holds the Lease; all of its workers bind then.",
+        name="leader-elect",
+        negatable=True,
+    )
+    name: str = _kubernetes(
+        "",
+        "Name of the Lease.",
+        "NAME",
+        name="leader-elect-resource-name",
+        shown="kube-scheduler for the profile default-scheduler, else the cluster's",
+    )
+    namespace: str = _kubernetes(
+        "kube-system", "Namespace of the Lease.", "NAME", name="leader-elect-resource-namespace"
+    )
     lease_duration: float = 15.0
     """Seconds after which another scheduler takes over when the holder's record has not changed."""
     renew_deadline: float = 10.0
@@ -164,21 +258,24 @@ class UpstreamSettings:
 
     kubeconfig: Path | None = None
     """None = of the environment, else of the pod that the process runs in."""
-    context: str = ""
-    """Empty = the file's current one."""
+    context: str = kube_context_option()
     master: str = ""
     """URL in the place of the kubeconfig's; empty = the file's."""
-    allow_insecure: bool = False
-    """Whether the file may switch off the verification of the server's certificate."""
-    qps: float = 50.0
-    """Requests a second, but for watches and the Lease, and as many events besides; negative = without limit."""
-    burst: int = 100
-    """Requests that may go at once."""
-    election: ElectionSettings = field(default_factory=ElectionSettings)
-    events: Literal["all", "failures", "none"] = "all"
-    """Which events are told to the API."""
-    torn_gangs: Literal["Keep", "Evict"] = "Keep"
-    """What happens to the bound members of a gang of which others went while it was being bound."""
+    qps: float = _kubernetes(
+        50.0,
+        "Requests a second of one worker to the API, and as many events besides. Negative: no limit.",
+        "NUMBER",
+        name="kube-api-qps",
+    )
+    """Watches and the Lease do not count."""
+    burst: int = _kubernetes(100, "Requests that may go at once.", "NUMBER", name="kube-api-burst", min=1)
+    allow_insecure: bool = allow_insecure_option()
+    election: ElectionSettings = nested(ElectionSettings)
+    events: Events = events_option()
+    torn_gangs: Literal["Keep", "Evict"] = _kubernetes(
+        "Keep",
+        "What happens to the bound members of a gang of which others were deleted or changed while it was being bound.",
+    )
     importer_ttl: float = 8.0
     """Seconds from the importer's death until another worker is it."""
     behind_after: float = 10.0
@@ -200,100 +297,6 @@ class GrantSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """Everything an agent process needs."""
-
-    host: str
-    """Its name among the hosts: a DNS subdomain."""
-    data_dir: Path
-    """Instances' files: locks, logs, configurations; kept over restarts."""
-    etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    instance_etcd: EtcdSettings | None = None
-    """As which user instances log in; None = as the agent does."""
-    temporal: TemporalSettings = field(default_factory=TemporalSettings)
-    cluster: str = "wharfinger"
-    format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format the cluster keeps its pods and nodes."""
-    control: bool = True
-    """Whether it also watches the fleets and serves the control queue."""
-    installs: tuple[tuple[str, Path], ...] = ()
-    """Versions that templates may name, and their executables."""
-    secrets_dir: Path | None = None
-    """`<secrets-dir>/<name>/<version>` are files."""
-    allow_env: frozenset[str] = frozenset()
-    """Variables that a template, or the agent's own environment, may hand to instances; no others."""
-    capacity: int = 0
-    """Instances that it takes; 0 = no bound."""
-    concurrent_creates: int = 4
-    """Instances that start at a time."""
-    bind_address: str = "127.0.0.1"
-    """Where the health endpoints of agent and instances listen."""
-    health_port: int = 10258
-    """Of the agent itself. 0 = any free one; -1 = none."""
-    instance_health_port: int = 0
-    """First choice of slot n is this + n (a free one when it is taken); 0 = any free one."""
-    config: Path | None = None
-    """A KubeSchedulerConfiguration for templates that have none."""
-    all_plugins: bool = False
-    """Whether plugins of installed packages take part that no configuration names."""
-    worker_options: tuple[str, ...] = ()
-    """More options for every instance (`--cohorts=off`), as the agent was told them."""
-    upstream: UpstreamSettings | None = None
-    """The Kubernetes API whose pods the instances schedule; its options are in `worker_options`, too."""
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
-    host_lost: float = HOST_LOST
-    """Seconds without an agent's record after which its host may be lost; its queue is asked, and may be silent for
-    half as long (5 to 30 s). Less than a machine takes to start again would move its instances at every reboot."""
-    tenant_label: str = "wharfinger.dev/tenant"
-    probe_every: float = 5.0
-    """Seconds between two looks at an instance's `/livez`."""
-    probe_failures: int = 3
-    """Failures in a row after which it is killed."""
-    drain_timeout: float = 5.0
-    """Seconds that running activities get when the agent is stopped."""
-    stop_instances: float | None = None
-    """Seconds that instances get to end when the agent is stopped; None = they are left running."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubSettings:
-    """Everything a hub process needs."""
-
-    name: str = ""
-    """Its name among the hubs: a DNS subdomain; empty = of the machine and the process."""
-    etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    temporal: TemporalSettings = field(default_factory=TemporalSettings)
-    cluster: str = "wharfinger"
-    format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format the cluster keeps its pods and nodes."""
-    bind_address: str = "127.0.0.1"
-    """Where the health endpoints listen."""
-    health_port: int = 10257
-    """0 = any free one; -1 = none."""
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
-    drain_timeout: float = 5.0
-    """Seconds that running activities get after the first SIGTERM."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberAgentSettings:
-    """Everything the agent of member clusters needs."""
-
-    members_dir: Path
-    """A file for each member says how its etcd is reached (`config.member_files`)."""
-    etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    """The hub's."""
-    format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format the hub's etcd keeps pods and nodes."""
-    bind_address: str = "127.0.0.1"
-    health_port: int = 10256
-    """0 = any free one; -1 = none."""
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
-    report_every: float = 15.0
-    """Seconds between two looks at what the member has."""
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """Everything a worker process needs."""
 
@@ -305,18 +308,18 @@ class WorkerSettings:
     """Begins every task queue and workflow id; fixed at an installation's first start."""
     format: ClusterFormat = ClusterFormat.KUBERNETES
     """In which format the cluster keeps its pods and nodes; fixed at an installation's first start."""
-    tenant: str = "common"
-    """Whose pods: `common`, or a tenant's exclusively."""
-    dispatch: str = "sharded"
-    """`sharded`: start attempts for the pods that are ours; `none`: run only what others start."""
+    dispatch: Literal["sharded", "none"] = setting(
+        "sharded",
+        "`sharded`: start attempts for this worker's share of the pods. `none`: run only what others start.",
+    )
+    tenant: str = setting("common", "Whose pods it takes: a tenant's, or the common pool's (`common`).", "NAME")
     config: Path | None = None
     """A KubeSchedulerConfiguration; None = the defaults."""
     all_plugins: bool = False
     """Whether plugins of installed packages take part that the configuration does not name."""
-    bind_address: str = "127.0.0.1"
-    """Where the health endpoints listen."""
-    health_port: int = 10259
-    """0 = any free port; -1 = no health endpoints."""
+    health_port: int = health_port_option(10259)
+    bind_address: str = bind_address_option()
+    lease: LeaseSettings = nested(LeaseSettings)
     slot: str = ""
     """Stable name among the workers; empty = `hand-<host>-<lease id>`, or the grant's."""
     grant: GrantSettings | None = None
@@ -325,7 +328,6 @@ class WorkerSettings:
     """Where a worker that was started by hand remembers its dynamic configuration; None = it remembers nothing."""
     tenant_label: str = "wharfinger.dev/tenant"
     """The label of pods that names their tenant."""
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
     dispatching: DispatchSettings = field(default_factory=DispatchSettings)
     binding: BindSettings = field(default_factory=BindSettings)
     eviction: str = "graceful"

@@ -17,8 +17,9 @@ from tests.patience import patient
 from wharfinger.cli.objects.rows import pod_row
 from wharfinger.cli.objects.stored import every, one
 from wharfinger.cli.objects.watching import show_changes
+from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
-from wharfinger.cli.processes.upstream_options import check_alone, upstream_arguments, upstream_from
+from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
 from wharfinger.cli.understand.story import tell
 from wharfinger.client.api_objects import ApiWriter
 from wharfinger.client.installations import check_written_here, has_copies
@@ -239,9 +240,11 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
         "leader_elect_resource_name": "mine",
     }
 
+    upstream = settings_from(UpstreamOptions, {"kubeconfig": str(file), **given}).settings()
+
     assert upstream_arguments(None) == ()
     assert upstream_arguments(UpstreamSettings()) == ("--kubeconfig=in-cluster",)
-    assert upstream_arguments(upstream_from(kubeconfig=str(file), **given)) == (
+    assert upstream_arguments(upstream) == (
         f"--kubeconfig={file}",
         "--kube-context=east",
         "--kube-api-qps=-1",
@@ -249,7 +252,8 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
         "--no-leader-elect",
         "--leader-elect-resource-name=mine",
     )
-    assert upstream_from(kubeconfig=str(file), **given).election == ElectionSettings(enabled=False, name="mine")  # type: ignore[union-attr]
+    assert upstream is not None
+    assert upstream.election == ElectionSettings(enabled=False, name="mine")
 
 
 def test_evictions_of_nodes_are_left_to_kubernetes() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -19,7 +20,7 @@ from tests.cli.conftest import Shell
 from tests.patience import patient
 from wharfinger.cli import entry, main
 from wharfinger.cli.connect import open_temporal
-from wharfinger.cli.options import ConnectionOptions, EtcdProtocol, connection_from
+from wharfinger.cli.options import ConnectionOptions, settings_from
 from wharfinger.errors import ServerError, UsageError
 
 
@@ -317,13 +318,17 @@ def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -
     assert answer.err.count("\n") == 1
 
 
+def connection_from(**given: Any) -> ConnectionOptions:
+    return settings_from(ConnectionOptions, given)
+
+
 def test_connection_follows_the_options(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.touch()
 
     connection = connection_from(
         etcd=["http://a:1,https://b:2/", "c:3 c:3"],
-        etcd_protocol=EtcdProtocol.GRPC,
+        etcd_protocol="grpc",
         etcd_user="u",
         etcd_password_file=secret,
         temporal="t:7233",

@@ -184,7 +184,7 @@ def test_format_of_a_folder_is_kept_beside_its_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"kubernetes": True, "format_": ClusterFormat.RK8S}, "an API server has Kubernetes' objects"),
+        ({"kubernetes": True, "format": ClusterFormat.RK8S}, "an API server has Kubernetes' objects"),
         ({"kubernetes": True, "members": 1}, "exclude --kubernetes"),
         ({"kubernetes": True, "taint_eviction": True}, "Kubernetes' controllers do that"),
         ({"kubernetes_port": 6443}, "goes with --kubernetes"),

@@ -32,9 +32,10 @@ from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Delete, Store
-from wharfinger.settings import EtcdSettings, HubSettings, LeaseSettings
+from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 

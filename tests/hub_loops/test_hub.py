@@ -37,9 +37,10 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
 from wharfinger.manifests.kinds import reference
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.settings import EtcdSettings, HubSettings
+from wharfinger.settings import EtcdSettings
 from wharfinger.telemetry import Metrics
 
 SECONDS = patient(30)

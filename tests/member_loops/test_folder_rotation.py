@@ -12,7 +12,7 @@ from tests.patience import patient
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.member import MemberAgents
 from wharfinger.member_loops import member_agent
-from wharfinger.settings import MemberAgentSettings
+from wharfinger.process_settings import MemberAgentSettings
 from wharfinger.testing import MemoryStore
 
 

@@ -19,9 +19,9 @@ from wharfinger.errors import AccessDenied, ConfigurationError, StoreError, Unav
 from wharfinger.member import MemberAgents
 from wharfinger.member_loops import member_agent
 from wharfinger.member_loops.joining import JoinToken, hub_id, join, leave
+from wharfinger.process_settings import MemberAgentSettings
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Page, Read, Store
-from wharfinger.settings import MemberAgentSettings
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -19,8 +19,8 @@ from wharfinger.hub import Hub
 from wharfinger.observe.placement_conditions import SAID_STATES, DeliveryCondition, DeliveryState, results_by_state
 from wharfinger.observe.placement_delivery import delivery_of, read
 from wharfinger.observe.placements import read_all, read_one
+from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
-from wharfinger.settings import HubSettings
 from wharfinger.telemetry import Metrics
 
 APPLIED = ["Scheduled", "RolloutStarted", "NoOverrideSpecified", "AllWorkSynced"]

@@ -10,7 +10,7 @@ from tests.conftest import TemporalServer
 from wharfinger.agent import Agent
 from wharfinger.config.fleet_fields import MOST_REPLICAS
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.settings import AgentSettings
+from wharfinger.process_settings import AgentSettings
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

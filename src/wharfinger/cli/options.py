@@ -1,4 +1,4 @@
-"""The connection options that every command shares, and where its help lists it.
+"""Options of commands: those that settings classes declare (`wharfinger.options`), and those of the connection.
 
 Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
 
@@ -6,7 +6,7 @@ Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
     def register(app: typer.Typer) -> None:        # `cli.main` calls it
         app.command("things", rich_help_panel=OBJECTS)(things)
 
-    @connected
+    @configured
     def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: ConnectionOptions) -> None:
         '''What --help says.'''
         from wharfinger.cli import connect
@@ -17,47 +17,42 @@ Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
         async with connect.open_store(connection) as store: ...
         client = await connect.open_temporal(connection)
 
-`connected` replaces the parameter `connection` by the options below. Each is also an environment
-variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Defaults are those
-of `wharfinger.settings`. Neighbours: `cli.processes.process_options` has what commands share that run schedulers.
+`configured` replaces the parameter `connection` by the options that `ConnectionOptions` declares. Each is also an
+environment variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Neighbours:
+`cli.processes.process_options` has what commands share that run schedulers.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import typer
 
-from wharfinger.cli.option_groups import OptionTable, grouped
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.settings import EtcdSettings, TemporalSettings
+from wharfinger.options import Declared, Option, declared, nested, setting
+from wharfinger.settings import CONNECTION_PANEL, EtcdSettings, TemporalSettings
 
 RUN = "Run"
 OBJECTS = "Objects"
 UNDERSTAND = "Understand"
 """Panels of `wharfinger --help`, in this order."""
 
-CONNECTION_PANEL = "Connection"
-"""Panel of the shared options in a command's help."""
 
+OptionTable = Mapping[str, tuple[Any, Any]]
+"""Parameter -> annotation (with `typer.Option`) and default."""
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """The connection options: where etcd and Temporal are."""
-
-    etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    temporal: TemporalSettings = field(default_factory=TemporalSettings)
-    cluster: str = DEFAULT_CLUSTER
-    format: ClusterFormat | None = None
-    """Of the cluster's pods and nodes; None = as etcd says."""
+T = TypeVar("T")
 
 
 def variable(name: str) -> str:
@@ -89,189 +84,173 @@ def option(
     )
 
 
-def _option(name: str, text: str, metavar: str, shown: str | bool = True) -> Any:
-    return option(name, text, metavar, shown=shown, panel=CONNECTION_PANEL)
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Options, and what a function gets in their place: for `Annotated`, where no settings class declares them."""
+
+    options: OptionTable
+    make: Callable[[Mapping[str, Any]], Any]
+    """From what was given, by parameter."""
 
 
-ConfigOption = Annotated[
-    Path | None,
-    option(
-        "config",
-        "A KubeSchedulerConfiguration (YAML or JSON). Without: the defaults, `wharfinger config show --defaults`.",
-        "FILE",
-    ),
-]
-"""The option of commands that decide."""
+@dataclass(frozen=True, slots=True)
+class After:
+    """For `Annotated`: where in a command's help the options of a settings class stand."""
+
+    parameter: str
 
 
-class PluginPackages(StrEnum):
-    """Which plugins of installed packages take part."""
+def configured(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of each parameter that is a settings class or an `OptionGroup`, in its place.
 
-    NAMED = "named"
-    ALL = "all"
+    Annotations must be importable at run time (not under `TYPE_CHECKING`). Of two options of one name the first counts.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    found = {name: _group(hint) for name, hint in hints.items()}
+    own = {name for name, (group, _) in found.items() if group is None}
+    groups: dict[str, OptionGroup] = {}
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(function).parameters.values():
+        group, after = found[one.name]
+        if group is None:
+            parameters.append(one.replace(annotation=hints[one.name]))
+            continue
+        taken = [known.name for known in parameters]
+        options = {name: option for name, option in group.options.items() if name not in own.union(taken)}
+        groups[one.name] = OptionGroup(options, group.make)
+        at = taken.index(after) + 1 if after else len(taken)
+        parameters[at:at] = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in options.items()
+        ]
 
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        chosen = {
+            parameter: group.make({name: given.pop(name) for name in group.options if name in given})
+            for parameter, group in groups.items()
+        }
+        function(**given, **chosen)
 
-PluginsOption = Annotated[
-    PluginPackages,
-    option(
-        "plugins",
-        "Plugins of installed packages that take part: those that the configuration names (`named`), or `all`.",
-    ),
-]
-
-
-class EtcdProtocol(StrEnum):
-    """How etcd is spoken to."""
-
-    JSON = "json"
-    GRPC = "grpc"
-
-
-_DEFAULT_ETCD = EtcdSettings().endpoints
-
-_OPTIONS: OptionTable = {
-    "etcd": (
-        Annotated[
-            list[str] | None,
-            _option(
-                "etcd",
-                "An endpoint of etcd; repeat, or separate by commas, for several of one cluster.",
-                "URL",
-                ", ".join(_DEFAULT_ETCD),
-            ),
-        ],
-        None,
-    ),
-    "etcd_protocol": (
-        Annotated[
-            EtcdProtocol,
-            option(
-                "etcd-protocol",
-                "How etcd is spoken to: by its JSON gateway, or by gRPC, which needs this package's extra `grpc`.",
-                panel=CONNECTION_PANEL,
-            ),
-        ],
-        EtcdProtocol.JSON,
-    ),
-    "etcd_user": (
-        Annotated[
-            str, _option("etcd-user", "User, when etcd requires one; needs --etcd-password-file.", "NAME", False)
-        ],
-        "",
-    ),
-    "etcd_password_file": (
-        Annotated[Path | None, _option("etcd-password-file", "File with the user's password.", "FILE")],
-        None,
-    ),
-    "allow_insecure_etcd": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--allow-insecure-etcd",
-                envvar=variable("allow-insecure-etcd"),
-                show_envvar=False,
-                help="Send the password also over plain http to another machine: for a network that is all yours.",
-                rich_help_panel=CONNECTION_PANEL,
-            ),
-        ],
-        False,
-    ),
-    "etcd_ca": (
-        Annotated[
-            Path | None,
-            _option(
-                "etcd-ca",
-                "Certificate of the authority that signed etcd's (PEM); without: the system's authorities.",
-                "FILE",
-            ),
-        ],
-        None,
-    ),
-    "etcd_cert": (Annotated[Path | None, _option("etcd-cert", "Client certificate for etcd (PEM).", "FILE")], None),
-    "etcd_key": (
-        Annotated[Path | None, _option("etcd-key", "Private key of the client certificate (PEM).", "FILE")],
-        None,
-    ),
-    "temporal": (
-        Annotated[
-            str | None,
-            _option("temporal", "Temporal's front end.", "HOST:PORT", "TEMPORAL_ADDRESS, else 127.0.0.1:7233"),
-        ],
-        None,
-    ),
-    "temporal_namespace": (
-        Annotated[
-            str | None,
-            _option("temporal-namespace", "Temporal namespace.", "NAME", "TEMPORAL_NAMESPACE, else default"),
-        ],
-        None,
-    ),
-    "cluster": (Annotated[str, _option("cluster", "Name of the cluster.", "NAME")], DEFAULT_CLUSTER),
-    "format_": (
-        Annotated[
-            ClusterFormat | None,
-            _option(
-                "format",
-                "In which format the cluster keeps its pods and nodes; its first worker has written it into etcd.",
-                "|".join(ClusterFormat),
-                "as etcd says, else kubernetes",
-            ),
-        ],
-        None,
-    ),
-}
-"""Parameter -> annotation and default."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
-def connection_from(
-    *,
-    etcd: Iterable[str] | None = None,
-    etcd_protocol: EtcdProtocol = EtcdProtocol.JSON,
-    etcd_user: str = "",
-    etcd_password_file: Path | None = None,
-    allow_insecure_etcd: bool = False,
-    etcd_ca: Path | None = None,
-    etcd_cert: Path | None = None,
-    etcd_key: Path | None = None,
-    temporal: str | None = None,
-    temporal_namespace: str | None = None,
-    cluster: str = DEFAULT_CLUSTER,
-    format_: ClusterFormat | None = None,
-) -> ConnectionOptions:
-    """Check and gather what the options said; raises `UsageError`."""
-    for option, path in (
-        ("etcd-password-file", etcd_password_file),
-        ("etcd-ca", etcd_ca),
-        ("etcd-cert", etcd_cert),
-        ("etcd-key", etcd_key),
-    ):
-        if path is not None and not path.is_file():
-            raise UsageError(f"--{option}: there is no file {path}")
-    if etcd_key is not None and etcd_cert is None:
-        raise UsageError("--etcd-key needs --etcd-cert, the certificate it belongs to")
-    if etcd_user and etcd_password_file is None:
-        raise UsageError("--etcd-user needs --etcd-password-file")
-    return ConnectionOptions(
-        etcd=EtcdSettings(
-            endpoints=endpoints(etcd or ()) or _DEFAULT_ETCD,
-            protocol=etcd_protocol.value,
-            user=etcd_user,
-            password_file=etcd_password_file,
-            allow_insecure=allow_insecure_etcd,
-            ca=etcd_ca,
-            cert=etcd_cert,
-            key=etcd_key,
-        ),
-        temporal=TemporalSettings(address=_address(temporal), namespace=temporal_namespace or None),
-        cluster=check_cluster(cluster),
-        format=format_,
+def _group(hint: Any) -> tuple[OptionGroup | None, str]:
+    """The options of a parameter, if it stands for some, and after which other one."""
+    settings, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if given := [one for one in extras if isinstance(one, OptionGroup)]:
+        return given[0], ""
+    if not isinstance(settings, type) or not is_dataclass(settings) or not declared(settings):
+        return None, ""
+    after = "".join(one.parameter for one in extras if isinstance(one, After))
+    return OptionGroup(options_of(settings), functools.partial(settings_from, settings)), after
+
+
+def options_of(settings: type[Any]) -> dict[str, tuple[Any, Any]]:
+    """The options that a settings class declares, those of nested ones among them (`OptionTable`)."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for one in declared(settings):
+        found |= options_of(one.hint) if one.option is None else {_parameter(one): _for_typer(one, one.option)}
+    return found
+
+
+def settings_from(
+    settings: type[T], given: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]] | None = None
+) -> T:
+    """The settings that options make, by their parameters; `readers` by field. Raises `UsageError`."""
+    values: dict[str, Any] = {}
+    for one in declared(settings):
+        name, value = one.field.name, given.get(_parameter(one))
+        if one.option is None:
+            values[name] = settings_from(one.hint, given, one.readers)
+        elif value is not None:
+            values[name] = _read(one, one.option, value, (readers or {}).get(name))
+    return settings(**values)
+
+
+def _parameter(one: Declared) -> str:
+    return one.name.replace("-", "_")
+
+
+def _for_typer(one: Declared, option: Option) -> tuple[Any, Any]:
+    """The annotation of the command's parameter, and its default."""
+    default = one.field.default if option.given is None else option.given
+    kind: Any = option.kind or one.hint
+    if one.listed:
+        kind, default = list[str] | None, None
+    elif words := _words(one, option):
+        choice: Any = Enum("Word", {word: word for word in words})  # type: ignore[misc]  # the words are data
+        kind = choice if default is not None else choice | None
+        default = None if default is None else choice(one.word(default))
+    found = typer.Option(
+        f"--{one.name}/--no-{one.name}" if option.negatable else f"--{one.name}",
+        envvar=variable(one.name) if option.variable and not option.hidden else None,
+        show_envvar=False,
+        help=option.help,
+        metavar=option.metavar,
+        show_default=option.shown,
+        rich_help_panel=option.panel,
+        min=option.min,
+        max=option.max,
+        hidden=option.hidden,
     )
+    return Annotated[kind, found], default
+
+
+def _words(one: Declared, option: Option) -> tuple[str, ...]:
+    """The words that may be given; empty = any text."""
+    literals = (hint for hint in (one.hint, *get_args(one.hint)) if get_origin(hint) is Literal)
+    return tuple(option.words or get_args(next(literals, None)))
+
+
+def _read(one: Declared, option: Option, given: Any, reader: Callable[[Any], Any] | None) -> Any:
+    """The field's value. Raises `UsageError`."""
+    if isinstance(given, Enum) and _words(one, option):
+        given = option.words[given.value] if option.words else given.value
+    if option.exists and not given.is_file():
+        raise UsageError(f"--{one.name}: there is no file {given}")
+    reader = reader or option.read or (get_origin(one.hint) if one.listed else None)
+    return given if reader is None else reader(given)
+
+
+config_option = partial(
+    setting,
+    None,
+    "A KubeSchedulerConfiguration (YAML or JSON). Without: the defaults, `wharfinger config show --defaults`.",
+    "FILE",
+    name="config",
+)
+plugins_option = partial(
+    setting,
+    False,
+    "Plugins of installed packages that take part: those that the configuration names (`named`), or `all`.",
+    name="plugins",
+    words={"named": False, "all": True},
+)
+"""Fields of several classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOptions:
+    """The option of commands that read a configuration."""
+
+    all_plugins: bool = plugins_option()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationOptions:
+    """The options of commands that decide."""
+
+    config: Path | None = config_option()
+    all_plugins: bool = plugins_option()
 
 
 def endpoints(values: Iterable[str]) -> tuple[str, ...]:
     """Endpoints of etcd, each value one or several (commas or blanks between); raises `UsageError`."""
     parts = (part for value in values for part in re.split(r"[,\s]+", value) if part)
-    return tuple(dict.fromkeys(_endpoint(part) for part in parts))
+    return tuple(dict.fromkeys(_endpoint(part) for part in parts)) or EtcdSettings().endpoints
 
 
 def _endpoint(text: str) -> str:
@@ -296,5 +275,23 @@ def _address(text: str | None) -> str | None:
     return text
 
 
-connected = grouped("connection", _OPTIONS, connection_from)
-"""Gives a command the connection options, and its function one `ConnectionOptions` as its parameter `connection`."""
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """The connection options: where etcd and Temporal are. Raises `UsageError`."""
+
+    etcd: EtcdSettings = nested(EtcdSettings, endpoints=endpoints)
+    temporal: TemporalSettings = nested(TemporalSettings, address=_address, namespace=lambda name: name or None)
+    cluster: str = setting(DEFAULT_CLUSTER, "Name of the cluster.", "NAME", panel=CONNECTION_PANEL, read=check_cluster)
+    format: ClusterFormat | None = setting(
+        None,
+        "In which format the cluster keeps its pods and nodes; its first worker has written it into etcd.",
+        "|".join(ClusterFormat),
+        shown="as etcd says, else kubernetes",
+        panel=CONNECTION_PANEL,
+    )
+
+    def __post_init__(self) -> None:
+        if self.etcd.key is not None and self.etcd.cert is None:
+            raise UsageError("--etcd-key needs --etcd-cert, the certificate it belongs to")
+        if self.etcd.user and self.etcd.password_file is None:
+            raise UsageError("--etcd-user needs --etcd-password-file")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
-from wharfinger.contracts.names import DEFAULT_CLUSTER
-from wharfinger.dev import binaries, kubernetes_part
+from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
+from wharfinger.dev import durations
 from wharfinger.dev.progress import ProgressListener
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.settings import LeaseSettings
+from wharfinger.options import setting
+from wharfinger.settings import lease_ttl_option
 
 ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
@@ -19,31 +21,56 @@ HEALTH_PORT = 10259
 PAGE_PORT = 10280
 """Where the servers and the first worker listen, where nothing else does."""
 
+_own = partial(setting, variable=False)
+_port = partial(_own, None, metavar="PORT", min=1, max=65535)
+
 
 @dataclass(frozen=True, slots=True)
 class DevSettings:
     """What a tree is to be."""
 
-    data_dir: Path
-    """Everything that outlives the tree is in here."""
-    workers: int | None = None
-    """Replicas of the common fleet; None = as they are, one in a new folder."""
-    etcd_port: int | None = None
+    data_dir: Path = setting(Path("wharfinger-data"), "Everything is kept here; the next start goes on from it.", "DIR")
+    workers: int | None = _own(
+        None,
+        "How many workers to run: replicas of the fleet `common`.",
+        "N",
+        min=0,
+        max=64,
+        shown="1 in a new folder, else as they are",
+    )
+    etcd_port: int | None = _port("Port of etcd.", shown="2379 if free")
     """A port that is named must be free; None = the one of the last life, else the usual one, else any."""
-    temporal_port: int | None = None
-    ui_port: int | None = None
-    health_port: int | None = None
-    """Of the first slot's instance; the others follow. A taken one is passed over."""
-    retention: timedelta = timedelta(days=30)
-    """How long Temporal keeps histories of ended runs."""
-    ready_file: Path | None = None
-    bind_address: str = "127.0.0.1"
-    """Where the servers, the UI and the health endpoints listen. They speak plain; only etcd wants users."""
-    cluster: str = DEFAULT_CLUSTER
+    temporal_port: int | None = _port("Port of Temporal.", shown="7233 if free")
+    ui_port: int | None = _port("Port of Temporal's UI.", shown="8233 if free")
+    health_port: int | None = _port(
+        "Health port of the first worker; the others follow, as far as theirs are free.",
+        max=65535 - 64,
+        shown="10259 if free",
+    )
+    retention: timedelta = _own(
+        timedelta(days=30),
+        "How long Temporal keeps the history of an ended attempt.",
+        "DURATION",
+        kind=str,
+        given="30d",
+        read=durations.parse,
+    )
+    ready_file: Path | None = _own(
+        None,
+        "Written once all is up, and whenever a process was replaced: JSON with URLs and pids. Removed when all is to "
+        "stop.",
+        "FILE",
+    )
+    bind_address: str = _own(
+        "127.0.0.1",
+        "Where everything listens, without encryption; only etcd wants users. The API server of --kubernetes always "
+        "listens on loopback.",
+        "ADDRESS",
+    )
+    cluster: str = setting(DEFAULT_CLUSTER, "Name of the cluster.", "NAME", read=check_cluster)
+    lease_ttl: float = lease_ttl_option()
     format: ClusterFormat = ClusterFormat.KUBERNETES
     """In which format pods and nodes are kept."""
-    lease_ttl: float = LeaseSettings().ttl
-    """Seconds from a worker's death until its pods go to the others."""
     config: Path | None = None
     """A KubeSchedulerConfiguration for workers whose fleet has none."""
     eviction: str = "immediate"
@@ -52,20 +79,23 @@ class DevSettings:
     """`off`: every pod has an attempt of its own, however many wait."""
     agent_options: tuple[str, ...] = ()
     """More options of the agent (`--allow-env=TZ`): it does not see variables that begin with WHARFINGER_."""
-    hub: bool = False
-    """Whether a hub decides placements."""
-    members: int = 0
-    """Member clusters, with an etcd each; they need a hub."""
-    kubernetes: bool = False
-    """Whether an API server has the cluster's pods and nodes, and etcd copies of them."""
-    kubernetes_port: int | None = None
-    """Of the API server; as `etcd_port`."""
-    page: bool = False
-    """Whether the web page is served, on loopback."""
-    page_port: int | None = None
-    """Of the page; as `etcd_port`."""
-    etcd_open: bool = False
-    """Whether etcd wants no users, for trials with other tools: any web page can then write to it."""
+    hub: bool = _own(False, "Run a hub too, which places resources on member clusters.")
+    members: int = _own(0, "Run a hub and so many member clusters, each with an etcd of its own.", "N", min=0, max=16)
+    kubernetes: bool | None = _own(
+        None,
+        "Run a Kubernetes API server too, whose pods the workers schedule. Its kubeconfig is written into the data "
+        "folder.",
+        negatable=True,
+        shown="as in the folder; --no-kubernetes in a new one",
+    )
+    kubernetes_port: int | None = _port("Port of the API server.", shown="6443 if free")
+    etcd_open: bool = setting(
+        False,
+        "Leave etcd without users, for trials with other tools. Any web page that a browser on this machine shows can "
+        "then write to it.",
+    )
+    page: bool = setting(False, "Serve the web page too, on loopback.", negatable=True, given=True)
+    page_port: int | None = _port("Port of the web page.", shown="10280 if free")
     temporal_address: str = ""
     """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 
@@ -82,6 +112,8 @@ class Servers:
 
 def prepare(progress: ProgressListener, *, kubernetes: bool = False) -> Servers:
     """Make sure of the servers (minutes, the first time); raises `ServerError`. `kubernetes`: an API server, too."""
+    from wharfinger.dev import binaries, kubernetes_part
+
     kube_apiserver = kubernetes_part.executable() if kubernetes else None
     return Servers(
         etcd=binaries.locate(binaries.ETCD, progress),

@@ -154,7 +154,7 @@ class DevTree:
         """
         deadline = time.monotonic() + START_WITHIN
         self.folder.remember_format(self.settings.format)
-        self.folder.remember_kubernetes(self.settings.kubernetes)
+        self.folder.remember_kubernetes(bool(self.settings.kubernetes))
         async with asyncio.TaskGroup() as servers:
             servers.create_task(self._start_cluster(deadline))
             servers.create_task(self._start_temporal(deadline))
@@ -180,7 +180,7 @@ class DevTree:
             self.supervisor.say(etcd_users.WARNING)
         self.store = await EtcdStore.connect(self.etcd.settings(ADMIN))
         await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
-        await kubernetes_part.check_installation(self.store, self.folder, kubernetes=self.settings.kubernetes)
+        await kubernetes_part.check_installation(self.store, self.folder, kubernetes=bool(self.settings.kubernetes))
         if self.kubernetes is not None:
             await self.supervisor.start(self.kubernetes.spec(), within=_left(deadline), tries=TRIES)
             self.kubernetes.came_up(without_kubelets=self.settings.eviction == "immediate")

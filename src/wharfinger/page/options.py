@@ -9,10 +9,12 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from wharfinger.errors import UsageError
 from wharfinger.model.addresses import is_loopback
+from wharfinger.options import setting
 from wharfinger.serving.options import AuthenticationOptions, TlsOptions
 
 PORT = 10280
@@ -20,23 +22,47 @@ PORT = 10280
 MOST_HOSTS = 64
 LONGEST_GROUP = 253
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]|\d{1,3}(\.\d{1,3}){3}")
+_metrics = partial(setting, panel="Metrics")
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeOptions:
     """The page's own credential for `/metrics` of workers; without one, only workers that ask for none are read."""
 
-    token_file: Path | None = None
-    """Holds a bearer token (one line); it is sent on loopback, and over TLS where `ca_file` is given."""
-    ca_file: Path | None = None
-    """PEM of the authorities that signed the workers' certificates; None = the system's, to which no token is sent."""
-    cert_file: Path | None = None
-    """PEM of a client certificate."""
-    key_file: Path | None = None
-    hosts: tuple[str, ...] = ()
-    """Of workers and hubs elsewhere that are asked (`page.follow.followed_hosts`)."""
-    etcd_urls: tuple[str, ...] = ()
-    """Base URLs of the metrics of etcd's members, where they are others than the endpoints."""
+    token_file: Path | None = _metrics(
+        None,
+        "Holds the token for workers' metrics; over a network it needs --metrics-ca-file.",
+        "FILE",
+        name="metrics-token-file",
+    )
+    """One line; it is sent on loopback, and over TLS where `ca_file` is given."""
+    ca_file: Path | None = _metrics(
+        None, "Authorities of the workers' certificates (PEM).", "FILE", name="metrics-ca-file"
+    )
+    """None = the system's, to which no token is sent."""
+    cert_file: Path | None = _metrics(
+        None, "The client certificate by which metrics are read (PEM).", "FILE", name="metrics-cert-file"
+    )
+    key_file: Path | None = _metrics(None, "Private key of --metrics-cert-file (PEM).", "FILE", name="metrics-key-file")
+    hosts: tuple[str, ...] = _metrics(
+        (),
+        "Where workers and hubs may be whose metrics are read: a name, *.SUFFIX, an address or a network; repeat for "
+        "more.",
+        "HOST",
+        name="metrics-host",
+        variable=False,
+        shown="this machine",
+    )
+    """As `page.follow.followed_hosts` reads them."""
+    etcd_urls: tuple[str, ...] = _metrics(
+        (),
+        "Where a member of etcd serves its metrics; repeat for more.",
+        "URL",
+        name="etcd-metrics-url",
+        variable=False,
+        shown="the endpoints of etcd",
+        read=lambda urls: tuple(url.rstrip("/") for url in urls),
+    )
 
     def __post_init__(self) -> None:
         wrong = next((url for url in self.etcd_urls if not re.fullmatch(r"https?://[^\s\"'<>/@?#]{1,300}", url)), None)

@@ -5,23 +5,24 @@ from pathlib import Path
 import pytest
 
 from wharfinger.cli.main import run
-from wharfinger.cli.processes.agent import binding_options, host_name
-from wharfinger.cli.processes.process_options import DEFAULT_OWN_NODE_MARGIN, bind_settings
+from wharfinger.cli.processes.agent import host_name
+from wharfinger.cli.processes.process_options import BindOptions
 from wharfinger.errors import UsageError
+from wharfinger.options import arguments
 
 
 def test_instances_of_a_compatible_agent_are_compatible() -> None:
-    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=False) == ("--own-node-margin=4",)
-    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=True) == ("--own-node-margin=4", "--compatible")
+    assert arguments(BindOptions()) == ()
+    assert arguments(BindOptions(0, compatible=True)) == ("--own-node-margin=0", "--compatible")
 
 
 def test_compatible_means_the_best_node_and_no_runner_up() -> None:
-    for margin in (0, DEFAULT_OWN_NODE_MARGIN):
-        settings = bind_settings(margin, compatible=True)
+    for margin in (0, BindOptions().own_node_margin):
+        settings = BindOptions(margin, compatible=True).settings()
         assert (settings.own_node_margin, settings.runners_up) == (0, False)
-    assert bind_settings(7, compatible=False).own_node_margin == 7
+    assert BindOptions(7).settings().own_node_margin == 7
     with pytest.raises(UsageError, match="--own-node-margin 7"):
-        bind_settings(7, compatible=True)
+        BindOptions(7, compatible=True).settings()
 
 
 @pytest.mark.parametrize("name", ["UPPER", "a_b", "a/b", "-a", "a" * 254])

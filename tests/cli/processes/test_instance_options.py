@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args
 
 import pytest
 
+from wharfinger.cli.options import settings_from
 from wharfinger.cli.processes.agent import agent
 from wharfinger.cli.processes.dev import dev
-from wharfinger.cli.processes.instance_options import arguments, installs, secrets_folder, variables
+from wharfinger.cli.processes.instance_options import InstanceOptions, installs, secrets_folder, variables
 from wharfinger.errors import UsageError
+from wharfinger.options import arguments
 
 
 def test_installs_are_names_and_executables(tmp_path: Path) -> None:
@@ -39,20 +41,21 @@ def test_they_are_handed_on_to_a_process_in_any_folder(tmp_path: Path, monkeypat
     (tmp_path / "wharfinger").touch(0o755)
     (tmp_path / "secrets").mkdir()
 
-    handed = arguments(["v2=wharfinger"], Path("secrets"), ["TZ", "PROXY"])
+    given = {"install": ["v2=wharfinger"], "secrets_dir": Path("secrets"), "allow_env": ["TZ", "PROXY"]}
 
-    assert handed == (
+    assert arguments(settings_from(InstanceOptions, given)) == (
         f"--install=v2={tmp_path}/wharfinger",
         f"--secrets-dir={tmp_path}/secrets",
         "--allow-env=PROXY",
         "--allow-env=TZ",
     )
-    assert arguments((), None, ()) == ()
+    assert arguments(InstanceOptions()) == ()
     assert secrets_folder(None) is None
 
 
 @pytest.mark.parametrize("name", ["install", "secrets_dir", "allow_env"])
 def test_dev_takes_them_as_the_agent_does(name: str) -> None:
-    one, other = (get_type_hints(command, include_extras=True)[name] for command in (agent, dev))
-    assert one is other
-    assert inspect.signature(dev).parameters[name].default is None
+    one, other = (inspect.signature(command).parameters[name] for command in (agent, dev))
+    (kind, option), (other_kind, other_option) = (get_args(parameter.annotation) for parameter in (one, other))
+    assert (kind, vars(option)) == (other_kind, vars(other_option))
+    assert one.default is None

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from wharfinger.cli.main import run
-from wharfinger.cli.processes.serving_options import LogFormat, ServingChoices
+from wharfinger.cli.processes.serving_options import ServingChoices
+from wharfinger.options import arguments
 
 
 def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
-    chosen = ServingChoices(metrics_open=True, static_token_file=Path("tokens"), logging_format=LogFormat.JSON)
+    chosen = ServingChoices(metrics_open=True, static_token_file=Path("tokens"), logging_format="json")
 
-    assert ServingChoices().arguments() == ()
-    assert chosen.arguments() == ("--metrics-open", f"--static-token-file={Path.cwd()}/tokens", "--logging-format=json")
+    assert arguments(ServingChoices()) == ()
+    assert arguments(chosen) == ("--metrics-open", f"--static-token-file={Path.cwd()}/tokens", "--logging-format=json")
 
 
 @pytest.mark.parametrize("command", ["worker", "hub"])

@@ -27,10 +27,11 @@ from wharfinger.contracts.fleets import Created, CreateInput, Ended, KillInput, 
 from wharfinger.engine.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Exit, Grant
+from wharfinger.process_settings import AgentSettings
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process
-from wharfinger.settings import AgentSettings, EtcdSettings, TemporalSettings
+from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from wharfinger.cli.cluster.membership import ClusterArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 
 WhyOption = Annotated[
     str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
@@ -22,7 +22,7 @@ def register(group: typer.Typer) -> None:
     group.command("drain")(drain)
 
 
-@connected
+@configured
 def cordon(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
     """Let a member cluster take nothing new; what it has stays. PickFixed ignores it."""
     from wharfinger.cli import connect
@@ -30,7 +30,7 @@ def cordon(name: ClusterArgument, *, why: WhyOption = "", connection: Connection
     connect.run(_put(connection, name, "cordon", why))
 
 
-@connected
+@configured
 def drain(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
     """Let a member cluster give up what it has, as far as others can take it.
 
@@ -41,7 +41,7 @@ def drain(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionO
     connect.run(_put(connection, name, "drain", why))
 
 
-@connected
+@configured
 def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster take placements again."""
     from wharfinger.cli import connect

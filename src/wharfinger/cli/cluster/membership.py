@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.errors import InvalidConfiguration, InvalidObject, RequestTooLarge, UsageError
 from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import Reference, reference
@@ -27,7 +27,7 @@ def register(group: typer.Typer) -> None:
     group.command("leave")(leave)
 
 
-@connected
+@configured
 def join(
     name: ClusterArgument,
     *,
@@ -117,7 +117,7 @@ async def write_member(
     return result
 
 
-@connected
+@configured
 def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
     from wharfinger.cli import connect

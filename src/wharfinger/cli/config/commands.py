@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.config import stored as dynamic_config
-from wharfinger.cli.options import RUN, PluginPackages, PluginsOption, option, variable
+from wharfinger.cli.options import RUN, PluginOptions, configured, option, variable
 from wharfinger.cli.output import Output, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.model.formats import ClusterFormat
@@ -41,10 +41,11 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="config", rich_help_panel=RUN)
 
 
+@configured
 def validate(
     file: Annotated[Path, typer.Argument(help="The configuration (YAML or JSON).", metavar="FILE")],
     *,
-    plugins: PluginsOption = PluginPackages.NAMED,
+    plugins: PluginOptions,
 ) -> None:
     """Check whether a configuration is valid.
 
@@ -60,20 +61,21 @@ def validate(
 
     _check_there(file)
     try:
-        configured = load_configuration(file, all_plugins=plugins is PluginPackages.ALL)
+        loaded = load_configuration(file, all_plugins=plugins.all_plugins)
     except InvalidConfiguration as error:
         for problem in error.problems:
             typer.echo(plain(problem))
         raise typer.Exit(_FAILED) from None
-    typer.echo(f"valid: {plain(', '.join(configured.profiles))}")
-    for path, reason in configured.notes():
+    typer.echo(f"valid: {plain(', '.join(loaded.profiles))}")
+    for path, reason in loaded.notes():
         typer.echo(plain(f"note: {path} {reason}"))
-    for plugin in configured.not_enabled:
-        line = enabling(plugin, next(iter(configured.profiles)))
+    for plugin in loaded.not_enabled:
+        line = enabling(plugin, next(iter(loaded.profiles)))
         said = f"plugin {plugin.name} of {package(plugin.origin, plugin.version)} is installed and not named"
         typer.echo(plain(f"note: {said}; to enable it: {line}"))
 
 
+@configured
 def show_configuration(
     file: Annotated[
         Path | None,
@@ -88,7 +90,7 @@ def show_configuration(
     format_: Annotated[
         ClusterFormat, option("format", "Whose defaults: those of clusters that keep pods and nodes in this format.")
     ] = ClusterFormat.KUBERNETES,
-    plugins: PluginsOption = PluginPackages.NAMED,
+    plugins: PluginOptions,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
 ) -> None:
     """Print a configuration with nothing left out, as a worker runs it.
@@ -106,15 +108,15 @@ def show_configuration(
     chosen = None if defaults else file or (Path(named) if named else None)
     if chosen is not None:
         _check_there(chosen)
-    configured = load_configuration(chosen, all_plugins=plugins is PluginPackages.ALL, format_=format_)
+    loaded = load_configuration(chosen, all_plugins=plugins.all_plugins, format_=format_)
     as_comments = output is Format.YAML
-    for name, origin in origins(configured.configuration, configured.catalog).items():
+    for name, origin in origins(loaded.configuration, loaded.catalog).items():
         if as_comments or origin != BUILT_IN:
             typer.echo(plain(f"# {name}: {origin}"), err=not as_comments)
-    for plugin in configured.not_enabled:
+    for plugin in loaded.not_enabled:
         said = f"# {plugin.name}: {package(plugin.origin, plugin.version)}, installed and not enabled"
         typer.echo(plain(said), err=not as_comments)
-    show(configured.configuration.document(), Output(output.value))
+    show(loaded.configuration.document(), Output(output.value))
 
 
 def _check_there(file: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.times import rfc3339
@@ -46,7 +46,7 @@ def register(group: typer.Typer) -> None:
     group.command("history", rich_help_panel=DYNAMIC)(history)
 
 
-@connected
+@configured
 def set_value(
     kind: KindArgument,
     *,
@@ -80,7 +80,7 @@ def set_value(
     connect.run(_set(connection, ValueChange(kind, check_target(target), _given(file, value)), reason, again=again))
 
 
-@connected
+@configured
 def unset(
     kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: ConnectionOptions
 ) -> None:
@@ -93,7 +93,7 @@ def unset(
     connect.run(_unset(connection, ValueChange(kind, check_target(target), None), reason))
 
 
-@connected
+@configured
 def get(
     kind: Annotated[str, typer.Argument(help="profile, queue, cohort or log; all without.", metavar="KIND")] = "",
     *,
@@ -120,7 +120,7 @@ def get(
     connect.run(_get(connection, kind, target, effective, output))
 
 
-@connected
+@configured
 def history(
     kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, connected
+from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import ConfigurationError, UsageError
 
@@ -48,7 +48,7 @@ def roles(*, output: OutputOption = Output.TABLE) -> None:
             typer.echo(Columns("  ", "").render([(f"  {what}", key) for what, key in rows], headings=False))
 
 
-@connected
+@configured
 def enable_users(
     passwords: Passwords,
     *,
@@ -75,7 +75,7 @@ def enable_users(
     typer.echo(f"etcd {'wants users now' if was_off else 'has wanted users before'}: {names}; passwords: {passwords}")
 
 
-@connected
+@configured
 def disable_users(passwords: Passwords, *, connection: ConnectionOptions) -> None:
     """Have etcd want no user any more: every program that reaches it, and every web page, can then write to it.
 

@@ -14,7 +14,7 @@ import typer
 from wharfinger.cli.files import FilesOption, contents_of, load
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import ReasonOption, TimeoutOption, change, open_fleets
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.manifests.kinds import FLEET
@@ -28,7 +28,7 @@ def register(group: typer.Typer) -> None:
     group.command("apply", rich_help_panel=WRITE)(apply)
 
 
-@connected
+@configured
 def apply(
     files: FilesOption,
     *,

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import FleetArgument, ReasonOption, TimeoutOption, change
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.contracts.names import COMMON
 
 _MOST = 100
@@ -23,7 +23,7 @@ def register(group: typer.Typer) -> None:
         group.command(command.__name__, rich_help_panel=WRITE)(command)
 
 
-@connected
+@configured
 def scale(
     fleet: FleetArgument,
     replicas: Annotated[int, typer.Argument(help="Instances from now on.", metavar="N", min=0, max=_MOST)],
@@ -53,7 +53,7 @@ async def _crowding(connection: ConnectionOptions) -> str:
         return crowding(await read(store, templates=False))
 
 
-@connected
+@configured
 def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Stop updating a fleet where it is.
 
@@ -63,7 +63,7 @@ def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
     change(connection, lambda fleets: fleets.pause(fleet, reason=reason))
 
 
-@connected
+@configured
 def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed.
 
@@ -73,7 +73,7 @@ def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conne
     change(connection, lambda fleets: fleets.resume(fleet, reason=reason))
 
 
-@connected
+@configured
 def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Let a rollout go on from its canary to all slots.
 
@@ -83,7 +83,7 @@ def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
     change(connection, lambda fleets: fleets.promote(fleet, reason=reason))
 
 
-@connected
+@configured
 def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """End a rollout where it is: nothing more is updated, updated slots stay so.
 
@@ -93,7 +93,7 @@ def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
     change(connection, lambda fleets: fleets.abort(fleet, reason=reason))
 
 
-@connected
+@configured
 def undo(
     fleet: FleetArgument,
     *,
@@ -119,13 +119,13 @@ def undo(
     change(connection, lambda fleets: fleets.undo(fleet, revision=revision, reason=reason))
 
 
-@connected
+@configured
 def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Replace every instance, by a rollout like any other: the template's restartedAt is changed."""
     change(connection, lambda fleets: fleets.restart(fleet, reason=reason))
 
 
-@connected
+@configured
 def delete(
     fleet: FleetArgument,
     *,

@@ -13,7 +13,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FileOption, FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
 
@@ -31,7 +31,7 @@ def register(group: typer.Typer) -> None:
     group.command("diff", rich_help_panel=READ)(diff)
 
 
-@connected
+@configured
 def diff(
     fleet: FleetArgument,
     *,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.fleet.commands import READ
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 
 
@@ -17,7 +17,7 @@ def register(group: typer.Typer) -> None:
     group.command("get", rich_help_panel=READ)(get)
 
 
-@connected
+@configured
 def get(
     fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="FLEET", show_default="all")] = "",
     *,

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 
 
@@ -17,7 +17,7 @@ def register(group: typer.Typer) -> None:
     group.command("history", rich_help_panel=READ)(history)
 
 
-@connected
+@configured
 def history(
     fleet: FleetArgument,
     *,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, connected
+from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import UsageError
 from wharfinger.manifests.times import rfc3339
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="host", rich_help_panel=RUN)
 
 
-@connected
+@configured
 def list_hosts(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
@@ -69,19 +69,19 @@ async def _list(connection: ConnectionOptions, output: Output) -> None:
 # --- cordons ---------------------------------------------------------------------------------------
 
 
-@connected
+@configured
 def cordon(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Put no more instances on a host. Those there stay; one that ends is replaced on another host."""
     _run(connection, host, "cordon", reason)
 
 
-@connected
+@configured
 def drain(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Cordon a host and move its instances to others, within what their fleets' strategies allow."""
     _run(connection, host, "drain", reason)
 
 
-@connected
+@configured
 def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
     """Allow new instances on a host again."""
     from wharfinger.cli import connect
@@ -164,7 +164,7 @@ def checked(host: str) -> str:
 # --- lost hosts ------------------------------------------------------------------------------------
 
 
-@connected
+@configured
 def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Confirm that a host without an agent is gone for good: its instances are replaced at once.
 

@@ -20,7 +20,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected, variable
+from wharfinger.cli.options import ConnectionOptions, configured, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
 from wharfinger.runtime.logs import SET_ASIDE
 
@@ -41,7 +41,7 @@ def register(group: typer.Typer) -> None:
     group.command("logs", rich_help_panel=READ)(logs)
 
 
-@connected
+@configured
 def logs(
     fleet: FleetArgument,
     slot: Annotated[int, typer.Argument(help="Which slot.", min=0, metavar="SLOT")],

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FileOption, FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def register(group: typer.Typer) -> None:
     group.command("plan", rich_help_panel=READ)(plan)
 
 
-@connected
+@configured
 def plan(
     fleet: FleetArgument,
     *,

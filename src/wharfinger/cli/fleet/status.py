@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 
@@ -18,7 +18,7 @@ def register(group: typer.Typer) -> None:
     group.command("status", rich_help_panel=READ)(status)
 
 
-@connected
+@configured
 def status(
     fleet: FleetArgument,
     *,

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.client.fleet_goals import Goal
 from wharfinger.errors import Unavailable
@@ -29,7 +29,7 @@ def register(group: typer.Typer) -> None:
     group.command("wait", rich_help_panel=READ)(wait)
 
 
-@connected
+@configured
 def wait(
     fleet: FleetArgument,
     *,

@@ -11,32 +11,21 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
-from wharfinger.cli.kube_scheduler.flags import OPTIONS, KubeFlags, read_flags, spelt_out
+from wharfinger.cli.kube_scheduler.flags import KubeFlags, WrittenFlags, spelt_out
 from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
-from wharfinger.cli.option_groups import grouped
-from wharfinger.cli.options import RUN, ConnectionOptions, PluginPackages, PluginsOption, connected, option
-from wharfinger.cli.processes.process_options import (
-    DEFAULT_MAX_TXN_OPS,
-    DEFAULT_OWN_NODE_MARGIN,
-    CohortChoice,
-    CohortsOption,
-    CompatibleOption,
-    MaxTxnOps,
-    OwnNodeMargin,
-    bind_settings,
-    state_dir,
-)
-from wharfinger.cli.processes.upstream_options import EventsChoice
+from wharfinger.cli.options import RUN, ConnectionOptions, configured, plugins_option
+from wharfinger.cli.processes.process_options import BindOptions, cohorts_option, max_txn_ops_option, state_dir
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
-from wharfinger.settings import DispatchSettings, WorkerSettings
+from wharfinger.options import nested
+from wharfinger.settings import DispatchSettings, Events, WorkerSettings, allow_insecure_option, events_option
 
 FAILED = 1
 DEBUG_FROM = 4
@@ -96,26 +85,22 @@ def _version(wanted: str | None) -> str | None:
     return reported(wanted)
 
 
-@connected
-@grouped("flags", OPTIONS, lambda **written: written)
+@dataclass(frozen=True, slots=True)
+class OwnOptions:
+    """The options that kube-scheduler has not."""
+
+    all_plugins: bool = plugins_option()
+    cohorts: bool = cohorts_option()
+    max_txn_ops: int = max_txn_ops_option()
+    binding: BindOptions = nested(BindOptions)
+    events: Events = events_option(panel=None)
+    allow_insecure: bool = allow_insecure_option(panel=None, variable=False)
+
+
+@configured
 def kube_scheduler(
     *,
-    plugins: PluginsOption = PluginPackages.NAMED,
-    cohorts: CohortsOption = CohortChoice.AUTO,
-    max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
-    own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
-    compatible: CompatibleOption = False,
-    events: Annotated[
-        EventsChoice, option("events", "Events that are written to the API. `failures`: all but Scheduled.")
-    ] = EventsChoice.ALL,
-    allow_insecure_upstream: Annotated[
-        bool,
-        typer.Option(
-            "--allow-insecure-upstream",
-            help="Accept a kubeconfig that switches off the verification of the server's certificate, or that sends "
-            "credentials over plain HTTP.",
-        ),
-    ] = False,
+    own: OwnOptions,
     version: Annotated[
         str | None,
         typer.Option(
@@ -126,8 +111,8 @@ def kube_scheduler(
             help="Show the version; `=raw`: in full; `=v1.36.2-...`: report this one.",
         ),
     ] = None,
+    flags: WrittenFlags,
     connection: ConnectionOptions,
-    flags: dict[str, Any],
 ) -> None:
     """Schedule a Kubernetes cluster in kube-scheduler's place: its flags, its configuration, its pages, its exit codes.
 
@@ -135,33 +120,23 @@ def kube_scheduler(
     number may run. All processes on one etcd are one installation, and bind while it holds the Lease.
     """
     code = _run(
-        read_flags(**flags),
+        flags,
+        own,
         version=version or RELEASE,
-        all_plugins=plugins is PluginPackages.ALL,
         settings=WorkerSettings(
-            etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+            etcd=replace(connection.etcd, max_txn_ops=own.max_txn_ops),
             temporal=connection.temporal,
             cluster=connection.cluster,
             state_dir=state_dir(None, connection.etcd, connection.cluster, COMMON),
-            binding=bind_settings(own_node_margin, compatible=compatible),
-            dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
+            binding=own.binding.settings(),
+            dispatching=DispatchSettings(cohorts=own.cohorts),
         ),
-        events=events.value,
-        allow_insecure=allow_insecure_upstream,
     )
     if code:
         raise typer.Exit(code)
 
 
-def _run(
-    flags: KubeFlags,
-    *,
-    version: str,
-    all_plugins: bool,
-    settings: WorkerSettings,
-    events: str,
-    allow_insecure: bool,
-) -> int:
+def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSettings) -> int:
     import uvloop
 
     from wharfinger.cli.kube_scheduler.feature_gates import check_gates, warnings_of
@@ -185,10 +160,11 @@ def _run(
     write_lines("debug" if flags["v"] >= DEBUG_FROM else "info", flags["logging-format"])
     quiet_sdk()
     path = flags["config"]
-    configured = load_configuration(with_flags(written_in(Path(path)) if path else {}, flags), all_plugins=all_plugins)
-    upstream = upstream_settings(configured.configuration, flags, events=events, allow_insecure=allow_insecure)
+    document = with_flags(written_in(Path(path)) if path else {}, flags)
+    configured = load_configuration(document, all_plugins=own.all_plugins)
+    upstream = upstream_settings(configured.configuration, flags, events=own.events, allow_insecure=own.allow_insecure)
     serving, reviewing = serving_options(flags), reviewing_kubeconfig(flags)
-    read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=allow_insecure)  # say now what is wrong
+    read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=own.allow_insecure)  # say now what is wrong
     if reviewing is not None:
         read_access(reviewing)
     _warn([*flags.warnings(), *warnings_of(gates)])

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.kube_scheduler.go_types import GoType
-from wharfinger.cli.option_groups import OptionTable
+from wharfinger.cli.options import OptionGroup
 from wharfinger.errors import UsageError
 
 
@@ -280,5 +280,7 @@ def _option(flag: KubeFlag) -> tuple[Any, Any]:
     return (Annotated[list[str] | None, found] if flag.listed else Annotated[str | None, found]), None
 
 
-OPTIONS: OptionTable = {flag.parameter: _option(flag) for flag in FLAGS}
-"""For `cli.option_groups.grouped`."""
+WrittenFlags = Annotated[
+    KubeFlags, OptionGroup({flag.parameter: _option(flag) for flag in FLAGS}, lambda written: read_flags(**written))
+]
+"""For `cli.options.configured`."""

@@ -24,7 +24,7 @@ from wharfinger.serving.options import (
     TlsOptions,
     sni_pair,
 )
-from wharfinger.settings import ElectionSettings, UpstreamSettings, WorkerSettings
+from wharfinger.settings import ElectionSettings, Events, UpstreamSettings, WorkerSettings
 
 COMPONENT = "kube-scheduler"
 SECOND = 1e9
@@ -67,7 +67,7 @@ def _of_file(value: Any) -> Any:
 
 
 def upstream_settings(
-    configuration: Configuration, flags: KubeFlags, *, events: str, allow_insecure: bool
+    configuration: Configuration, flags: KubeFlags, *, events: Events, allow_insecure: bool
 ) -> UpstreamSettings:
     """Which Kubernetes API, and how. Raises `UsageError`."""
     connection: ClientConnection = configuration.settings.client_connection
@@ -79,7 +79,7 @@ def upstream_settings(
         qps=connection.qps,
         burst=connection.burst,
         election=election,
-        events=events,  # type: ignore[arg-type]  # the option's choices are these
+        events=events,
         importer_ttl=_importer_ttl(election),
     )
 

@@ -1,4 +1,4 @@
-"""The options by which commands reach the Kubernetes API, and `reaches_kubernetes`, which gives them to a command.
+"""The options by which commands reach the Kubernetes API.
 
 Unlike a worker's, `--kubeconfig` may be left out: then it is kubectl's, `$KUBECONFIG`, or the pod's service account.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from wharfinger.cli.option_groups import grouped
-from wharfinger.cli.options import option
-from wharfinger.cli.processes.upstream_options import ALLOW_INSECURE, KUBE_CONTEXT, PANEL, kubeconfig_file
-from wharfinger.settings import UpstreamSettings
+from wharfinger.cli.processes.upstream_options import kubeconfig_file
+from wharfinger.options import setting
+from wharfinger.settings import KUBERNETES_PANEL, UpstreamSettings, allow_insecure_option, kube_context_option
 
 if TYPE_CHECKING:
     from wharfinger.upstream.client import Upstream
@@ -26,54 +25,39 @@ UNLIMITED = -1.0
 """Requests a second: a person waits."""
 
 
-def _api_of(*, kubeconfig: str = "", kube_context: str = "", allow_insecure_upstream: bool = False) -> UpstreamSettings:
-    """The settings that the options make. Raises `UsageError`."""
-    return UpstreamSettings(
-        kubeconfig=kubeconfig_file(kubeconfig) if kubeconfig else None,
-        context=kube_context,
-        allow_insecure=allow_insecure_upstream,
-        qps=UNLIMITED,
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """Which Kubernetes API."""
+
+    kubeconfig: Path | None = setting(
+        None,
+        "Address and credentials of the Kubernetes API.",
+        "FILE",
+        kind=str | None,
+        shown="KUBECONFIG, the pod's service account, ~/.kube/config",
+        panel=KUBERNETES_PANEL,
+        read=lambda named: kubeconfig_file(named) if named else None,
     )
-
-
-_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "kubeconfig": (
-        Annotated[
-            str,
-            option(
-                "kubeconfig",
-                "Address and credentials of the Kubernetes API.",
-                "FILE",
-                shown="KUBECONFIG, the pod's service account, ~/.kube/config",
-                panel=PANEL,
-            ),
-        ],
-        "",
-    ),
-    "kube_context": KUBE_CONTEXT,
-    "allow_insecure_upstream": ALLOW_INSECURE,
-}
-
-reaches_kubernetes = grouped("upstream", _OPTIONS, _api_of)
-"""Gives a command these options, and its function `UpstreamSettings` as its parameter `upstream`."""
+    context: str = kube_context_option()
+    allow_insecure: bool = allow_insecure_option()
 
 
 @asynccontextmanager
-async def open_api(settings: UpstreamSettings) -> AsyncIterator[Upstream]:
+async def open_api(options: ApiOptions) -> AsyncIterator[Upstream]:
     """The API that the options name. Nothing is sent yet. Raises `ConfigurationError`."""
     from wharfinger.process.upstream import open_upstream
 
-    api = open_upstream(_with_usual_file(settings))
+    file, context, insecure = options.kubeconfig or _usual_file(), options.context, options.allow_insecure
+    api = open_upstream(UpstreamSettings(file, context, allow_insecure=insecure, qps=UNLIMITED))
     try:
         yield api
     finally:
         await api.close()
 
 
-def _with_usual_file(settings: UpstreamSettings) -> UpstreamSettings:
-    """The same; with kubectl's file where nothing else is named."""
+def _usual_file() -> Path | None:
+    """Kubectl's file, where it is there and nothing else is named."""
     from wharfinger.upstream.in_cluster import is_in_cluster
 
     usual = USUAL_FILE.expanduser()
-    named = settings.kubeconfig is not None or os.environ.get("KUBECONFIG") or is_in_cluster(os.environ)
-    return settings if named or not usual.is_file() else replace(settings, kubeconfig=usual)
+    return usual if usual.is_file() and not (os.environ.get("KUBECONFIG") or is_in_cluster(os.environ)) else None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
-from wharfinger.cli.kubernetes.api import open_api, reaches_kubernetes
+from wharfinger.cli.kubernetes.api import ApiOptions, open_api
+from wharfinger.cli.options import configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, WharfingerError
-from wharfinger.settings import UpstreamSettings
 
 if TYPE_CHECKING:
     from wharfinger.client.api_objects import ApiWrite, ApiWriter
@@ -33,14 +33,14 @@ def register(group: typer.Typer) -> None:
     group.command("delete")(delete)
 
 
-@reaches_kubernetes
+@configured
 def apply(
     files: FilesOption,
     *,
     recursive: RecursiveOption = False,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
-    upstream: UpstreamSettings,
+    upstream: ApiOptions,
 ) -> None:
     """Create objects in the Kubernetes API, or change them.
 
@@ -54,7 +54,7 @@ def apply(
     _run(upstream, _ordered(_manifests(files, recursive)), namespace, output, write)
 
 
-@reaches_kubernetes
+@configured
 def delete(
     files: FilesOption,
     *,
@@ -62,7 +62,7 @@ def delete(
     namespace: NamespaceOption = "default",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     output: OutputOption = Output.TABLE,
-    upstream: UpstreamSettings,
+    upstream: ApiOptions,
 ) -> None:
     """Delete from the Kubernetes API what manifests name.
 
@@ -81,7 +81,7 @@ def delete(
 
 
 def _run(
-    upstream: UpstreamSettings,
+    upstream: ApiOptions,
     manifests: list[Mapping[str, Any]],
     namespace: str,
     output: Output,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.kubernetes.api import open_api, reaches_kubernetes
+from wharfinger.cli.kubernetes.api import ApiOptions, open_api
 from wharfinger.cli.kubernetes.status import installed
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InstallationMismatch
-from wharfinger.settings import UpstreamSettings
 
 if TYPE_CHECKING:
     from wharfinger.observe.upstream_audit import UpstreamAudit
@@ -25,8 +24,7 @@ def register(group: typer.Typer) -> None:
     group.command("audit")(audit)
 
 
-@connected
-@reaches_kubernetes
+@configured
 def audit(
     *,
     between: Annotated[
@@ -40,8 +38,8 @@ def audit(
         ),
     ] = 5.0,
     output: OutputOption = Output.TABLE,
+    upstream: ApiOptions,
     connection: ConnectionOptions,
-    upstream: UpstreamSettings,
 ) -> None:
     """Compare the copies in etcd with the Kubernetes API: every kind, every object.
 
@@ -60,7 +58,7 @@ def audit(
         raise typer.Exit(1)
 
 
-async def _audit(connection: ConnectionOptions, upstream: UpstreamSettings, between: float) -> UpstreamAudit:
+async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> UpstreamAudit:
     from wharfinger.cli.connect import open_store
     from wharfinger.observe import upstream_audit
     from wharfinger.process.upstream import cluster_uid, copied_kinds

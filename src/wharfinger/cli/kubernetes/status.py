@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.kubernetes.api import open_api, reaches_kubernetes
-from wharfinger.cli.options import ConnectionOptions, connected, option
+from wharfinger.cli.kubernetes.api import ApiOptions, open_api
+from wharfinger.cli.options import ConnectionOptions, configured, option
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.cli.processes.upstream_options import PANEL
 from wharfinger.errors import InstallationMismatch, UpstreamError
-from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.settings import KUBERNETES_PANEL, ElectionSettings
 
 if TYPE_CHECKING:
     from wharfinger.contracts.records import InstallationRecord
@@ -30,11 +29,11 @@ LeaseNameOption = Annotated[
         "Name of the workers' Lease.",
         "NAME",
         shown="as workers choose it, by the profiles that they serve",
-        panel=PANEL,
+        panel=KUBERNETES_PANEL,
     ),
 ]
 LeaseNamespaceOption = Annotated[
-    str, option("leader-elect-resource-namespace", "Namespace of the Lease.", "NAME", panel=PANEL)
+    str, option("leader-elect-resource-namespace", "Namespace of the Lease.", "NAME", panel=KUBERNETES_PANEL)
 ]
 
 
@@ -43,15 +42,14 @@ def register(group: typer.Typer) -> None:
     group.command("status")(status)
 
 
-@connected
-@reaches_kubernetes
+@configured
 def status(
     *,
     leader_elect_resource_name: LeaseNameOption = _LEASE.name,
     leader_elect_resource_namespace: LeaseNamespaceOption = _LEASE.namespace,
     output: OutputOption = Output.TABLE,
+    upstream: ApiOptions,
     connection: ConnectionOptions,
-    upstream: UpstreamSettings,
 ) -> None:
     """Show the importer, the age of the copies, the Lease, the promises, and which permissions are missing.
 
@@ -70,9 +68,7 @@ def status(
         typer.echo("\n".join(_lines(found)))
 
 
-async def _status(
-    connection: ConnectionOptions, upstream: UpstreamSettings, election: ElectionSettings
-) -> UpstreamStatus:
+async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> UpstreamStatus:
     from wharfinger.cli.connect import open_store
     from wharfinger.observe.upstream_status import read_status
     from wharfinger.process.upstream import COPIED_KINDS, cluster_uid, copied_kinds

@@ -24,7 +24,7 @@ from wharfinger.cli.files import (
 )
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, key_of, unreadable, write
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import WharfingerError
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
     app.command("apply", rich_help_panel=OBJECTS)(apply)
 
 
-@connected
+@configured
 def apply(
     files: FilesOption,
     *,

@@ -10,7 +10,7 @@ import typer
 
 from wharfinger.cli.files import DEFAULT_NAMESPACE, RecursiveOption, contents_of, load
 from wharfinger.cli.objects.stored import check_kind
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import say
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.errors import UsageError
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("delete", rich_help_panel=OBJECTS)(delete)
 
 
-@connected
+@configured
 def delete(
     kind: Annotated[str, typer.Argument(help="pod, node, or any other kind.", metavar="KIND")] = "",
     names: Annotated[list[str] | None, typer.Argument(help="Names of the objects.", metavar="NAME")] = None,

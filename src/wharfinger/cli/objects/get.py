@@ -11,7 +11,7 @@ import typer
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
 from wharfinger.cli.objects.shown import list_text, shows, to_texts
 from wharfinger.cli.objects.stored import Stored, check_name, every, one, pod_key
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("get", rich_help_panel=OBJECTS)(get)
 
 
-@connected
+@configured
 def get(
     kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
     name: Annotated[str | None, typer.Argument(help="One object only.", metavar="NAME")] = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.cli.placement.wait import TimeoutOption, say_waiting, tell_verdict
@@ -29,7 +29,7 @@ def register(group: typer.Typer) -> None:
     group.command("delete")(delete)
 
 
-@connected
+@configured
 def rollback(
     placement: PlacementArgument,
     *,
@@ -69,7 +69,7 @@ async def _rollback(connection: ConnectionOptions, name: str, namespace: str, to
         return (await PlacementDeliveries(store).rollback(reference, to, why=why)).sentence
 
 
-@connected
+@configured
 def evict(
     placement: PlacementArgument,
     *,
@@ -115,7 +115,7 @@ async def _evict(connection: ConnectionOptions, name: str, cluster: str, wait: f
         return requested if wait is None else await placements.eviction(requested, timeout=wait)
 
 
-@connected
+@configured
 def delete(
     placement: PlacementArgument,
     *,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 
@@ -20,7 +20,7 @@ def register(group: typer.Typer) -> None:
     group.command("diff")(diff)
 
 
-@connected
+@configured
 def diff(
     placement: PlacementArgument,
     *,

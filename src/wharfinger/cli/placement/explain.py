@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
 
@@ -16,7 +16,7 @@ def register(group: typer.Typer) -> None:
     group.command("explain")(explain)
 
 
-@connected
+@configured
 def explain(
     placement: PlacementArgument,
     *,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.model.texts import shortened
@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
     group.command("history")(history)
 
 
-@connected
+@configured
 def history(
     placement: PlacementArgument,
     *,

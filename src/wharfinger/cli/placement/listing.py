@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
     group.command("list")(list_placements)
 
 
-@connected
+@configured
 def list_placements(
     *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:

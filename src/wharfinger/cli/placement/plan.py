@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.model.delivery import RolloutStep
 
@@ -18,7 +18,7 @@ def register(group: typer.Typer) -> None:
     group.command("plan")(plan)
 
 
-@connected
+@configured
 def plan(
     *,
     files: Annotated[

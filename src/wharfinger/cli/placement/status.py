@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.cli.placement.watching import ANYWAY, APART, WatchOption
@@ -22,7 +22,7 @@ def register(group: typer.Typer) -> None:
     group.command("status")(status)
 
 
-@connected
+@configured
 def status(
     placement: PlacementArgument,
     *,

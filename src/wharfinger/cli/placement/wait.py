@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.client.placement_goals import PATIENCE, PlacementGoal
@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
     group.command("wait")(wait)
 
 
-@connected
+@configured
 def wait(
     placement: PlacementArgument,
     *,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, connected
+from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import seconds_of
 from wharfinger.errors import ServerError, UserWanted, WharfingerError
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command("backup", rich_help_panel=RUN)(backup)
 
 
-@connected
+@configured
 def backup(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where backups are saved.", show_default=False)],
     *,

@@ -7,36 +7,33 @@ import os
 import shlex
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOption, option, variable
-from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
+from wharfinger.cli.options import RUN, After, config_option, configured, plugins_option, variable
+from wharfinger.cli.processes.instance_options import InstanceOptions
 from wharfinger.cli.processes.process_options import (
-    DEFAULT_LEASE_TTL,
-    FORMAT_HELP,
-    CohortChoice,
-    CohortsOption,
-    CompatibleOption,
-    DevEvictionMode,
-    EvictionChoice,
-    LeaseTtl,
-    LostAfter,
-    LostPodsOption,
-    TaintEviction,
+    Eviction,
+    NodeEvictionOptions,
+    cohorts_option,
+    compatible_option,
     eviction_of,
-    node_eviction_arguments,
+    eviction_option,
 )
 from wharfinger.cli.processes.stopping import Stopping
-from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
+from wharfinger.contracts.names import DEFAULT_CLUSTER
+from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.options import arguments, nested
+from wharfinger.settings import format_option
 
 if TYPE_CHECKING:
     from wharfinger.dev.folder import DataFolder
-    from wharfinger.dev.settings import DevSettings, Servers
+    from wharfinger.dev.settings import Servers
     from wharfinger.dev.tree import DevTree
 
 
@@ -45,121 +42,22 @@ def register(app: typer.Typer) -> None:
     app.command("dev", rich_help_panel=RUN)(dev)
 
 
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """How the workers schedule."""
+
+    format: ClusterFormat | None = format_option(None, shown="as in the folder; kubernetes in a new one")
+    config: Path | None = config_option()
+    all_plugins: bool = plugins_option()
+    eviction: Eviction = eviction_option("immediate")
+    cohorts: bool = cohorts_option()
+    node_evictions: NodeEvictionOptions = nested(NodeEvictionOptions)
+    compatible: bool = compatible_option()
+
+
+@configured
 def dev(
-    *,
-    data_dir: Annotated[
-        Path,
-        option("data-dir", "Everything is kept here; the next start goes on from it.", "DIR"),
-    ] = Path("wharfinger-data"),
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=64,
-            metavar="N",
-            help="How many workers to run: replicas of the fleet `common`.",
-            show_default="1 in a new folder, else as they are",
-        ),
-    ] = None,
-    etcd_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Port of etcd.", show_default="2379 if free")
-    ] = None,
-    temporal_port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal.", show_default="7233 if free"),
-    ] = None,
-    ui_port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal's UI.", show_default="8233 if free"),
-    ] = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535 - 64,
-            metavar="PORT",
-            help="Health port of the first worker; the others follow, as far as theirs are free.",
-            show_default="10259 if free",
-        ),
-    ] = None,
-    retention: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long Temporal keeps the history of an ended attempt.")
-    ] = "30d",
-    ready_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Written once all is up, and whenever a process was replaced: JSON with URLs and pids. Removed when "
-            "all is to stop.",
-        ),
-    ] = None,
-    bind_address: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where everything listens, without encryption; only etcd wants users. The API server of --kubernetes "
-            "always listens on loopback.",
-        ),
-    ] = "127.0.0.1",
-    cluster: Annotated[str, option("cluster", "Name of the cluster.", "NAME")] = DEFAULT_CLUSTER,
-    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
-    format_: Annotated[
-        ClusterFormat | None,
-        option("format", FORMAT_HELP, shown="as in the folder; kubernetes in a new one"),
-    ] = None,
-    config: ConfigOption = None,
-    plugins: PluginsOption = PluginPackages.NAMED,
-    eviction: DevEvictionMode = EvictionChoice.IMMEDIATE,
-    cohorts: CohortsOption = CohortChoice.AUTO,
-    lost_pods: LostPodsOption = None,
-    lost_after: LostAfter = None,
-    taint_eviction: TaintEviction = False,
-    compatible: CompatibleOption = False,
-    install: Install = None,
-    secrets_dir: SecretsDir = None,
-    allow_env: AllowEnv = None,
-    hub: Annotated[
-        bool, typer.Option("--hub", help="Run a hub too, which places resources on member clusters.")
-    ] = False,
-    members: Annotated[
-        int,
-        typer.Option(
-            min=0, max=16, metavar="N", help="Run a hub and so many member clusters, each with an etcd of its own."
-        ),
-    ] = 0,
-    kubernetes: Annotated[
-        bool | None,
-        typer.Option(
-            "--kubernetes/--no-kubernetes",
-            help="Run a Kubernetes API server too, whose pods the workers schedule. Its kubeconfig is written into the "
-            "data folder.",
-            show_default="as in the folder; --no-kubernetes in a new one",
-        ),
-    ] = None,
-    kubernetes_port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, metavar="PORT", help="Port of the API server.", show_default="6443 if free"),
-    ] = None,
-    etcd_open: Annotated[
-        bool,
-        typer.Option(
-            "--etcd-open",
-            envvar=variable("etcd-open"),
-            show_envvar=False,
-            help="Leave etcd without users, for trials with other tools. Any web page that a browser on this machine "
-            "shows can then write to it.",
-        ),
-    ] = False,
-    page: Annotated[
-        bool,
-        typer.Option(
-            "--page/--no-page", envvar=variable("page"), show_envvar=False, help="Serve the web page too, on loopback."
-        ),
-    ] = True,
-    page_port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, metavar="PORT", help="Port of the web page.", show_default="10280 if free"),
-    ] = None,
+    *, settings: DevSettings, options: Annotated[DevOptions, After("lease_ttl")], instances: InstanceOptions
 ) -> None:
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
@@ -167,63 +65,48 @@ def dev(
     change them. A process that dies is started again. Ctrl-C stops everything; data and ports are kept for the next
     start.
     """
+    ready_file = settings.ready_file
     if ready_file is not None and not ready_file.parent.is_dir():
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
-    from wharfinger.dev import durations
     from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.progress import progress_for
-    from wharfinger.dev.settings import DevSettings, prepare
+    from wharfinger.dev.settings import prepare
     from wharfinger.process.garbage import tune_garbage_collection
     from wharfinger.profiles import load_configuration
 
     tune_garbage_collection()
-    folder = DataFolder(data_dir.resolve())
-    chosen = _format_of(folder, format_)
-    with_api = _with_api(folder, kubernetes, chosen)
-    if with_api and (hub or members):
+    folder = DataFolder(settings.data_dir.resolve())
+    chosen, placing = _format_of(folder, options.format), settings.hub or settings.members > 0
+    with_api = _with_api(folder, settings.kubernetes, chosen)
+    if with_api and placing:
         raise UsageError("--hub and --members exclude --kubernetes: a hub keeps what it places in its own etcd")
-    if with_api and (lost_pods or lost_after or taint_eviction):
+    if with_api and options.node_evictions.given:
         raise UsageError(
             "--lost-pods, --lost-after and --taint-eviction exclude --kubernetes: Kubernetes' controllers do that"
         )
-    if kubernetes_port is not None and not with_api:
+    if settings.kubernetes_port is not None and not with_api:
         raise UsageError("--kubernetes-port goes with --kubernetes")
-    if (hub or members) and chosen is not ClusterFormat.KUBERNETES:
+    if placing and chosen is not ClusterFormat.KUBERNETES:
         raise UsageError(f"--hub and --members: placements are not kept in a cluster of the format {chosen}")
     # Better reported here than by workers that do not come up.
-    load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=chosen)
-    settings = DevSettings(
-        data_dir=data_dir,
-        workers=workers,
-        etcd_port=etcd_port,
-        temporal_port=temporal_port,
-        ui_port=ui_port,
-        health_port=health_port,
-        retention=durations.parse(retention),
-        ready_file=ready_file,
-        bind_address=bind_address,
-        cluster=check_cluster(cluster),
+    load_configuration(options.config, all_plugins=options.all_plugins, format_=chosen)
+    handed_on = DevOptions(
+        all_plugins=options.all_plugins,
+        node_evictions=options.node_evictions.handed_on(chosen),
+        compatible=options.compatible,
+    )
+    settings = replace(
+        settings,
         format=chosen,
-        lease_ttl=lease_ttl,
-        config=config,
-        eviction=eviction_of(chosen, eviction).value,
-        cohorts=cohorts.value,
-        agent_options=(
-            *node_eviction_arguments(chosen, lost_pods, lost_after, taint_eviction),
-            *(["--compatible"] if compatible else []),
-            *arguments(install or (), secrets_dir, allow_env or ()),
-            f"--plugins={plugins.value}",
-        ),
-        hub=hub or members > 0,
-        members=members,
+        config=options.config,
+        eviction=eviction_of(chosen, options.eviction),
+        cohorts="auto" if options.cohorts else "off",
+        agent_options=(*arguments(handed_on), *arguments(instances)),
+        hub=placing,
         kubernetes=with_api,
-        kubernetes_port=kubernetes_port,
-        page=page,
-        page_port=page_port,
-        etcd_open=etcd_open,
     )
     if ready_file is not None:
-        with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
+        with folder.locked():  # of a life that goes on there it is the truth
             ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
     asyncio.run(_run(settings, prepare(progress_for(sys.stderr), kubernetes=with_api)))
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected, option
-from wharfinger.cli.processes.serving_options import ServingChoices, serves
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured, option
+from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.cli.understand.memory_option import USUAL, MemoryLimitOption
 from wharfinger.errors import ServerError, StoreError, UsageError
 
@@ -40,8 +40,7 @@ def register(app: typer.Typer) -> None:
     app.command("archive", rich_help_panel=UNDERSTAND)(archive)
 
 
-@connected
-@serves
+@configured
 def archive(
     file: Annotated[Path, typer.Argument(help="The archive: made, or written on.", metavar="FILE")],
     *,
@@ -58,8 +57,8 @@ def archive(
             "ADDRESS:PORT",
         ),
     ] = "",
-    connection: ConnectionOptions,
     serving: ServingChoices,
+    connection: ConnectionOptions,
 ) -> None:
     """Write recorded decisions, and the states on which they were made, to a file that `replay --archive` reads.
 
@@ -82,7 +81,7 @@ def archive(
     if follow:
         from wharfinger.observe.logs import quiet_sdk, write_lines
 
-        write_lines("info", serving.logging_format.value)
+        write_lines("info", serving.logging_format)
         quiet_sdk()
     try:
         with _alone(file):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.files import FilesOption, RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
@@ -29,15 +28,14 @@ def register(app: typer.Typer) -> None:
     app.command("capacity", rich_help_panel=UNDERSTAND)(capacity)
 
 
-@connected
+@configured
 def capacity(
     files: FilesOption,
     *,
     recursive: RecursiveOption = False,
     live: LiveOption = False,
     most: Annotated[int, typer.Option(help="Stop counting at this number.", min=1, max=1_000_000, metavar="N")] = MOST,
-    config: ConfigOption = None,
-    plugins: PluginsOption = PluginPackages.NAMED,
+    configuration: ConfigurationOptions,
     validate: ValidateOption = Validation.STRICT,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
@@ -58,7 +56,7 @@ def capacity(
     found = supposed(
         files, namespace, connection, live=live, live_without_nodes=True, recursive=recursive, validate=validate
     )
-    told = _count(found, config, plugins, most)
+    told = _count(found, configuration, most)
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell_capacity
 
@@ -71,11 +69,11 @@ def capacity(
         raise typer.Exit(NONE_FITS)
 
 
-def _count(found: Supposed, config: Path | None, plugins: PluginPackages, most: int) -> Capacity:
+def _count(found: Supposed, configuration: ConfigurationOptions, most: int) -> Capacity:
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import capacity
 
-    scene = scene_of(found, config, plugins)
+    scene = scene_of(found, configuration)
     try:
         try:
             pod = capacity.subject(scene, found.first.items(), found.given.items())

@@ -13,7 +13,7 @@ import typer
 
 from wharfinger.cli.objects import rows
 from wharfinger.cli.objects.stored import Stored, every, one, pod_key, priority_classes, record_of
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.cli.understand.lost import is_lost, lost_pods
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command("describe", rich_help_panel=OBJECTS)(describe)
 
 
-@connected
+@configured
 def describe(
     kind: Annotated[
         str,

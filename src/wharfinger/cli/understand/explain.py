@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.objects.stored import attempt_records, doubts, one, pod_key
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.client.installations import has_copies
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command("explain", rich_help_panel=UNDERSTAND)(explain)
 
 
-@connected
+@configured
 def explain(
     kind: Annotated[str, typer.Argument(help="Only pods are scheduled.", metavar="pod")],
     name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME", show_default=False)] = "",

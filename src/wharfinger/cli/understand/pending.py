@@ -12,7 +12,7 @@ import typer
 
 from wharfinger.cli.objects import rows
 from wharfinger.cli.objects.stored import Stored, doubts, every, record_of
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.understand.gangs import held_of
 from wharfinger.cli.understand.lost import lost_pods
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
     app.command("pending", rich_help_panel=UNDERSTAND)(pending)
 
 
-@connected
+@configured
 def pending(
     *,
     namespace: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.memory_option import USUAL, MemoryLimitOption
 from wharfinger.errors import UsageError
@@ -43,7 +43,7 @@ class Mode(StrEnum):
     RERUN = "rerun"
 
 
-@connected
+@configured
 def replay(
     *,
     mode: Annotated[

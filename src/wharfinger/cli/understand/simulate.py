@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.files import RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
@@ -34,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command("simulate", rich_help_panel=UNDERSTAND)(simulate)
 
 
-@connected
+@configured
 def simulate(
     files: Annotated[
         list[str] | None,
@@ -70,8 +69,7 @@ def simulate(
         bool,
         typer.Option("--extenders", help="Ask the extenders of the configuration; else they are taken to accept pods."),
     ] = False,
-    config: ConfigOption = None,
-    plugins: PluginsOption = PluginPackages.NAMED,
+    configuration: ConfigurationOptions,
     validate: ValidateOption = Validation.STRICT,
     every: Annotated[bool, typer.Option("--all", help="List every pod, however many.")] = False,
     namespace: NamespaceOption = "default",
@@ -110,9 +108,9 @@ def simulate(
     if files and not found.given:
         raise UsageError(_nothing(found, files))
     if compare:
-        _compare(found, config, plugins, output, every=every, extenders=extenders)
+        _compare(found, configuration, output, every=every, extenders=extenders)
         return
-    answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending, extenders=extenders)
+    answer = _answer(found, changes, configuration, waiting=pending, extenders=extenders)
     if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
@@ -144,8 +142,7 @@ def _nothing(found: Supposed, files: Sequence[str]) -> str:
 
 def _compare(
     found: Supposed,
-    config: Path | None,
-    plugins: PluginPackages,
+    configuration: ConfigurationOptions,
     output: Output,
     *,
     every: bool,
@@ -155,7 +152,7 @@ def _compare(
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif.comparison import compare
 
-    scene = scene_of(found, config, plugins)
+    scene = scene_of(found, configuration)
     with _asked(scene, extenders=extenders), progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
         answer = compare(
             found.inventory,
@@ -197,16 +194,15 @@ def _changes(
 def _answer(
     found: Supposed,
     changes: NodeChanges,
+    configuration: ConfigurationOptions,
     *,
-    config: Path | None,
-    plugins: PluginPackages,
     waiting: bool,
     extenders: bool,
 ) -> Answer:
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import play
 
-    scene = scene_of(found, config, plugins)
+    scene = scene_of(found, configuration)
     pods = len(found.inventory.of_kind("Pod"))
     try:
         with progress("loading", pods) as advance:

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.files import contents, unread
 from wharfinger.cli.objects.validation import Validation
-from wharfinger.cli.options import ConnectionOptions, PluginPackages
+from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions
 from wharfinger.cli.understand import given
 from wharfinger.cli.understand.given import GivenFile, GivenObject
 from wharfinger.errors import InvalidObject, UsageError
@@ -114,7 +113,7 @@ def _not_empty(files: Sequence[str], objects: Sequence[GivenObject]) -> None:
         raise UsageError(f"no objects found in {', '.join(files)}")
 
 
-def scene_of(found: Supposed, config: Path | None, plugins: PluginPackages) -> Scene:
+def scene_of(found: Supposed, configuration: ConfigurationOptions) -> Scene:
     """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
     from wharfinger.config.formats import default_configuration
     from wharfinger.whatif.scene import Scene
@@ -122,8 +121,8 @@ def scene_of(found: Supposed, config: Path | None, plugins: PluginPackages) -> S
     scene = Scene(
         found.inventory,
         found.given,
-        default_configuration(found.format) if config is None else config,
-        all_plugins=plugins is PluginPackages.ALL,
+        default_configuration(found.format) if configuration.config is None else configuration.config,
+        all_plugins=configuration.all_plugins,
         stand_ins=found.stand_ins,
     )
     scene.notes += found.notes

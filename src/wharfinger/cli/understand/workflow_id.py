@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.objects.stored import one, pod_key
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.search import decisions_query
 from wharfinger.errors import InvalidObject, NotFound, UsageError
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command("workflow-id", rich_help_panel=UNDERSTAND)(workflow_id)
 
 
-@connected
+@configured
 def workflow_id(
     kind: Annotated[str, typer.Argument(help="Only pods and gangs have one.", metavar="pod|gang")],
     name: Annotated[str, typer.Argument(help="The pod, or the gang's group.", metavar="NS/NAME")],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.update_run.naming import RunNamespaceOption, with_runs
 from wharfinger.cli.update_run.starting import SnapshotOption
@@ -17,7 +17,7 @@ def register(group: typer.Typer) -> None:
     group.command("plan")(plan)
 
 
-@connected
+@configured
 def plan(
     run: Annotated[
         str, typer.Argument(help="Name of an update run; without: give --placement and --strategy.", metavar="RUN")

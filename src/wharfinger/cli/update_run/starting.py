@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption, with_runs
 
 SnapshotOption = Annotated[
@@ -26,7 +26,7 @@ def register(group: typer.Typer) -> None:
     group.command("start")(start)
 
 
-@connected
+@configured
 def start(
     run: RunArgument,
     *,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption
 from wharfinger.registry.store import Store
@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
     group.command("status")(status)
 
 
-@connected
+@configured
 def status(
     run: RunArgument,
     *,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption, WhyOption, with_runs
 
@@ -27,7 +27,7 @@ def register(group: typer.Typer) -> None:
     group.command("retry")(retry)
 
 
-@connected
+@configured
 def approve(
     run: RunArgument,
     stage: Annotated[str, typer.Argument(help="Name of the stage.", metavar="STAGE")],
@@ -42,7 +42,7 @@ def approve(
     typer.echo(plain(f"update run {run}: {stage}.{when} is approved"))
 
 
-@connected
+@configured
 def stop(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:
@@ -51,7 +51,7 @@ def stop(
     typer.echo(f"update run {run} {'is stopped' if changed else 'was stopped already'}")
 
 
-@connected
+@configured
 def resume(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:
@@ -60,7 +60,7 @@ def resume(
     typer.echo(f"update run {run} {'goes on' if changed else 'was under way already'}")
 
 
-@connected
+@configured
 def retry(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:

@@ -27,9 +27,10 @@ from wharfinger.config.understanding import understood
 from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.model.fleet import Grant
+from wharfinger.process_settings import AgentSettings
 from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId
-from wharfinger.settings import AgentSettings, EtcdSettings
+from wharfinger.settings import EtcdSettings
 
 SECRET_LIMIT = 1024 * 1024
 """Bytes of a secret."""
