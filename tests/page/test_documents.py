@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.page.cluster import Page
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED, RULES, SEEN_EXPRESSIONS
-from wharfinger.page.web.api import Api
+from wharfinger.page.web.api import acting, routes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -28,8 +28,8 @@ def watched() -> set[str]:
 async def test_every_address_is_documented(page: Page) -> None:
     documented = set(re.findall(r"^\| `(/api/v1/[^`?]+)", (DOCS / "ui.md").read_text(), flags=re.M))
 
-    api = Api(page.parts, lambda _: "")
-    assert {route.path for route in [*api.routes(), *api.acting()]} == documented
+    found = [*routes(page.parts, lambda _: ""), *acting(page.parts)]
+    assert {route.path for route in found} == documented
 
 
 def test_every_alert_of_the_guide_is_evaluated_or_named() -> None:

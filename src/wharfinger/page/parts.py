@@ -92,7 +92,9 @@ class PageParts:
             ui=options.temporal_ui,
             namespace=namespace,
         )
-        self.placements = PlacementLooks(following.store, self.hub_reading, self.update_runs, self._client, cluster)
+        self.placements = PlacementLooks(
+            following.store, self.hub_reading, self.update_runs, self.temporal.client, cluster
+        )
         self.attempts = PodAttempts(
             following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
         )

@@ -166,7 +166,16 @@ def told(evaluation: Evaluation, pod: Pod) -> dict[str, Any]:
     }
 
 
-def weights_of(profile: Profile, configuration: Mapping[str, Any]) -> dict[str, int]:
+def weights(stage: PresentState, pod: Pod) -> dict[str, Any]:
+    """The score plugins of the pod's profile with their weights, for the form. Raises `ConfigurationError`."""
+    configured, served = stage.configured(pod), stage.served(pod)
+    profile = configured.profiles[pod.scheduler_name]
+    found = _weights(profile, configured.configuration.document())
+    told = {"profile": profile.name, "digest": served.digest or None, "weights": found}
+    return told | {"profileServed": served.told()}
+
+
+def _weights(profile: Profile, configuration: Mapping[str, Any]) -> dict[str, int]:
     """The score plugins of a profile with their weights, as the completed configuration has them."""
     found = dict.fromkeys(profile.at.get("score", ()), 1)
     for entry in configuration.get("profiles", ()):

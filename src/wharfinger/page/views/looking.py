@@ -38,8 +38,10 @@ class Looking:
         self._pending = pending
         self._deciders = deciders
 
-    def pod(self, key: PodKey) -> dict[str, Any]:
-        """A pod, and how it stands."""
+    def pod(self, key: PodKey, *, optional: bool = False) -> dict[str, Any] | None:
+        """A pod, and how it stands; None for one that is `optional` and not there."""
+        if optional and key not in self._following.cache.pods:
+            return None
         model, pod = self._following.model, self.found(key)
         told = pod_in_full(model, pod)
         record = model.record_of(pod) if pod.pending else None

@@ -115,10 +115,13 @@ class NodeMap:
                     self._changed_in.setdefault(namespace, []).append(row)
         return self._changed_in
 
-    def matching(self, selector: LabelSelector) -> list[int]:
-        """Rows of the nodes whose labels a selector matches."""
+    def matching(self, selector: LabelSelector) -> dict[str, Any]:
+        """Rows of the nodes whose labels a selector matches, under the present layout."""
         rows = self._following.cache.snapshot().rows
-        return [row for row, info in enumerate(rows) if selector.matches(info.node.labels)]
+        return {
+            "layout": self.layout,
+            "rows": [row for row, info in enumerate(rows) if selector.matches(info.node.labels)],
+        }
 
     def _look(self, snapshot: Snapshot) -> None:
         """Notice other nodes; the layout then is another one."""

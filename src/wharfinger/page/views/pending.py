@@ -7,6 +7,7 @@ from typing import Any
 
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import served_names
+from wharfinger.errors import NotFound
 from wharfinger.manifests.times import seconds_since
 from wharfinger.model.gang import GangKey, standing
 from wharfinger.model.pod import PodKey
@@ -25,6 +26,7 @@ MOST_PODS = 5000
 UNSEEN = 2 * SLOT_SECONDS
 """Seconds without a look at a namespace after which its numbers begin anew: in between nobody counted."""
 EXAMPLES = 3
+NONE_WAITS = "no pod waits for that now"
 HOLD, HOLD_BY_POD = 0.1, 2e-5
 """Seconds for which the groups hold, and for each pod in them."""
 
@@ -76,14 +78,19 @@ class PendingPods:
         """The groups, each with its number, its oldest pod and its trend."""
         return [self._reason(namespace, key, pods) for key, pods in self.groups(namespace)]
 
-    def pods(self, slug: str, namespace: str = "", most: int = MOST_PODS) -> dict[str, Any] | None:
-        """The pods of one reason, the oldest first; None when nothing waits for it."""
+    def group(self, slug: str, namespace: str = "") -> tuple[ReasonKey, list[PodKey]]:
+        """One of the groups. Raises `NotFound` when nothing waits for it."""
         for key, pods in self.groups(namespace):
             if key.slug == slug:
-                model = self._following.model
-                rows = [pod_in_short(model, model.cache.pods[one]) for one in pods[:most] if one in model.cache.pods]
-                return self._reason(namespace, key, pods) | {"pods": rows, "omitted": max(0, len(pods) - most)}
-        return None
+                return key, pods
+        raise NotFound(NONE_WAITS)
+
+    def pods(self, slug: str, namespace: str = "", most: int = MOST_PODS) -> dict[str, Any]:
+        """The pods of one reason, the oldest first. Raises `NotFound` when nothing waits for it."""
+        key, pods = self.group(slug, namespace)
+        model = self._following.model
+        rows = [pod_in_short(model, model.cache.pods[one]) for one in pods[:most] if one in model.cache.pods]
+        return self._reason(namespace, key, pods) | {"pods": rows, "omitted": max(0, len(pods) - most)}
 
     def number(self, namespace: str = "") -> int:
         """How many pods wait for more than their turn: refused, held back, or taken by nobody."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
+from wharfinger.errors import NotFound
+from wharfinger.model.pod import PodKey
+from wharfinger.model.selectors import LabelSelector
 from wharfinger.page.access.guard import Viewer
+from wharfinger.page.web import inputs
 from wharfinger.page.web.inputs import BadInput
+
+MOST_FORM = 64 * 1024
+"""Bytes of a form."""
 
 Answer = Any
 
@@ -29,8 +37,42 @@ class PageRequest:
         """The parameters."""
         return self.request.query
 
+    @property
+    def namespace(self) -> str:
+        """The one whose objects are asked for; empty = all. Raises `BadInput`."""
+        return inputs.optional_name(self.query, "namespace")
 
-Handler = Callable[[PageRequest], Awaitable[Answer]]
+    @property
+    def pod(self) -> PodKey:
+        """Namespace and name out of the address, of a pod or a gang. Raises `BadInput`."""
+        return inputs.pod_key(self.names)
+
+    def name(self, what: str, part: str = "name") -> str:
+        """The name in this part of the address. `what`: of what, for people. Raises `BadInput`."""
+        return inputs.name_of(self.names[part], what)
+
+    def number(self, parameter: str, usual: int, *, least: int, most: int) -> int:
+        """A parameter that is a whole number in a range. Raises `BadInput`."""
+        return inputs.number(self.query, parameter, usual, least=least, most=most)
+
+    def selector(self) -> LabelSelector:
+        """The parameter `selector`. Raises `BadInput`."""
+        return inputs.selector_of(self.query.get("selector", ""))
+
+    def verb(self, known: Container[str]) -> str:
+        """The action that the address names. Raises `NotFound` for one that is not known."""
+        verb = self.names["verb"]
+        if verb not in known:
+            raise NotFound(f"there is no action {verb[:40]!r}")
+        return verb
+
+    async def form(self) -> bytes:
+        """The body. Raises `BadInput` for one that is too long."""
+        return await body_of(self.request, MOST_FORM)
+
+
+Handler = Callable[[PageRequest], Answer]
+"""Answers at once, or gives what is to be awaited."""
 
 
 class Route:
@@ -40,7 +82,7 @@ class Route:
         """`acts`: whether it changes something, so that not all viewers may ask for it."""
         self.acts = acts
         self.method = method
-        self.handler = handler
+        self._handler = handler
         self.path = path
         self._parts = path.split("/")
 
@@ -56,6 +98,11 @@ class Route:
             elif wanted != part:
                 return None
         return names
+
+    async def answer(self, asked: PageRequest) -> Answer:
+        """What the handler answers."""
+        found = self._handler(asked)
+        return await found if isawaitable(found) else found
 
 
 async def body_of(request: web.Request, most: int) -> bytes:

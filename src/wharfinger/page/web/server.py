@@ -24,7 +24,7 @@ from wharfinger.page.access.sessions import ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
-from wharfinger.page.web.api import Api, barred
+from wharfinger.page.web.api import barred, routes
 from wharfinger.page.web.inputs import made_topics, topics_of
 from wharfinger.page.web.routes import PageRequest, Route, body_of
 from wharfinger.page.web.shell import DOOR_POLICY, POLICY, Shell, door, lost
@@ -100,8 +100,7 @@ class PageServer:
 
     def show(self, parts: PageParts) -> None:
         """There is something to show from now on."""
-        api = Api(parts, lambda viewer: self._guard.marks.of(viewer.mark_of) if viewer.mark_of else "")
-        self._routes = api.routes()
+        self._routes = routes(parts, lambda viewer: self._guard.marks.of(viewer.mark_of) if viewer.mark_of else "")
         self._parts = parts
 
     async def start(self) -> None:
@@ -206,9 +205,9 @@ class PageServer:
             asked = PageRequest(request, viewer, names)
             if route.path in LISTS:
                 async with self._lists.turn(viewer.key):
-                    answer = await route.handler(asked)
+                    answer = await route.answer(asked)
                     return await asyncio.to_thread(_json, request, answer)
-            return _json(request, await route.handler(asked))
+            return _json(request, await route.answer(asked))
         return _refusal(NO_ROUTE)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
