@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.cli.understand.replayed import tell, tell_rerun
+from wharfinger.cli.understand.replayed import tell
 from wharfinger.replaying.report import Report
 from wharfinger.replaying.rerun_report import RerunReport
 
@@ -11,7 +11,7 @@ TOLD = {"runs": 0, "seconds": 1.0, "revision": 0, "gaps": GAPS}
 
 
 def test_gaps_of_an_archive_are_told() -> None:
-    for text in (tell(TOLD | Report().to_plain()), tell_rerun(TOLD | RerunReport().to_plain())):
+    for text in (tell(TOLD | Report().to_plain()), tell(TOLD | RerunReport().to_plain())):
         assert "no changes of these revisions: from 1,200 to 1,500, from 9 to 12." in text
 
 
@@ -26,7 +26,7 @@ def test_of_many_gaps_the_first_are_told_and_how_many_more() -> None:
 
 
 def test_a_changed_rerun_says_what_it_is_to_be_compared_with() -> None:
-    changed, plain = (tell_rerun(TOLD | RerunReport(told).to_plain()) for told in (("A.weight=2",), ()))
+    changed, plain = (tell(TOLD | RerunReport(told).to_plain()) for told in (("A.weight=2",), ()))
 
     assert "Compare this with a rerun without a change" in changed
     assert "Compare" not in plain

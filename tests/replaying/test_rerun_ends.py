@@ -10,12 +10,12 @@ from tests.engine.conftest import CLUSTER
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_replayed_text import TOLD
 from tests.replaying.test_rerun import PACKED, Span
-from wharfinger.cli.understand.replayed import tell_rerun
+from wharfinger.cli.understand.replayed import tell
 from wharfinger.errors import Compacted
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
-from wharfinger.replaying import html_rerun
+from wharfinger.replaying import html_report
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.ends import verdict_of
 from wharfinger.replaying.recorded import DecidedRun
@@ -142,8 +142,8 @@ def test_a_victim_of_the_rerun_alone_is_no_pod_on_the_same_node() -> None:
     assert [pod[0] for pod in ends["pods"] if pod[2] == -1] == ["default/low"]
     assert ends["evicted"] == [0]
     plain = TOLD | {"since": None} | report.to_plain()
-    assert "1      bound in the record, and evicted for another pod in the rerun" in tell_rerun(plain)
-    assert "evicted for another pod in the rerun only" in html_rerun.page(plain)
+    assert "1      bound in the record, and evicted for another pod in the rerun" in tell(plain)
+    assert "evicted for another pod in the rerun only" in html_report.page(plain)
 
 
 def test_a_victim_of_both_is_where_it_was() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from wharfinger.errors import UsageError
 from wharfinger.replaying.ends import VERDICTS
-from wharfinger.replaying.report import COUNTED
+from wharfinger.replaying.report import COUNTED, ReplayTally
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -28,20 +26,6 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "rerun": (*VERDICTS, "decisions", PACKING),
 }
 """By mode: a figure that a mode does not have would never fail."""
-
-
-class Figures(Protocol):
-    """A report of either mode."""
-
-    counts: Counter[str]
-
-    @property
-    def decisions(self) -> int:
-        """All of them."""
-
-    @property
-    def packed(self) -> float | None:
-        """How full nodes would be, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +49,7 @@ class FailCondition:
             )
         return cls(text.strip(), found[1], found[2], float(found[3]), bool(found[4]))
 
-    def failure(self, report: Figures) -> str:
+    def failure(self, report: ReplayTally) -> str:
         """Why the replay fails, in a sentence; empty where it does not.
 
         Shares are of all decisions, so what cannot be replayed is none of the same. A figure that does not exist fails.
@@ -75,7 +59,7 @@ class FailCondition:
             return f"{self.text}: there is no {self.figure}, as nothing was placed"
         return self.text if _COMPARE[self.compare](figure, self.bound) else ""
 
-    def _figure(self, report: Figures) -> float | None:
+    def _figure(self, report: ReplayTally) -> float | None:
         if self.figure == PACKING:
             return report.packed
         count = report.decisions if self.figure == "decisions" else report.counts[self.figure]

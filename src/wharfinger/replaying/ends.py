@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 VERDICTS = ("same", "elsewhere", "refused", "evicted", "placed", "otherwise", "unreplayable")
@@ -20,6 +20,17 @@ def verdict_of(recorded: str, again: str, *, evicted: bool = False) -> str:
     if recorded or again:
         return "placed" if again else "refused"
     return "otherwise"
+
+
+def chosen(node: str, total: int | None) -> str:
+    """The node, with its score where there is one; empty for none."""
+    return f"{node} ({total})" if node and total is not None else node
+
+
+def chosen_or_refused(said: Mapping[str, Any]) -> str:
+    """Where a decision put its pod. `said`: as a report has it."""
+    refused = f"refused, nominated to {said['nominatedNode']}" if said["nominatedNode"] else "refused"
+    return chosen(said["node"], said["total"]) or refused
 
 
 class PodEnds:

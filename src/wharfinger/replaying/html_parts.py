@@ -1,7 +1,7 @@
 """What reports as one HTML file are made of: the document, tables, a bar of shares, and lines over time.
 
 No script, nothing from elsewhere, light and dark. Every text of the cluster is text: escaped, and with control and
-direction marks spelled out. `html_report` and `html_rerun` say what stands in them.
+direction marks spelled out. `html_report` says what stands in them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The report of a shadow replay as one HTML file with plots that opens anywhere.
+"""The report of a replay as one HTML file with plots that opens anywhere: of a shadow replay, or of a rerun.
 
-Input is the report as plain values (docs/json-outputs.md). `html_parts` has what it is made of, and `html_rerun` the
-same for a rerun.
+Input is the report as plain values (docs/json-outputs.md). `html_parts` has what the file is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from wharfinger.replaying.ends import chosen, chosen_or_refused
 from wharfinger.replaying.html_parts import (
     COLORS,
     ROWS,
@@ -32,20 +32,36 @@ VERDICTS: Mapping[str, str] = {
     "otherwise": "refused for other reasons",
     "unreplayable": "cannot be made again",
 }
+"""Of a shadow replay."""
+ENDS: Mapping[str, str] = {
+    "same": "on the same node",
+    "elsewhere": "on another node",
+    "refused": "bound in the record only",
+    "evicted": "evicted for another pod in the rerun only",
+    "placed": "bound in the rerun only",
+    "otherwise": "bound in neither",
+    "unreplayable": "a plugin failed",
+}
+"""Of a rerun."""
+PLOTTED = 8
+"""Resources."""
+_HEIGHT, _WIDTH = 200, 520
+_SIDES = ("recorded", "again")
+_FIGURES = (("use", 100.0, "{} in use"), ("fragmentation", 1.0, "free {} that pods do not fit on"))
+"""Name of the figure, its value for all, and what it is."""
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The whole file."""
-    return document(report["change"], "\n".join(filter(None, _parts(report))))
+    parts = _of_rerun(report) if report["mode"] == "rerun" else _of_shadow(report)
+    return document(report["change"], "\n".join(filter(None, parts)))
 
 
-def _parts(report: Mapping[str, Any]) -> Iterator[str]:
-    summary, decisions = report["summary"], report["decisions"]
-    span = f"since {report['since']}" if report["since"] else "of an archive"
-    yield f"<p>{decisions:,} decisions of {report['runs']:,} runs, {text(span)}. {_same(report)}</p>"
-    yield bar(summary, VERDICTS)
-    yield counts("Decisions", "decisions", summary, VERDICTS)
-    yield _over_time(report["packingOverTime"])
+def _of_shadow(report: Mapping[str, Any]) -> Iterator[str]:
+    yield f"<p>{report['decisions']:,} decisions of {report['runs']:,} runs, {_span(report)}. {_same(report)}</p>"
+    yield bar(report["summary"], VERDICTS)
+    yield counts("Decisions", "decisions", report["summary"], VERDICTS)
+    yield _packing_over_time(report["packingOverTime"])
     yield table(
         "Not made again",
         ("because", "#decisions", "for example"),
@@ -58,8 +74,8 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
             for one in report["unreplayable"]
         ],
     )
-    yield from by_group(report, VERDICTS)
-    yield _pods(report["pods"])
+    yield from _by_group(report, VERDICTS)
+    yield _pods(map(_decided_pod, report["pods"][:ROWS]))
     yield table(
         "Who decided",
         ("build", "packages", "#decisions"),
@@ -74,7 +90,37 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def by_group(report: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[str]:
+def _of_rerun(report: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"<p>{report['decisions']:,} pods of {report['runs']:,} runs lived again, {_span(report)}, with all "
+        "consequences. A change is to be compared with a rerun without one: some difference comes from how a span is "
+        "lived again.</p>"
+    )
+    if report["stopped"]:
+        yield "<p>Pods went on waking each other, and some were left undecided.</p>"
+    yield bar(report["summary"], ENDS)
+    yield counts("Pods", "pods", report["summary"], ENDS)
+    yield from _clusters_over_time(report["overTime"])
+    yield _at_the_end(report["overTime"])
+    yield from _by_group(report, ENDS)
+    yield _pods(map(_lived_pod, report["pods"][:ROWS]))
+    yield table(
+        f"Evicted for others: {report['evictionCount']:,}",
+        ("victim", "for"),
+        [(text(one["victim"]), text(one["preemptor"])) for one in report["evictions"]],
+    )
+
+
+def _span(report: Mapping[str, Any]) -> str:
+    return text(f"since {report['since']}" if report["since"] else "of an archive")
+
+
+def _same(report: Mapping[str, Any]) -> str:
+    made = report["decisions"] - report["summary"]["unreplayable"]
+    return f"{100 * report['sameShare']:.2f} % of those that could be made again are the same." if made else ""
+
+
+def _by_group(report: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[str]:
     """Tables by workload, namespace, profile and reason."""
 
     def differs(one: Mapping[str, Any]) -> bool:
@@ -93,19 +139,18 @@ def by_group(report: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[s
     )
 
 
-def _same(report: Mapping[str, Any]) -> str:
-    made = report["decisions"] - report["summary"]["unreplayable"]
-    return f"{100 * report['sameShare']:.2f} % of those that could be made again are the same." if made else ""
+# --- over time ------------------------------------------------------------------------------------
 
 
-def _over_time(points: Sequence[Mapping[str, Any]]) -> str:
+def _lines(sides: Mapping[str, Sequence[float | None]]) -> list[PlotLine]:
+    return [PlotLine(COLORS["elsewhere"], sides["again"]), PlotLine(COLORS["same"], sides["recorded"], "6 4")]
+
+
+def _packing_over_time(points: Sequence[Mapping[str, Any]]) -> str:
     """Two lines: how full the chosen nodes were, and would have been."""
     if len(points) < 2:
         return ""
-    lines = [
-        PlotLine(COLORS["elsewhere"], [one["again"] for one in points]),
-        PlotLine(COLORS["same"], [one["recorded"] for one in points], "6 4"),
-    ]
+    lines = _lines({side: [one[side] for one in points] for side in _SIDES})
     return (
         "<h2>How full the chosen nodes are</h2><p>Share of cpu and memory in use on the nodes that were chosen at each "
         f"time, with the pod on them: {key(COLORS['same'])}as it was (dashed), "
@@ -114,40 +159,98 @@ def _over_time(points: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _pods(pods: Sequence[Mapping[str, Any]]) -> str:
-    if not pods:
+def plotted(moments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The resources that are in use at any time, in the record or in the rerun; at most `PLOTTED`."""
+    used = dict.fromkeys(
+        name for one in moments for side in _SIDES for name, percent in one[side]["use"].items() if percent
+    )
+    return list(used)[:PLOTTED]
+
+
+def _clusters_over_time(moments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if len(moments) < 2:
+        return
+    names = plotted(moments)
+    legend = f"{key(COLORS['same'])}the record (dashed), {key(COLORS['elsewhere'])}the rerun"
+    yield f"<h2>In use</h2><p>Share of what all nodes offer: {legend}.</p>"
+    yield _plots(moments, names, "use", 100.0)
+    cut = [name for name in names if any(name in one[side]["fragmentation"] for one in moments for side in _SIDES)]
+    yield (
+        "<h2>Fragmentation</h2><p>Share of what is free that lies on nodes where a pod that asks for it does not fit: "
+        f"{legend}.</p>"
+    )
+    yield _plots(moments, cut, "fragmentation", 1.0)
+
+
+def _plots(moments: Sequence[Mapping[str, Any]], names: Sequence[str], figure: str, whole: float) -> str:
+    ends = _when(moments[0]), _when(moments[-1])
+
+    def values(side: str, name: str) -> list[float | None]:
+        return [one[side][figure][name] / whole if name in one[side][figure] else None for one in moments]
+
+    def drawn(name: str) -> str:
+        lines = _lines({side: values(side, name) for side in _SIDES})
+        return plot(f"{name} over time", lines, ends, width=_WIDTH, height=_HEIGHT)
+
+    return f'<div class="plots">{"".join(f"<div><h3>{text(name)}</h3>{drawn(name)}</div>" for name in names)}</div>'
+
+
+def _when(moment: Mapping[str, Any]) -> str:
+    return moment["time"] or f"revision {moment['revision']}"
+
+
+def _at_the_end(moments: Sequence[Mapping[str, Any]]) -> str:
+    if not moments:
         return ""
-    told = "".join(_pod(one) for one in pods[:ROWS])
-    return f"<h2>Pods that differ most</h2>{told}"
-
-
-def _pod(pod: Mapping[str, Any]) -> str:
-    before, after = pod["recorded"], pod["again"]
-    head = f"{text(pod['pod'])}: {VERDICTS[pod['verdict']]}, {text(_where(before))} → {text(_where(after))}"
-    names = dict.fromkeys((*before["scores"], *after["scores"]))
+    last = moments[-1]
     rows = [
-        (text(name), *(str(side["scores"].get(name, "")) for side in (before, after)))
-        for name in names
-        if before["scores"].get(name) != after["scores"].get(name)
+        (text(title.format(name)), *(f"{100 * last[side][figure].get(name, 0.0) / whole:.1f} %" for side in _SIDES))
+        for figure, whole, title in _FIGURES
+        for name in last["recorded"][figure]
+        if figure == "fragmentation" or any(last[side][figure].get(name) for side in _SIDES)
     ]
+    return table("At the end", ("", "#record", "#rerun"), rows)
+
+
+# --- pods -----------------------------------------------------------------------------------------
+
+
+def _pods(told: Iterable[str]) -> str:
+    found = "".join(told)
+    return f"<h2>Pods that differ most</h2>{found}" if found else ""
+
+
+def _details(
+    pod: Mapping[str, Any], verdict: str, sides: Sequence[str], said: Mapping[str, str], more: str = ""
+) -> str:
+    """One pod. `sides`: where it was, and would be; `said`: what is said of each, by title; `more`: HTML."""
+    before, after = map(text, sides)
+    told = "".join(f"<dt>{title}</dt><dd>{text(words)}</dd>" for title, words in said.items() if words)
+    summary = f"<summary>{text(pod['pod'])}: {verdict}, {before} → {after}</summary>"
+    return f"<details>{summary}<dl>{told}</dl>{more}</details>"
+
+
+def _decided_pod(pod: Mapping[str, Any]) -> str:
+    sides = before, after = pod["recorded"], pod["again"]
+    names = dict.fromkeys((*before["scores"], *after["scores"]))
     scores = "".join(
-        f"<tr><td>{name}</td><td class=n>{one}</td><td class=n>{other}</td></tr>" for name, one, other in rows
+        f"<tr><td>{text(name)}</td>{''.join(f'<td class=n>{one}</td>' for one in points)}</tr>"
+        for name in names
+        for points in ([side["scores"].get(name, "") for side in sides],)
+        if points[0] != points[1]
     )
-    scored = (
-        f"<table><tr><th>plugin</th><th class=n>recorded</th><th class=n>again</th></tr>{scores}</table>"
-        if rows
-        else ""
-    )
-    messages = "".join(
-        f"<dt>{title}</dt><dd>{text(side['message'])}</dd>"
-        for title, side in (("Recorded", before), ("Again", after))
-        if side["message"]
-    )
+    heads = "<tr><th>plugin</th><th class=n>recorded</th><th class=n>again</th></tr>"
+    scored = f"<table>{heads}{scores}</table>" if scores else ""
     run = f"<p>Revision {pod['revision']}, run {text(pod['runId'])} of {text(pod['workflowId'])}</p>"
-    return f"<details><summary>{head}</summary><dl>{messages}</dl>{scored}{run}</details>"
+    said = {"Recorded": before["message"], "Again": after["message"]}
+    return _details(pod, VERDICTS[pod["verdict"]], [*map(chosen_or_refused, sides)], said, scored + run)
 
 
-def _where(said: Mapping[str, Any]) -> str:
-    if said["node"]:
-        return f"{said['node']} ({said['total']})" if said["total"] is not None else str(said["node"])
-    return f"refused, nominated to {said['nominatedNode']}" if said["nominatedNode"] else "refused"
+def _lived_pod(pod: Mapping[str, Any]) -> str:
+    sides = [chosen(pod[side], pod[f"{side}Total"]) or "no node" for side in _SIDES]
+    scores = ", ".join(f"{name} {points}" for name, points in pod["recordedScores"].items())
+    said = {
+        "Recorded": pod["recordedMessage"] or scores,
+        "Rerun": pod["message"] or ("evicted for another pod" if pod["evicted"] else ""),
+    }
+    return _details(pod, ENDS[pod["verdict"]], sides, said)

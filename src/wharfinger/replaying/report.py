@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from wharfinger.model.pod import Pod
 from wharfinger.observe.comparing import Compared, DecisionSaid, Sameness
 from wharfinger.replaying.recorded import worker_of
 from wharfinger.replaying.shadow import MadeAgain
@@ -68,8 +68,12 @@ class Fullness:
 
 
 @dataclass(slots=True)
-class Report:
-    """Give it every outcome."""
+class ReplayTally(ABC):
+    """What every replay counts, whatever its mode: by verdict, profile, workload, namespace and reason."""
+
+    mode: ClassVar[str]
+    verdicts: ClassVar[Sequence[str]]
+    """All that there are, in the order in which they are told."""
 
     told: tuple[str, ...] = ()
     """What was changed, for people; empty = nothing."""
@@ -77,13 +81,104 @@ class Report:
     profiles: dict[str, Counter[str]] = field(default_factory=dict)
     workloads: dict[str, Counter[str]] = field(default_factory=dict)
     namespaces: dict[str, Counter[str]] = field(default_factory=dict)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Verdict and message, of pods that find no place, or that found none."""
+    reasons_by_namespace: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+
+    @property
+    def decisions(self) -> int:
+        """All of them; of a rerun, pods that were decided for."""
+        return self.counts.total()
+
+    @property
+    def made(self) -> int:
+        """Those that could be made again."""
+        return self.decisions - self.counts["unreplayable"]
+
+    @property
+    @abstractmethod
+    def packed(self) -> float | None:
+        """How full nodes would be, from 0 to 1; None where nothing was placed."""
+
+    def count(self, verdict: str, profile: str, namespace: str, owner: str) -> str:
+        """Take one in; answers the namespace as it is told. `owner`: kind and name of the controller; empty = none."""
+        workload = told_apart(f"{namespace}: {owner or ALONE}", self.workloads)
+        namespace = told_apart(namespace, self.namespaces)
+        self.counts[verdict] += 1
+        for group, name in ((self.profiles, profile), (self.workloads, workload), (self.namespaces, namespace)):
+            group.setdefault(name, Counter())[verdict] += 1
+        return namespace
+
+    def count_reason(self, verdict: str, message: str, namespace: str) -> None:
+        """Take in why one found no place. `namespace`: as it is told."""
+        reason = verdict, message
+        if reason not in self.reasons and len(self.reasons) >= REASONS:
+            reason = verdict, OTHERS
+        self.reasons[reason] += 1
+        self.reasons_by_namespace.setdefault(reason, Counter())[namespace] += 1
+
+    def to_plain(self) -> dict[str, Any]:
+        """As in docs/json-outputs.md, but for what only the caller knows."""
+        return {
+            "mode": self.mode,
+            "change": list(self.told),
+            "decisions": self.decisions,
+            "summary": self._counted(self.counts),
+            **self._of_decisions(),
+            "profiles": {name: self._counted(counts) for name, counts in sorted(self.profiles.items())},
+            "workloads": [{"workload": name, **counts} for name, counts in self._changed(self.workloads)],
+            "namespaces": [
+                {"namespace": name, **counts, **self._of_namespace(name)}
+                for name, counts in self._changed(self.namespaces)
+            ],
+            "reasons": [
+                {
+                    "verdict": verdict,
+                    "message": message,
+                    "decisions": count,
+                    "namespaces": dict(self.reasons_by_namespace.get((verdict, message), Counter()).most_common()),
+                }
+                for (verdict, message), count in self.reasons.most_common()
+            ],
+            **self._of_cluster(),
+        }
+
+    def ends_to_plain(self) -> dict[str, Any] | None:
+        """Where each pod ended, as a kept report has it; None where that is not known."""
+        return None
+
+    def _of_decisions(self) -> dict[str, Any]:
+        """What a mode has of all decisions beside their number."""
+        return {}
+
+    def _of_namespace(self, name: str) -> dict[str, Any]:  # noqa: ARG002 - not every mode has something
+        """What a mode has of one namespace."""
+        return {}
+
+    @abstractmethod
+    def _of_cluster(self) -> dict[str, Any]:
+        """What a mode has of the cluster, and the pods that differ most."""
+
+    def _counted(self, counts: Mapping[str, int]) -> dict[str, int]:
+        return {str(name): counts.get(name, 0) for name in self.verdicts}
+
+    def _changed(self, found: Mapping[str, Counter[str]]) -> list[tuple[str, dict[str, int]]]:
+        """Those with most that is not the same go first."""
+        ordered = sorted(found.items(), key=lambda entry: entry[1].total() - entry[1]["same"], reverse=True)
+        return [(name, self._counted(counts)) for name, counts in ordered]
+
+
+@dataclass(slots=True)
+class Report(ReplayTally):
+    """The report of a shadow replay; give it every outcome."""
+
+    mode = "shadow"
+    verdicts = COUNTED
+
     differs: Counter[str] = field(default_factory=Counter)
     lacks: dict[Lack, Counter[str]] = field(default_factory=dict)
     """By namespace."""
     examples: dict[Lack, list[tuple[str, str]]] = field(default_factory=dict)
-    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Sameness and message, of pods that are newly refused, newly placed or refused otherwise."""
-    reasons_by_namespace: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     software: Counter[str] = field(default_factory=Counter)
     """Decisions by the digest of what decided; empty for earlier releases."""
     packing: Fullness = field(default_factory=Fullness)
@@ -95,16 +190,6 @@ class Report:
     most_steps: int = STEPS
     _most: list[tuple[int, int, int, dict[str, Any]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
-
-    @property
-    def decisions(self) -> int:
-        """All of them."""
-        return self.counts.total()
-
-    @property
-    def made(self) -> int:
-        """Decisions that could be made again."""
-        return self.decisions - self.counts["unreplayable"]
 
     @property
     def same_share(self) -> float | None:
@@ -120,11 +205,9 @@ class Report:
         """Take one in."""
         found = outcome.again.found
         verdict = "unreplayable" if isinstance(found, Unreplayable) else str(found.verdict)
-        self.counts[verdict] += 1
-        self.profiles.setdefault(outcome.computation.profile_name, Counter())[verdict] += 1
-        self._workload(outcome.again.pod, outcome.again.key.namespace)[verdict] += 1
-        namespace = told_apart(outcome.again.key.namespace, self.namespaces)
-        self.namespaces.setdefault(namespace, Counter())[verdict] += 1
+        pod = outcome.again.pod
+        owner = "/".join(pod.controller) if pod is not None and pod.controller else ""
+        namespace = self.count(verdict, outcome.computation.profile_name, outcome.again.key.namespace, owner)
         self.software[_software(outcome)] += 1
         if isinstance(found, Unreplayable):
             self._lacking(outcome, found, namespace)
@@ -138,10 +221,6 @@ class Report:
         examples = self.examples.setdefault(Lack.RECORD, [])
         if len(examples) < EXAMPLES:
             examples.append((run, why))
-
-    def _workload(self, pod: Pod | None, namespace: str) -> Counter[str]:
-        owner = f"{pod.controller[0]}/{pod.controller[1]}" if pod is not None and pod.controller else ""
-        return self.workloads.setdefault(told_apart(workload_name(namespace, owner), self.workloads), Counter())
 
     def _lacking(self, outcome: MadeAgain, found: Unreplayable, namespace: str) -> None:
         self.lacks.setdefault(found.lack, Counter())[namespace] += 1
@@ -160,9 +239,7 @@ class Report:
         if verdict is Sameness.SAME:
             return
         if verdict in (Sameness.REFUSED, Sameness.PLACED, Sameness.OTHERWISE):
-            reason = known_reason(str(verdict), found.again.message or found.recorded.message, self.reasons)
-            self.reasons[reason] += 1
-            self.reasons_by_namespace.setdefault(reason, Counter())[namespace] += 1
+            self.count_reason(str(verdict), found.again.message or found.recorded.message, namespace)
         self._keep(outcome, found)
 
     def _widen(self) -> None:
@@ -180,21 +257,13 @@ class Report:
         else:
             heapq.heappushpop(self._most, entry)
 
-    def ends_to_plain(self) -> None:
-        """Where pods ended is known of a rerun only."""
-
     @property
     def pods(self) -> list[dict[str, Any]]:
         """Those that differ most, newly refused ones first."""
         return [entry[3] for entry in sorted(self._most, key=lambda entry: entry[:3], reverse=True)]
 
-    def to_plain(self) -> dict[str, Any]:
-        """As in docs/json-outputs.md, but for what only the caller knows."""
+    def _of_decisions(self) -> dict[str, Any]:
         return {
-            "mode": "shadow",
-            "change": list(self.told),
-            "decisions": self.decisions,
-            "summary": _counted(self.counts),
             "sameShare": round(self.same_share, 6) if self.same_share is not None else None,
             "differs": dict(self.differs.most_common()),
             "unreplayable": [
@@ -206,16 +275,13 @@ class Report:
                 }
                 for lack, found in sorted(self.lacks.items(), key=lambda entry: -entry[1].total())
             ],
-            "profiles": {name: _counted(counts) for name, counts in sorted(self.profiles.items())},
-            "workloads": [
-                {"workload": name, **_counted(counts)}
-                for name, counts in sorted(self.workloads.items(), key=_changed, reverse=True)
-            ],
-            "namespaces": [
-                {"namespace": name, **_counted(counts), "packing": self._packing_of(name).to_plain()}
-                for name, counts in sorted(self.namespaces.items(), key=_changed, reverse=True)
-            ],
-            "reasons": told_reasons(self.reasons, self.reasons_by_namespace),
+        }
+
+    def _of_namespace(self, name: str) -> dict[str, Any]:
+        return {"packing": (self.packing_by_namespace.get(name) or Fullness()).to_plain()}
+
+    def _of_cluster(self) -> dict[str, Any]:
+        return {
             "packing": self.packing.to_plain(),
             "packingOverTime": [
                 {"time": written(place * self.step), **packing.to_plain()}
@@ -224,46 +290,10 @@ class Report:
             "pods": self.pods,
         }
 
-    def _packing_of(self, namespace: str) -> Fullness:
-        return self.packing_by_namespace.get(namespace) or Fullness()
-
 
 def told_apart(name: str, known: Collection[str]) -> str:
     """The name, or `OTHERS` once so many are known that this one is not told apart."""
     return name if name in known or len(known) < WORKLOADS else OTHERS
-
-
-def known_reason(verdict: str, message: str, known: Collection[tuple[str, str]]) -> tuple[str, str]:
-    """The same of a reason."""
-    return (verdict, message) if (verdict, message) in known or len(known) < REASONS else (verdict, OTHERS)
-
-
-def workload_name(namespace: str, owner: str) -> str:
-    """`<namespace>: <kind>/<name>`. `owner`: kind and name of the controller; empty = none."""
-    return f"{namespace}: {owner or ALONE}"
-
-
-def told_reasons(
-    reasons: Counter[tuple[str, str]], by_namespace: Mapping[tuple[str, str], Counter[str]]
-) -> list[dict[str, Any]]:
-    """Plain values, the most frequent first."""
-    return [
-        {
-            "verdict": verdict,
-            "message": message,
-            "decisions": count,
-            "namespaces": dict(by_namespace.get((verdict, message), Counter()).most_common()),
-        }
-        for (verdict, message), count in reasons.most_common()
-    ]
-
-
-def _counted(counts: Mapping[str, int]) -> dict[str, int]:
-    return {str(name): counts.get(str(name), 0) for name in COUNTED}
-
-
-def _changed(entry: tuple[str, Counter[str]]) -> int:
-    return entry[1].total() - entry[1][Sameness.SAME]
 
 
 def _software(outcome: MadeAgain) -> str:

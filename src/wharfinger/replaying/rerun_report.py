@@ -13,7 +13,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.replaying.ends import GRAVEST, VERDICTS, PodEnds
 from wharfinger.replaying.lived_pods import LivedPod
-from wharfinger.replaying.report import known_reason, told_apart, told_reasons, workload_name, written
+from wharfinger.replaying.report import ReplayTally, written
 from wharfinger.replaying.rerun import Rerun
 from wharfinger.whatif.use import use_of
 
@@ -41,17 +41,12 @@ class Moment:
 
 
 @dataclass(slots=True)
-class RerunReport:
-    """Figures of a rerun, under the names that conditions know."""
+class RerunReport(ReplayTally):
+    """The report of a rerun: give it the rerun when that has ended."""
 
-    told: tuple[str, ...] = ()
-    counts: Counter[str] = field(default_factory=Counter)
-    profiles: dict[str, Counter[str]] = field(default_factory=dict)
-    workloads: dict[str, Counter[str]] = field(default_factory=dict)
-    namespaces: dict[str, Counter[str]] = field(default_factory=dict)
-    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Verdict and message, of pods that found no place in the rerun."""
-    reasons_by_namespace: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    mode = "rerun"
+    verdicts = VERDICTS
+
     moments: list[Moment] = field(default_factory=list)
     shown: list[LivedPod] = field(default_factory=list)
     """Those that differ most."""
@@ -63,16 +58,6 @@ class RerunReport:
     stopped: bool = False
     ends: PodEnds = field(default_factory=lambda: PodEnds(MOST_ENDS))
     """Of all pods that were decided for, so that two reruns can be compared."""
-
-    @property
-    def decisions(self) -> int:
-        """Pods that were decided for."""
-        return self.counts.total()
-
-    @property
-    def made(self) -> int:
-        """Those for which no plugin failed."""
-        return self.decisions - self.counts["unreplayable"]
 
     @property
     def packed(self) -> float | None:
@@ -89,7 +74,9 @@ class RerunReport:
         for pod in rerun.lived:
             if pod.ours and (pod.recorded or known(pod.key, pod.create_revision)):
                 verdict = pod.verdict
-                self._count(pod, verdict)
+                namespace = self.count(verdict, pod.scheduler, pod.key.namespace, pod.owner)
+                if not pod.node:
+                    self.count_reason(verdict, pod.message, namespace)
                 self.ends.add(str(pod.key), pod.create_revision, pod.end, evicted=pod.evicted)
                 if verdict in found and len(found[verdict]) < SHOWN:
                     found[verdict].append(pod)
@@ -98,29 +85,8 @@ class RerunReport:
         self.eviction_count = rerun.eviction_count
         self.stopped = rerun.stopped
 
-    def _count(self, pod: LivedPod, verdict: str) -> None:
-        namespace = told_apart(pod.key.namespace, self.namespaces)
-        workload = told_apart(workload_name(pod.key.namespace, pod.owner), self.workloads)
-        self.counts[verdict] += 1
-        self.profiles.setdefault(pod.scheduler, Counter())[verdict] += 1
-        self.workloads.setdefault(workload, Counter())[verdict] += 1
-        self.namespaces.setdefault(namespace, Counter())[verdict] += 1
-        if not pod.node:
-            reason = known_reason(verdict, pod.message, self.reasons)
-            self.reasons[reason] += 1
-            self.reasons_by_namespace.setdefault(reason, Counter())[namespace] += 1
-
-    def to_plain(self) -> dict[str, Any]:
-        """As in docs/json-outputs.md, but for what only the caller knows."""
+    def _of_cluster(self) -> dict[str, Any]:
         return {
-            "mode": "rerun",
-            "change": list(self.told),
-            "decisions": self.decisions,
-            "summary": _counted(self.counts),
-            "profiles": {name: _counted(counts) for name, counts in sorted(self.profiles.items())},
-            "workloads": [{"workload": name, **_counted(counts)} for name, counts in _changed(self.workloads)],
-            "namespaces": [{"namespace": name, **_counted(counts)} for name, counts in _changed(self.namespaces)],
-            "reasons": told_reasons(self.reasons, self.reasons_by_namespace),
             "evictions": [{"victim": victim, "preemptor": by} for victim, by in self.evictions],
             "evictionCount": self.eviction_count,
             "stopped": self.stopped,
@@ -137,16 +103,8 @@ class RerunReport:
         }
 
     def ends_to_plain(self) -> dict[str, Any] | None:
-        """Where each pod ended, as a kept report has it; None where there are more than `MOST_ENDS`."""
+        """None where there are more pods than `MOST_ENDS`."""
         return self.ends.to_plain()
-
-
-def _counted(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: counts.get(name, 0) for name in VERDICTS}
-
-
-def _changed(found: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
-    return sorted(found.items(), key=lambda entry: entry[1].total() - entry[1]["same"], reverse=True)
 
 
 def _pod(pod: LivedPod, said: DecisionSaid | None) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def replay(
     from wharfinger.cli import connect
     from wharfinger.cli.understand.replay_files import AskedReplay, check_html, folder_for, keep_report, write_html
     from wharfinger.cli.understand.replay_runs import from_archive, replayed
-    from wharfinger.cli.understand.replayed import tell, tell_rerun
+    from wharfinger.cli.understand.replayed import tell
     from wharfinger.replaying.conditions import FailCondition
     from wharfinger.replaying.memory_limit import MemoryLimit
 
@@ -153,7 +153,7 @@ def replay(
         asked = AskedReplay(mode.value, *span, config, tuple(settings or ()), tuple(plugins or ()), archive)
         typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
     if output is Output.TABLE:
-        typer.echo(tell_rerun(plain) if mode is Mode.RERUN else tell(plain))
+        typer.echo(tell(plain))
     else:
         show(plain, output)
     if conditions and not report.made:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.errors import UsageError
 from wharfinger.process.build import build_id
-from wharfinger.replaying import html_report, html_rerun
+from wharfinger.replaying import html_report
 from wharfinger.replaying.kept_reports import folder_for, keep, report_name
 
 if TYPE_CHECKING:
-    from wharfinger.replaying.report import Report
-    from wharfinger.replaying.rerun_report import RerunReport
+    from wharfinger.replaying.report import ReplayTally
 
 __all__ = ["AskedReplay", "check_html", "folder_for", "keep_report", "write_html"]
 
@@ -62,16 +61,13 @@ def check_html(file: Path) -> None:
 
 def write_html(file: Path, plain: dict[str, Any]) -> None:
     """Write the report as one file. `plain`: as `-o json` prints it. Raises `UsageError`."""
-    page = html_rerun.page if plain["mode"] == "rerun" else html_report.page
     try:
-        file.write_text(page(plain), encoding="utf-8")
+        file.write_text(html_report.page(plain), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def keep_report(
-    folder: Path, report: Report | RerunReport, plain: dict[str, Any], made: datetime, asked: AskedReplay
-) -> Path:
+def keep_report(folder: Path, report: ReplayTally, plain: dict[str, Any], made: datetime, asked: AskedReplay) -> Path:
     """Keep the report in the folder; answers its file. Raises `UsageError`."""
     told = {
         "made": made.isoformat(),

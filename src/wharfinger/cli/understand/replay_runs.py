@@ -31,15 +31,14 @@ from wharfinger.replaying.histories import RunName, read_runs, span_query
 from wharfinger.replaying.kept import KeptStates
 from wharfinger.replaying.memory_limit import MemoryLimit
 from wharfinger.replaying.recorded import Unit
-from wharfinger.replaying.report import Report
+from wharfinger.replaying.report import ReplayTally, Report
 from wharfinger.replaying.rerun_report import RerunReport
 from wharfinger.replaying.reruns import rerun
 from wharfinger.replaying.shadow import Shadow
 from wharfinger.replaying.spool import Spool
 from wharfinger.replaying.unreplayable import Unreplayable
 
-AnyReport = Report | RerunReport
-Decided = tuple[AnyReport, dict[str, Any]]
+Decided = tuple[ReplayTally, dict[str, Any]]
 
 
 async def replayed(

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from wharfinger.cli.output import Columns, plain
+from wharfinger.replaying.ends import chosen_or_refused
 
 LISTED = 20
 """Pods, workloads and reasons that are listed; -o json has more."""
@@ -19,6 +20,15 @@ _TITLES = {
     "placed": "newly placed",
     "otherwise": "refused as before, for other reasons",
     "unreplayable": "cannot be made again",
+}
+_ENDS = {
+    "same": "on the same node",
+    "elsewhere": "on another node",
+    "refused": "bound in the record, and never in the rerun",
+    "evicted": "bound in the record, and evicted for another pod in the rerun",
+    "placed": "bound in the rerun only",
+    "otherwise": "bound in neither",
+    "unreplayable": "not decided in the rerun, because a plugin failed",
 }
 _LACKS = {
     "compacted": "etcd keeps their state no more",
@@ -37,33 +47,16 @@ _LACKS = {
 
 def tell(report: Mapping[str, Any]) -> str:
     """The whole report, without the last line's end. `report`: as in docs/json-outputs.md."""
-    return "\n\n".join(filter(None, _parts(report)))
+    return "\n\n".join(filter(None, _of_rerun(report) if report["mode"] == "rerun" else _of_shadow(report)))
 
 
-def tell_rerun(report: Mapping[str, Any]) -> str:
-    """The report of a rerun, without the last line's end."""
-    return "\n\n".join(filter(None, _rerun_parts(report)))
-
-
-def _rerun_parts(report: Mapping[str, Any]) -> Iterator[str]:
-    titles = {
-        "same": "on the same node",
-        "elsewhere": "on another node",
-        "refused": "bound in the record, and never in the rerun",
-        "evicted": "bound in the record, and evicted for another pod in the rerun",
-        "placed": "bound in the rerun only",
-        "otherwise": "bound in neither",
-        "unreplayable": "not decided in the rerun, because a plugin failed",
-    }
-    under = f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
-    yield typer.style(plain(f"{report['decisions']:,} pods lived again, {under}"), bold=True) + (
-        f" ({report['seconds']:.1f} s)"
-    )
+def _of_rerun(report: Mapping[str, Any]) -> Iterator[str]:
+    yield _headline(report, f"{report['decisions']:,} pods lived again, {_under(report)}")
     yield _undecided(report)
     unread = report.get("unread", 0)
     yield f"Note: what {unread:,} runs recorded cannot be read; their pods are not counted." if unread else ""
     summary = report["summary"]
-    yield _table(("PODS", ""), [(f"{summary[name]:,}", title) for name, title in titles.items() if summary[name]])
+    yield _table(("PODS", ""), [(f"{summary[name]:,}", title) for name, title in _ENDS.items() if summary[name]])
     if report["evictionCount"]:
         yield f"Pods that were evicted for others: {report['evictionCount']:,}."
     if report["change"]:
@@ -80,6 +73,14 @@ def _rerun_parts(report: Mapping[str, Any]) -> Iterator[str]:
             for one in report["pods"][:LISTED]
         ],
     )
+
+
+def _headline(report: Mapping[str, Any], said: str) -> str:
+    return typer.style(plain(said), bold=True) + f" ({report['seconds']:.1f} s)"
+
+
+def _under(report: Mapping[str, Any]) -> str:
+    return f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
 
 
 def _undecided(report: Mapping[str, Any]) -> str:
@@ -101,15 +102,11 @@ def _ends(last: Mapping[str, Any]) -> str:
     return Columns("AT THE END, %", "RECORDED", "RERUN").render(rows)
 
 
-def _parts(report: Mapping[str, Any]) -> Iterator[str]:
+def _of_shadow(report: Mapping[str, Any]) -> Iterator[str]:
     decisions, summary = report["decisions"], report["summary"]
     made = decisions - summary["unreplayable"]
     share = f"{100 * summary['same'] / made:.2f} %" if made else "none"
-    under = f"under {', '.join(report['change'])}" if report["change"] else "with nothing changed"
-    yield (
-        typer.style(plain(f"{decisions:,} decisions of {report['runs']:,} runs, {under}: {share} the same"), bold=True)
-        + f" ({report['seconds']:.1f} s)"
-    )
+    yield _headline(report, f"{decisions:,} decisions of {report['runs']:,} runs, {_under(report)}: {share} the same")
     yield _undecided(report)
     rows = [(f"{summary[name]:,}", title) for name, title in _TITLES.items() if summary[name] or name == "same"]
     yield Columns("DECISIONS", "").render(rows)
@@ -130,7 +127,7 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str]:
     yield _table(
         ("POD", "", "RECORDED", "AGAIN", "WHY"),
         [
-            (one["pod"], one["verdict"], _where(one["recorded"]), _where(one["again"]), _why(one))
+            (one["pod"], one["verdict"], chosen_or_refused(one["recorded"]), chosen_or_refused(one["again"]), _why(one))
             for one in report["pods"][:LISTED]
         ],
     )
@@ -174,12 +171,6 @@ def _packing(packing: Mapping[str, float | None]) -> str:
     if recorded is None or again is None:
         return ""
     return f"Chosen nodes were {100 * recorded:.1f} % full with the pod on them, and would be {100 * again:.1f} %."
-
-
-def _where(said: Mapping[str, Any]) -> str:
-    if said["node"]:
-        return f"{said['node']} ({said['total']})" if said["total"] is not None else str(said["node"])
-    return f"refused, nominated to {said['nominatedNode']}" if said["nominatedNode"] else "refused"
 
 
 def _why(pod: Mapping[str, Any]) -> str:
