@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
+from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods import payload
+from wharfinger.model.pod import PodKey
 
 
 class Sameness(StrEnum):
@@ -146,6 +147,12 @@ class MemberPart:
     """Of a gang."""
     shared: tuple[Any, ...] = ()
     """What a gang's members have in common beside that."""
+
+
+def gang_parts(many: PlacedMany) -> dict[PodKey, MemberPart]:
+    """Every member's part in the decision for its gang."""
+    shared = tuple((seat.namespace, seat.name) for seat in many.seats), many.only_assumed, many.leaving
+    return {PodKey(one.namespace, one.name): MemberPart(one, many.reasons, many.domain, shared) for one in many.decided}
 
 
 def compare_member(recorded: MemberPart, again: MemberPart) -> Compared:

@@ -7,42 +7,31 @@ worker's overlay only what the record names. Where that is not all, the comparis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import cast
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.overlay_changes import parsed
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.computation import Assumed, Computation, LateVerdict
+from wharfinger.contracts.computation import Assumed, Computation
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import Identity, Pool
 from wharfinger.engine.pods.cohort_payload import SHORT, UNTOLD
-from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import Answers
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.groups import Chosen, Denied, Policy
 from wharfinger.engine.pods.payload import refusals
 from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.engine.pods.placing_gangs import GangDecision
-from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.gang import GangKey
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.texts import shortened
-from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member
-from wharfinger.observe.recorded_verdicts import RecordedVerdicts
-from wharfinger.registry.store import Store
-from wharfinger.settings import BindSettings
-
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
+from wharfinger.observe.recorded_verdicts import RecordedEngine, rejectors, unrecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +44,6 @@ class Remade:
     """Of the pod alone, with the nodes; None where it was refused before any node was looked at."""
     lacks: tuple[str, ...] = ()
     """Why nobody can tell from this whether the record is right, in sentences; empty = it can be told."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Nowhere:
-    """Stands for the store: nothing is read or written when a decision is made, only its format counts."""
-
-    format: ClusterFormat
-
-
-class _WatchedVerdicts(RecordedVerdicts):
-    """Keeps what was found out about the nodes."""
-
-    evaluation: Evaluation | None = None
-
-    def conclude(
-        self, pod: Pod, profile: Profile, evaluation: Evaluation, policy: Policy, taken: Collection[PodIdentity] = ()
-    ) -> Chosen | Denied:
-        """As the engine does."""
-        self.evaluation = evaluation
-        return super().conclude(pod, profile, evaluation, policy, taken)
 
 
 class _LaterInCohort(CohortDecision):
@@ -104,38 +73,31 @@ class Remaking:
         """The decision of an attempt of the pod's own. Raises `PluginError`."""
         computation = recorded.computation
         self._overlay(computation, recorded, self.pod.identity)
-        core, decider = self._deciding(computation)
-        if isinstance(recorded, Refused):
-            decider.late = _late(self.pod.key, recorded.late, recorded.message)
-        elif recorded.permit is not None:
-            decider.waits = {self.pod.key: (recorded.node, recorded.permit)}
-        again = LonePlacements(core, Finder(core), decider).decide(self.pod, answers)
+        engine = self._engine(computation)
+        engine.decider.recall(self.pod.key, recorded)
+        again = engine.lone.decide(self.pod, answers)
         if not isinstance(again, Placed | Refused):
             self._lacks.append("extenders would have to be asked about other nodes than they were")
             return Remade(None, None, tuple(self._lacks))
         compared = compare_alone(recorded, again)
-        rejectors = recorded.rejectors if isinstance(recorded, Refused) and recorded.late is None else ()
-        self._unrecorded(computation, again.computation.clock, compared, rejectors)
-        return Remade(compared, decider.evaluation, tuple(self._lacks))
+        self._unrecorded(computation, again.computation.clock, compared, rejectors(recorded))
+        return Remade(compared, engine.decider.evaluation, tuple(self._lacks))
 
     def in_cohort(self, many: PlacedMany, recorded: Seat | TurnedAway, seats: Iterable[Assumed]) -> Remade:
         """A pod's part in the decision of a cohort. `seats`: those of its stretch before it. Raises `PluginError`."""
         computation = many.stretches[recorded.stretch].computation
         self._overlay(computation, recorded)
         self._assume(seats)
-        core, decider = self._deciding(computation)
-        reasons = many.reasons[recorded.reasons] if recorded.reasons is not None else Reasons()
-        if isinstance(recorded, TurnedAway):
-            decider.late = _late(self.pod.key, recorded.late, reasons.message)
-        cohort = _LaterInCohort(core, Finder(core), decider, 1)
+        engine = self._engine(computation)
+        engine.decider.recall_member(recorded, many)
+        cohort = _LaterInCohort(engine.core, engine.finder, engine.decider, 1)
         taken = many.seats[: recorded.after_seat] if isinstance(recorded, TurnedAway) else _before(many, recorded)
         cohort.seated(PodIdentity(one.namespace, one.name, one.create_revision) for one in taken)
         again = cohort.decide_one(CohortPod(namespace=self.pod.namespace, name=self.pod.name), self.pod)
         part = _cut(MemberPart(recorded, many.reasons), MemberPart(again, cohort.reasons()))
         compared = compare_member(MemberPart(recorded, many.reasons), part)
-        late = isinstance(recorded, Seat) or recorded.late is not None
-        self._unrecorded(computation, "", compared, () if late else reasons.rejectors)
-        return Remade(compared, decider.evaluation, tuple(self._lacks))
+        self._unrecorded(computation, "", compared, rejectors(recorded, many))
+        return Remade(compared, engine.decider.evaluation, tuple(self._lacks))
 
     def in_gang(
         self,
@@ -149,53 +111,38 @@ class Remaking:
         """
         computation = many.stretches[0].computation
         self._overlay(computation, recorded)
-        core, decider = self._deciding(computation)
-        for one in many.turned_away:
-            if one.late is not None:
-                key = PodKey(one.namespace, one.name)
-                decider.late = _late(key, one.late, many.reasons[one.reasons].message)
+        engine = self._engine(computation)
+        engine.decider.recall_gang(many)
         namespace, _, name = computation.gang.partition("/")
-        found = Finder(core).members_of(GangKey(namespace, name))
+        found = engine.finder.members_of(GangKey(namespace, name))
         compared = None
         if isinstance(found, str):
             self._lacks.append(f"gang {computation.gang} is not to be placed in etcd's state: {found}")
         else:
-            again = GangDecision(core, decider, found).decide()
+            again = GangDecision(engine.core, engine.decider, found).decide()
             for seat in again.seats:
                 self.cache.forget(PodIdentity(seat.namespace, seat.name, seat.create_revision))
-            compared = self._member(many, again, recorded)
-            late = any(one.late is not None for one in many.turned_away)
-            refused = isinstance(recorded, TurnedAway) and not late
-            rejectors = many.reasons[recorded.reasons].rejectors if refused and recorded.reasons is not None else ()
+            ours = gang_parts(again).get(self.pod.key)
+            if ours is None:
+                self._lacks.append("the pod is no pending member of its gang in etcd's state")
+            else:
+                compared = compare_member(gang_parts(many)[self.pod.key], ours)
             clock = again.stretches[0].computation.clock if again.stretches else ""
-            self._unrecorded(computation, clock, compared, rejectors)
+            self._unrecorded(computation, clock, compared, rejectors(recorded, many))
         self._assume(seats)
         return Remade(compared, evaluate(), tuple(self._lacks))
 
-    def _member(self, many: PlacedMany, again: PlacedMany, recorded: Seat | TurnedAway) -> Compared | None:
-        ours = part_of(again, self.pod.key)
-        if ours is None:
-            self._lacks.append("the pod is no pending member of its gang in etcd's state")
-            return None
-        return compare_member(_as_member(many, recorded), _as_member(again, ours))
-
     # --- what it is decided on ----------------------------------------------------------------
 
-    def _deciding(self, computation: Computation) -> tuple[Core, _WatchedVerdicts]:
-        own, preferred = computation.own_nodes, PreferredNodes()
-        if own is not None and own.members:
-            preferred = PreferredNodes(own.margin)
-            preferred.share(own.members, own.me)
-        elif own is not None:
+    def _engine(self, computation: Computation) -> RecordedEngine:
+        own = computation.own_nodes
+        if own is not None and not own.members:
             self._lacks.append("the record does not name the workers that shared the nodes, only a digest of them")
-        now = datetime.fromisoformat(computation.clock) if computation.clock else _NEVER
         profiles = {**self.others, self.profile.name: self.profile}
-        pool = Pool(self.cache, profiles, Ownership(frozenset(profiles)), preferred)
-        process = ProcessParts(cast("Store", _Nowhere(self.format)), clock=lambda: 0.0, utc_now=lambda: now)
-        core = Core.of(process, pool, Identity("", "explain"), BindSettings(), self.limits)
-        decider = _WatchedVerdicts(core, Finder(core))
-        decider.start = computation.start
-        return core, decider
+        pool = Pool(self.cache, profiles, Ownership(frozenset(profiles)))
+        engine = RecordedEngine(pool, self.format, Identity("", "explain"), self.limits)
+        engine.resume(computation, own.members if own is not None else ())
+        return engine
 
     def _overlay(
         self, computation: Computation, recorded: Placed | Refused | Seat | TurnedAway, but: PodIdentity | None = None
@@ -223,25 +170,22 @@ class Remaking:
                 self.cache.assume(found, one.node)
 
     def _unrecorded(
-        self, computation: Computation, clock: str, compared: Compared | None, rejectors: tuple[str, ...]
+        self, computation: Computation, clock: str, compared: Compared | None, refusing: tuple[str, ...]
     ) -> None:
         """Where a difference may come from what an earlier release did not record."""
-        if compared is None or not compared.differs or computation.number:
-            return
-        late = {*self.profile.at.get("reserve", ()), *self.profile.at.get("permit", ())}
-        if rejectors and late.issuperset(rejectors):
-            who = ", ".join(rejectors)
+        missing = unrecorded(computation, clock, compared, self.profile, refusing) if compared is not None else ""
+        if missing == "verdict":
+            who = ", ".join(refusing)
             self._lacks.append(
                 f"{who} refused a node afterwards, at Reserve or Permit, and the record does not name it"
             )
-        elif clock and not computation.clock:
+        elif missing == "clock":
             self._lacks.append("pods that were being evicted were waited for, and the record does not have the time")
 
 
 def part_of(many: PlacedMany, key: PodKey) -> Seat | TurnedAway | None:
     """What was decided for this pod; None for nothing."""
-    parts: tuple[Seat | TurnedAway, ...] = (*many.seats, *many.turned_away)
-    return next((one for one in parts if (one.namespace, one.name) == key), None)
+    return next((one for one in many.decided if (one.namespace, one.name) == key), None)
 
 
 def _before(many: PlacedMany, seat: Seat) -> Iterator[Seat]:
@@ -249,11 +193,6 @@ def _before(many: PlacedMany, seat: Seat) -> Iterator[Seat]:
         if one is seat:
             return
         yield one
-
-
-def _as_member(many: PlacedMany, one: Seat | TurnedAway) -> MemberPart:
-    seats = tuple((seat.namespace, seat.name) for seat in many.seats)
-    return MemberPart(one, many.reasons, many.domain, (seats, many.only_assumed, many.leaving))
 
 
 def _cut(recorded: MemberPart, again: MemberPart) -> MemberPart:
@@ -269,7 +208,3 @@ def _cut(recorded: MemberPart, again: MemberPart) -> MemberPart:
     none = Reasons(rejectors=whole.rejectors, message=UNTOLD if whole.message else "")
     cut = next((one for one in (few, none) if one == told), whole)
     return MemberPart(now.model_copy(update={"reasons": 0}), (cut,))
-
-
-def _late(key: PodKey, late: LateVerdict | None, message: str) -> Mapping[PodKey, tuple[LateVerdict, str]]:
-    return {key: (late, message)} if late is not None else {}

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.computation import Computation, LateVerdict
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods.extending import answered
 from wharfinger.errors import PluginError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member
+from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
+from wharfinger.observe.recorded_verdicts import rejectors, unrecorded
 from wharfinger.replaying.memberships import Memberships
-from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of, members_of
+from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of
 from wharfinger.replaying.stand_in import StandIn
 from wharfinger.replaying.together_again import CohortAgain, GangAgain, failed_then, gang_failed_then
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
@@ -98,10 +99,7 @@ class Deciding:
         key, stand_in = PodKey(run.namespace, run.name), self.stand_in
         pod = self._pod(key, recorded.create_revision, recorded.pod_revision)
         stand_in.assume_as_recorded(scene.computation, scene.candidates, pod.identity)
-        if isinstance(recorded, Refused):
-            stand_in.decider.late = _late(key, recorded.late, recorded.message)
-        elif recorded.permit is not None:
-            stand_in.decider.waits = {key: (recorded.node, recorded.permit)}
+        stand_in.decider.recall(key, recorded)
         try:
             again = stand_in.lone.decide(pod, answered(run.answers))
         except PluginError as error:
@@ -113,7 +111,7 @@ class Deciding:
         there = recorded.node if isinstance(recorded, Placed) else None
         stand_in.settle(pod, again.node if isinstance(again, Placed) else None, there)
         compared = compare_alone(recorded, again)
-        _check_record(recorded.computation, again.computation, compared, scene, kept=_kept(recorded))
+        _check_record(again.computation.clock, compared, scene, rejectors(recorded))
         return Again(pod, key, compared)
 
     # --- a cohort -----------------------------------------------------------------------------
@@ -153,8 +151,7 @@ class Deciding:
             if seat is not None and known is not None and known.create_revision == seat.create_revision:
                 stand_in.cache.assume(known, seat.node)
             return Again(known, key, error)
-        if isinstance(recorded, TurnedAway):
-            stand_in.decider.late = _late(key, recorded.late, many.reasons[recorded.reasons].message)
+        stand_in.decider.recall_member(recorded, many)
         cohort.failed_then = failed_then(recorded, many)
         try:
             again = cohort.decide_one(asked.get(key) or CohortPod(namespace=key.namespace, name=key.name), pod)
@@ -168,7 +165,7 @@ class Deciding:
             cohort.put_right(pod, seat)
         compared = compare_member(MemberPart(recorded, many.reasons), MemberPart(again, cohort.reasons()))
         try:
-            _check_record(scene.computation, scene.computation, compared, scene, kept=_kept(recorded, many))
+            _check_record("", compared, scene, rejectors(recorded, many))
         except Unreplayable as error:
             return Again(pod, key, error)
         return Again(pod, key, compared)
@@ -187,9 +184,7 @@ class Deciding:
         if isinstance(found, str):
             raise Unreplayable(Lack.STATE, f"gang {name.namespace}/{name.name}: {found}")
         stand_in.assume_as_recorded(scene.computation, scene.candidates)
-        for one in many.turned_away:
-            if one.late is not None:
-                stand_in.decider.late = _late(key_of(one), one.late, many.reasons[one.reasons].message)
+        stand_in.decider.recall_gang(many)
         gang = GangAgain(stand_in.core, stand_in.decider, found)
         again = gang.decide()
         if gang.failure is not None and not gang_failed_then(many, gang.failure.plugin):
@@ -201,28 +196,18 @@ class Deciding:
         return self._members(many, again, scene)
 
     def _members(self, many: PlacedMany, again: PlacedMany, scene: UnitScene) -> list[Again]:
-        shared = [[(seat.namespace, seat.name) for seat in one.seats] for one in (many, again)]
-        ours = {key_of(one): one for one in members_of(again)}
-        clocks = [one.stretches[0].computation.clock for one in (many, again)]
+        ours, clock = gang_parts(again), again.stretches[0].computation.clock
         found = []
-        for one in members_of(many):
-            key = key_of(one)
+        for key, recorded in gang_parts(many).items():
             pod = self.stand_in.cache.pods.get(key)
             decision = ours.get(key)
             if decision is None:
                 missing = Unreplayable(Lack.STATE, f"{key} is no pending member of its gang in etcd's state")
                 found.append(Again(pod, key, missing))
                 continue
-            recorded = MemberPart(one, many.reasons, many.domain, (tuple(shared[0]), many.only_assumed, many.leaving))
-            compared = compare_member(
-                recorded,
-                MemberPart(
-                    decision, again.reasons, again.domain, (tuple(shared[1]), again.only_assumed, again.leaving)
-                ),
-            )
-            computation = scene.computation.model_copy(update={"clock": clocks[1]})
+            compared = compare_member(recorded, decision)
             try:
-                _check_record(scene.computation, computation, compared, scene, kept=_kept(one, many))
+                _check_record(clock, compared, scene, rejectors(recorded.decision, many))
             except Unreplayable as error:
                 found.append(Again(pod, key, error))
                 continue
@@ -245,32 +230,17 @@ def keys_of(run: DecidedRun, place: int) -> list[PodKey]:
     if run.many is None:
         return [PodKey(run.namespace, run.name)]
     if run.kind == "gang":
-        return [key_of(one) for one in members_of(run.many)]
+        return [key_of(one) for one in run.many.decided]
     return [key_of(one) for one in decisions_of(run.many, place)]
 
 
-def _late(key: PodKey, late: LateVerdict | None, message: str) -> dict[PodKey, tuple[LateVerdict, str]]:
-    return {key: (late, message)} if late is not None else {}
-
-
-def _kept(recorded: object, many: PlacedMany | None = None) -> tuple[str, ...]:
-    """The plugins that refused, where no verdict of Reserve or Permit is recorded; empty for a placement."""
-    if isinstance(recorded, Refused):
-        return recorded.rejectors if recorded.late is None else ()
-    if isinstance(recorded, TurnedAway) and many is not None:
-        anyone = any(one.late is not None for one in many.turned_away)
-        return many.reasons[recorded.reasons].rejectors if not anyone else ()
-    return ()
-
-
-def _check_record(
-    recorded: Computation, again: Computation, compared: Compared, scene: UnitScene, *, kept: tuple[str, ...]
-) -> None:
+def _check_record(clock: str, compared: Compared, scene: UnitScene, refusing: tuple[str, ...]) -> None:
     """Raise `Unreplayable` where a difference may come from what an earlier release did not record."""
-    if not compared.differs or not scene.same_software or recorded.number:
+    if not scene.same_software:
         return
-    late = {*scene.profile.at.get("reserve", ()), *scene.profile.at.get("permit", ())}
-    if kept and late.issuperset(kept):
-        raise Unreplayable(Lack.VERDICT, f"{', '.join(kept)} refused a node that is not recorded, at Reserve or Permit")
-    if again.clock and not recorded.clock:
-        raise Unreplayable(Lack.CLOCK, "pods that were being evicted were waited for, and the time is not recorded")
+    match unrecorded(scene.computation, clock, compared, scene.profile, refusing):
+        case "verdict":
+            who = ", ".join(refusing)
+            raise Unreplayable(Lack.VERDICT, f"{who} refused a node that is not recorded, at Reserve or Permit")
+        case "clock":
+            raise Unreplayable(Lack.CLOCK, "pods that were being evicted were waited for, and the time is not recorded")

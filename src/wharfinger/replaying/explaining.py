@@ -11,7 +11,7 @@ from wharfinger.contracts.cohort_scheduling import TurnedAway
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid, MemberPart, said_alone, said_member
-from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of, members_of
+from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of
 
 
 def refusals(run: DecidedRun, place: int) -> Iterator[tuple[PodKey, int]]:
@@ -31,7 +31,7 @@ def said_of(run: DecidedRun, place: int, key: PodKey) -> DecisionSaid | None:
     if run.many is None:
         return None
     many = run.many
-    found = members_of(many) if run.kind == "gang" else decisions_of(many, place)
+    found = many.decided if run.kind == "gang" else decisions_of(many, place)
     of_pod = [one for one in found if key_of(one) == key]
     if not of_pod or (isinstance(of_pod[-1], TurnedAway) and of_pod[-1].reasons >= len(many.reasons)):
         return None

@@ -116,11 +116,6 @@ def decisions_of(many: PlacedMany, stretch: int) -> list[Seat | TurnedAway]:
     return found
 
 
-def members_of(many: PlacedMany) -> list[Seat | TurnedAway]:
-    """All decisions of a gang: first the seats, in order."""
-    return [*many.seats, *many.turned_away]
-
-
 def key_of(decision: Seat | TurnedAway) -> PodKey:
     """The pod that was decided for."""
     return PodKey(decision.namespace, decision.name)

@@ -196,7 +196,7 @@ class Shadow:
     def _standing_in(self, run: DecidedRun, worker: str, facts: Facts) -> Deciding:
         stand_in = StandIn(
             facts.follow(),
-            self.store,
+            self.store.format,
             self.limits,
             self.metrics,
             cluster=self.cluster,

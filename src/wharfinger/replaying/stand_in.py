@@ -8,41 +8,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import cast
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change, parsed_lost
-from wharfinger.contracts.computation import Computation, Nominated, OwnNodes
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
-from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.placing_lone import LonePlacements
+from wharfinger.contracts.computation import Computation, Nominated
+from wharfinger.engine.parts import Identity, Pool
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.view import View
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.observe.recorded_verdicts import RecordedVerdicts
-from wharfinger.registry.store import Store
-from wharfinger.replaying.kept import KeptStates
+from wharfinger.observe.recorded_verdicts import RecordedEngine
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.overlays import corrections
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
-from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
-
-class StandIn:
+class StandIn(RecordedEngine):
     """One worker, on a view of the state that goes along with it."""
 
     def __init__(
         self,
         view: View,
-        store: KeptStates,
+        format_: ClusterFormat,
         limits: Limits,
         metrics: Metrics,
         *,
@@ -51,20 +41,12 @@ class StandIn:
         names: Iterable[str],
         lost: Iterable[str] = (),
     ) -> None:
-        """`store`: only its format counts, as what decides never writes; `names`: of its pool's schedulers; `lost`:
-        what decisions that are not recorded placed, in order.
-        """
+        """`names`: of its pool's schedulers; `lost`: what decisions that are not recorded placed, in order."""
         self._lost = deque(map(parsed_lost, lost))
         self.view = view
-        self._now = _NEVER
         self._profiles: dict[str, Profile] = {}
-        self._preferred = PreferredNodes()
-        pool = Pool(self.cache, self._profiles, Ownership(frozenset(names), tenant or COMMON_POOL), self._preferred)
-        process = ProcessParts(cast("Store", store), metrics, clock=lambda: 0.0, utc_now=lambda: self._now)
-        self.core = Core.of(process, pool, Identity(cluster, "replay"), BindSettings(), limits)
-        self.finder = Finder(self.core)
-        self.decider = RecordedVerdicts(self.core, self.finder)
-        self.lone = LonePlacements(self.core, self.finder, self.decider)
+        pool = Pool(view.cache, self._profiles, Ownership(frozenset(names), tenant or COMMON_POOL))
+        super().__init__(pool, format_, Identity(cluster, "replay"), limits, metrics)
 
     @property
     def cache(self) -> Cache:
@@ -74,22 +56,12 @@ class StandIn:
     def prepare(self, computation: Computation, profile: Profile, memberships: Memberships) -> None:
         """Be as the worker was, but for what it had assumed. Raises `Unreplayable`."""
         self._profiles[computation.profile_name] = profile
-        self.decider.start = computation.start
-        self.decider.late, self.decider.waits = {}, {}
         self.cache.overlay_changes = OverlayChanges()  # nobody records what becomes of this one's assumptions
-        self._now = datetime.fromisoformat(computation.clock) if computation.clock else _NEVER
-        self._prefer(computation.own_nodes, memberships)
-
-    def _prefer(self, own: OwnNodes | None, memberships: Memberships) -> None:
-        if own is None:
-            self._preferred.margin = 0
-            return
-        members = memberships.of(own)
-        if not members:
+        own = computation.own_nodes
+        members = memberships.of(own) if own is not None else ()
+        self.resume(computation, members)
+        if own is not None and not members:
             raise Unreplayable(Lack.MEMBERSHIP, f"{own.digest or 'no digest'} of the workers that shared the nodes")
-        self._preferred.margin = own.margin
-        if (self._preferred.members, self._preferred.me) != (members, own.me):
-            self._preferred.share(members, own.me)
 
     # --- what it had assumed ------------------------------------------------------------------
 
