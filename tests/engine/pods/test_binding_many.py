@@ -18,6 +18,7 @@ from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, Pla
 from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.engine.pods.bind.outcome import PATIENCE, Outcome, Outcomes, rejected
+from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.points import Enabled
@@ -458,4 +459,4 @@ def test_outcomes_stay_small_for_any_message_of_a_plugin() -> None:
         number: rejected("p" * 60, "é" * 5000) if number % 2 else bound for number in range(MOST_PODS)
     }
 
-    assert len(Outcomes(outcomes).told(request).model_dump_json().encode()) < 1.5 * 1024 * 1024
+    assert len(bound_many(request, Outcomes(outcomes)).model_dump_json().encode()) < 1.5 * 1024 * 1024

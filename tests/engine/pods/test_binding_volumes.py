@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.engine.conftest import Hand, World
-from wharfinger.engine.pods.bind.progress import SENDERS
+from wharfinger.engine.pods.bind.outcome import SENDERS
 from wharfinger.engine.transactions import Limits
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, Operation

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.pods.test_placing_lone import DEFAULT
-from wharfinger.engine.pods.bind.outcome import ask_to_bind
+from wharfinger.engine.pods.verification import ask_to_bind
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.points import Enabled

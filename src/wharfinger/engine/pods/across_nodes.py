@@ -86,14 +86,6 @@ def conditions(pod: Pod, rules: AcrossNodes, cache: Cache) -> list[Condition]:
     return found + [Compare(keys.bound(name), "mod", cache.bound[name]) for name in sorted(rules.looks_at)]
 
 
-def compared(pod: Pod, rules: AcrossNodes) -> list[str]:
-    """The keys, or the one prefix, that these conditions are about."""
-    shared = [keys.terms(pod.namespace), keys.terms(EVERY)]
-    if rules.looks_at == EVERYWHERE:
-        return [*shared, keys.BOUND]
-    return shared + [keys.bound(name) for name in sorted(rules.looks_at)]
-
-
 def rewritten(pod: Pod, rules: AcrossNodes) -> list[str]:
     """The keys that the bind puts."""
     return [keys.bound(pod.namespace), *(keys.terms(name) for name in sorted(rules.keeps_away))]

@@ -10,15 +10,28 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from wharfinger.contracts.cohort_scheduling import Reasons, Seat, SeatRanking, TurnedAway
+from wharfinger.contracts.cohort_scheduling import (
+    BindManyInput,
+    BoundMany,
+    BoundPod,
+    Reasons,
+    Seat,
+    SeatRanking,
+    TurnedAway,
+    Unbound,
+)
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import LateVerdict
+from wharfinger.contracts.plugin_calls import Held
+from wharfinger.contracts.scheduling import Bound, Gone, Rejected
+from wharfinger.engine.pods.bind.outcome import Failed, Outcomes, rejected, why_unbound
 from wharfinger.engine.pods.groups import Chosen, Nomination
 from wharfinger.engine.pods.payload import (
     MESSAGE_LIMIT,
     RANKED_LIMIT,
     Overlay,
     Room,
+    message,
     passed_over,
     ranking,
     refusals,
@@ -189,3 +202,35 @@ class CohortPayload:
         if known == len(self.reasons):
             self.reasons.append(told)
         return known
+
+
+def bound_many(request: BindManyInput, outcomes: Outcomes) -> BoundMany:
+    """What became of all seats, in their order, with as much of notes and messages as there is room for."""
+    room = Room(OUTCOMES)
+    bound: list[BoundPod] = []
+    unbound: list[Unbound] = []
+    for number, one in sorted(outcomes.of.items()):
+        seat = request.seats[number]
+        who = {"namespace": seat.namespace, "name": seat.name}
+        if isinstance(one, Bound):
+            notes = tuple(_within(room, note) for note in one.notes if note)
+            bound.append(BoundPod(**who, node=one.node, revision=one.revision, notes=notes))
+        elif not isinstance(one, Held):  # a lone pod's alone
+            known = rejected(one.error.plugin, str(one.error)) if isinstance(one, Failed) else one
+            unbound.append(
+                Unbound(
+                    **who,
+                    uid=seat.uid,
+                    create_revision=seat.create_revision,
+                    kind=known.kind,
+                    plugin=known.plugin if isinstance(known, Rejected) else "",
+                    message=_within(room, why_unbound(known)),
+                    reason=known.why if isinstance(known, Gone) else "",
+                )
+            )
+    return BoundMany(bound=tuple(bound), unbound=tuple(unbound), transactions=outcomes.transactions)
+
+
+def _within(room: Room, text: str) -> str:
+    told = message(text)
+    return told if room.take(size(told)) else shortened(text, SHORT // 4)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
@@ -10,6 +15,7 @@ from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
+from wharfinger.model.pod import PodIdentity
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 
@@ -80,6 +86,36 @@ class Tally:
             duration.observe(each)
 
 
+Kind = TypeVar("Kind", str, PodIdentity)
+
+
+class Locks:
+    """Of pods, nodes and namespaces inside one worker: what is known of them is used by one bind at a time.
+
+    By what is locked: a pod's identity, a node's name, a key of etcd. A bind that takes several takes them in this
+    order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def hold(self, several: Iterable[Kind]) -> AsyncIterator[None]:
+        """All of one kind, each once; taken in their order, so that no two tasks wait for each other."""
+        held: list[asyncio.Lock] = []
+        try:
+            for what in sorted(set(several)):
+                lock = self._locks.get(what)
+                if lock is None:  # it lives as long as a task holds or awaits it
+                    lock = self._locks[what] = asyncio.Lock()
+                await lock.acquire()
+                held.append(lock)
+            yield
+        finally:
+            for lock in held:
+                lock.release()
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """The parts that every activity of one worker uses."""
@@ -93,6 +129,7 @@ class Core:
     eligibility: Eligibility
     verification: Verification
     tally: Tally
+    locks: Locks = field(default_factory=Locks)
     upstream: UpstreamWriters | None = None
     """What writes to the Kubernetes API, where one is the store."""
 

@@ -133,20 +133,25 @@ class Eligibility:
         if kv is None:
             return Gone(reason="deleted", cause=GoneReason.DELETED)
         try:
-            pod = self._format.decode_pod(
-                kv.value,
-                namespace=reference.key.namespace,
-                name=reference.key.name,
-                create_revision=kv.create_revision,
-                mod_revision=kv.mod_revision,
-            )
+            pod = self.decode(reference.key, kv)
         except InvalidObject as error:
             detail = one_line(f"the stored object cannot be read: {error}", DETAIL_LIMIT)
             return Gone(reason="not-ours", detail=detail, cause=GoneReason.UNREADABLE)
         gone = self.verdict(reference, pod)
         if gone is not None and gone.reason == "bound":
             return gone.model_copy(update={"bound_by": self._binder(kv, pod, bound_by)})
-        return gone or StoredPod(self._nominated(self._cache.resolved(pod)), kv.value, revision, self._format)
+        return gone or StoredPod(self._nominated(pod), kv.value, revision, self._format)
+
+    def decode(self, key: PodKey, kv: KeyValue) -> Pod:
+        """The pod of a stored object, with the priority that it has by the classes as they are now.
+
+        Raises `InvalidObject`.
+        """
+        created, modified = kv.create_revision, kv.mod_revision
+        pod = self._format.decode_pod(
+            kv.value, namespace=key.namespace, name=key.name, create_revision=created, mod_revision=modified
+        )
+        return self._cache.resolved(pod)
 
     def _binder(self, kv: KeyValue, pod: Pod, record: KeyValue | None) -> str:
         """`<workflow id>@<run id>` of what bound a stored pod; empty when that was not wharfinger."""

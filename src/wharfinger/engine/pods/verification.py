@@ -9,10 +9,13 @@ One node is examined, unless rules across nodes are involved: the pod's own, the
 that one pod may use, or a plugin from another package that is not marked as local. A rule that other pods help to
 satisfy (affinity, even spreading) must hold without the pods whose bind is not confirmed yet. A plain pod's answer is
 kept at most until the next pod with anti-affinity is placed anywhere.
+
+PreBind and Bind of the pod's plugins follow, and PostBind once the transaction has succeeded.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,14 +23,20 @@ from weakref import WeakValueDictionary
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.plugin_calls import NO_CALLS, CallPoint, CallsMade, PluginStep
 from wharfinger.engine.pods.across_nodes import AcrossNodes
+from wharfinger.errors import PluginError
+from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort, offers
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
+
+log = logging.getLogger(__name__)
 
 ROOM = frozenset(
     {
@@ -239,3 +248,56 @@ def _with(profile: Profile, wanted: Callable[[Plugin], bool]) -> Profile:
     """The same profile with these plugins alone, and those without which there is none."""
     needed = [each for each in profile.plugins if wanted(each) or offers(each, QueueSort) or offers(each, Bind)]
     return Profile(profile.name, Enabled.everywhere(needed, {}))
+
+
+# --- plugins around the commit --------------------------------------------------------------------
+
+
+def ask_to_bind(
+    profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade = NO_CALLS
+) -> tuple[PluginStep, ...] | Status:
+    """PreBind and Bind: the first refusal, or the calls of asynchronous plugins that are due before the pod is bound.
+
+    `calls`: what those have answered so far. Raises `PluginError`, also for what is neither success nor refusal.
+    """
+    status = profile.pre_bind(state, pod, node_name)
+    return steps_due(profile, state, pod, node_name, calls) if status.ok else _refusal(status, "PreBind")
+
+
+def steps_due(
+    profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade
+) -> tuple[PluginStep, ...] | Status:
+    """The same without PreBind of plugins that are not asynchronous."""
+    due = [_step(profile, "PreBind", name) for name in profile.called.pre_binds(pod) if not calls.has("PreBind", name)]
+    if calls.by_default:
+        return ()
+    status = profile.bind(state, pod, node_name, after=calls.skipped_binder)
+    if status.code is Code.WAIT and profile.called.is_one(status.plugin, "bind"):
+        return (*due, _step(profile, "Bind", status.plugin))
+    return tuple(due) if status.ok else _refusal(status, "Bind")
+
+
+def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+    """PostBind: the pod is bound whatever a plugin makes of it."""
+    try:
+        profile.post_bind(state, pod, node_name)
+    except PluginError as error:
+        log.warning("plugin_failed error=%r", str(error))
+
+
+def _refusal(status: Status, point: str) -> Status:
+    if status.rejected:
+        return status
+    raise PluginError(status.plugin, point, status.message or f"answered {status.code.name}")
+
+
+def _step(profile: Profile, point: CallPoint, name: str) -> PluginStep:
+    limits = profile.called.limits(name)
+    return PluginStep(
+        point=point,
+        plugin=name,
+        timeout=limits.timeout,
+        deadline=limits.deadline,
+        attempts=limits.attempts,
+        heartbeat=limits.heartbeat,
+    )

@@ -17,10 +17,11 @@ a Kubernetes API     the promise says so, and is sent once its controllers have 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from wharfinger.cache.cache import Cache
+from wharfinger.engine.transactions import Limits
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.manifests.volume_edit import bound_claim, bound_volume
 from wharfinger.model.pod import Pod
@@ -29,7 +30,7 @@ from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.model.volume_matching import VolumePlan
 from wharfinger.plugins.names import VOLUME_BINDING
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, KeyValue, Operation, Put
+from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
 _NAMED, _LONGEST = 3, 300
 """How many claims a refusal names, and characters of each."""
@@ -77,6 +78,42 @@ def stored_keys(pod: Pod, steps: tuple[VolumeStep, ...]) -> list[str]:
     return found
 
 
+async def read(store: Store, cache: Cache, binds: Iterable[tuple[Pod, str]], limits: Limits) -> Mapping[str, KeyValue]:
+    """Read the volumes and claims that these binds would write: only where etcd itself is the store.
+
+    `binds`: each pod with its node. Raises `StoreError`.
+    """
+    wanted: dict[str, Get] = {}
+    for pod, node_name in binds if cache.upstream is None else ():
+        writes = needed(pod, node_name, cache)
+        if writes is not None:
+            wanted.update((key, Get(key)) for key in stored_keys(pod, writes.steps))
+    reads: dict[str, KeyValue] = {}
+    gets = list(wanted.values())
+    for begin in range(0, len(gets), limits.operations):
+        answer = await store.txn([], gets[begin : begin + limits.operations])
+        reads.update((kv.key, kv) for kv in answer.reads if kv is not None)
+    return reads
+
+
+def checked(pod: Pod, node_name: str, cache: Cache, stored: Mapping[str, KeyValue]) -> VolumeWrites | Status:
+    """Work out again what the bind has to do about the pod's volumes, of which `stored` has been read."""
+    writes = needed(pod, node_name, cache)
+    if writes is None or not pod.claims or cache.upstream is not None:
+        return _moved(node_name) if writes is None else writes
+    refused = refusal(writes.steps, node_name)
+    if refused is not None:
+        return refused
+    wanted = stored_keys(pod, writes.steps)
+    if not stored.keys() >= set(wanted):
+        return _moved(node_name)
+    return replace(writes, stored={key: stored[key] for key in wanted})
+
+
+def _moved(node_name: str) -> Status:
+    return unschedulable(f"the volumes that were found for node {node_name} are not there any more").by(VOLUME_BINDING)
+
+
 def compares(writes: VolumeWrites, cache: Cache) -> list[Compare]:
     """The conditions of the bind's transaction."""
     known = [Compare(key, "mod", cache.volumes[key.removeprefix(keys.VOLUMES)]) for key in writes.taken]
@@ -85,6 +122,8 @@ def compares(writes: VolumeWrites, cache: Cache) -> list[Compare]:
 
 def puts(pod: Pod, writes: VolumeWrites, attempt: str, now: str) -> Iterator[Operation]:
     """What the bind's transaction writes. Raises `InvalidObject` for a volume or claim that cannot be written."""
+    if not pod.claims:
+        return
     version = json.dumps({"attempt": attempt, "pod": f"{pod.namespace}/{pod.name}"}, separators=(",", ":")).encode()
     for key in writes.taken:
         yield Put(key, version)

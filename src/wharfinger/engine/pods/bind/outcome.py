@@ -11,44 +11,102 @@ gang       all pods in one, or none   none                  until the time-out  
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, BoundPod, Seat, Unbound
+from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.plugin_calls import NO_CALLS, CallPoint, CallsMade, Held, PluginStep
-from wharfinger.contracts.scheduling import BindOutcome, Bound, Gone, Rejected
+from wharfinger.contracts.plugin_calls import NO_CALLS, CallsMade, Held, PluginStep
+from wharfinger.contracts.scheduling import BindOutcome, Bound, Contended, Gone, Rejected
 from wharfinger.engine.pods import payload
-from wharfinger.engine.pods.cohort_payload import OUTCOMES, SHORT
-from wharfinger.engine.pods.eligibility import PodReference
-from wharfinger.engine.pods.payload import Room, size
+from wharfinger.engine.pods.across_nodes import AcrossNodes
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
+from wharfinger.engine.transactions import Limits, Shape, measure
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.status import Code, Status
+from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.model.texts import shortened
 
-log = logging.getLogger(__name__)
-
+TOO_MANY = (
+    "its {pods} pods need {compares} compares and {writes} writes in one transaction, and {most} of each are allowed: "
+    "raise --max-txn-ops of etcd and of the workers, or make the group smaller"
+)
+TOO_MANY_BYTES = (
+    "its {pods} pods come to {size:,} bytes ({compares} compares and {writes} writes) in one transaction, and {most:,} "
+    "are allowed, whatever --max-txn-ops says: make the group or its pods smaller"
+)
+REFUSED = (
+    "etcd takes no transaction of {compares} compares and {writes} writes, {size:,} bytes: its --max-txn-ops is not "
+    "what the workers were told, or its limit of bytes is lower"
+)
+SENDERS = 3
+"""Transactions of seats without rules across nodes that are out at a time."""
+SINGLES = 4
+"""Seats that go alone at a time; of those with rules it is one."""
 PATIENCE = 4.0
 """Seconds after which no seat of a group is sent any more: it is placed anew, knowing more. Where a cluster is nearly
 full that may be most of a group, each with its runners-up, and the activity has 8 s."""
-PREPARING = 300
-"""Characters of what a pod waits for."""
 BINDER = "DefaultBinder"
 """Whose refusal it is when a pod cannot be written as it would be bound."""
 LOST = "the attempt does not hold the pod's room any more"
 
 
 @dataclass(frozen=True, slots=True)
+class SendingLane:
+    """Seats that are sent under one holding of the locks."""
+
+    at_once: int
+    """Transactions that are out at a time."""
+    in_order: bool = False
+    """Whether the seats have rules across nodes: then each is verified after those before it."""
+    alone: bool = False
+    """Whether each has transactions of its own."""
+    whole: bool = False
+    """Whether all are in one transaction, or none."""
+
+    def has(self, seat: Seated) -> bool:
+        """Whether the seat goes here."""
+        return self.whole or (seat.alone is self.alone and bool(seat.rules) is self.in_order)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether seats are left when the bind's patience is at an end.
+
+        Those that share transactions without rules each go once, and then alone.
+        """
+        return self.in_order or self.alone
+
+    def parts(self, several: Iterable[Seated]) -> list[tuple[Seated, ...]]:
+        """What goes into a transaction together, or not at all if only it fits.
+
+        Seats on one node stay together, or follow each other: of two transactions that are out at once, the second
+        would compare a version that the first rewrites.
+        """
+        together: dict[object, list[Seated]] = {}
+        for seat in several:
+            part = 0 if self.whole else seat.number if self.in_order else seat.node
+            together.setdefault(part, []).append(seat)
+        return [tuple(part) for part in together.values()]
+
+
+LANES = (
+    SendingLane(SENDERS),
+    SendingLane(1, in_order=True),
+    SendingLane(SINGLES, alone=True),
+    SendingLane(1, in_order=True, alone=True),
+)
+"""In this order: binds of seats with rules compare what the others rewrite."""
+
+
+@dataclass(frozen=True, slots=True)
 class BindPolicy:
     """How one bind differs from others."""
 
-    whole: bool = False
-    """All pods in one transaction, or none."""
+    lanes: tuple[SendingLane, ...] = LANES
     runners_up: bool = True
     """Whether a pod may go to another node that was nearly as good."""
     patience: float = math.inf
@@ -56,10 +114,15 @@ class BindPolicy:
     holds: bool = False
     """Whether it is a lone pod: only for such ones asynchronous plugins are called, while its room is held."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether all pods are bound in one transaction, or none."""
+        return self.lanes[0].whole
+
 
 LONE = BindPolicy(holds=True)
 GROUP = BindPolicy(patience=PATIENCE)
-GANG = BindPolicy(whole=True, runners_up=False)
+GANG = BindPolicy((SendingLane(1, whole=True),), runners_up=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +135,8 @@ class BindGroup:
     """By the clock of the process."""
     calls: CallsMade | None = None
     """What asynchronous plugins have answered for the lone pod; None = none was called yet."""
+    states: dict[int, CycleState] = field(default_factory=dict)
+    """What the placements' plugins carry to their binding points, by number."""
 
     @property
     def attempt(self) -> str:
@@ -119,7 +184,18 @@ class BindGroup:
 
     def state(self, number: int) -> CycleState:
         """What plugins carry to the binding side of that seat."""
-        return CycleState((self.calls or NO_CALLS).data(self.request.seats[number].plugin_data))
+        if number not in self.states:
+            self.states[number] = CycleState((self.calls or NO_CALLS).data(self.seat(number).plugin_data))
+        return self.states[number]
+
+
+class Stamp(NamedTuple):
+    """Which attempt binds, and when."""
+
+    attempt: str
+    """`<workflow id>@<run id>`, written to the pod and to the versions."""
+    time: str
+    """RFC 3339, UTC."""
 
 
 def reference(seat: Seat) -> PodReference:
@@ -132,57 +208,75 @@ def identity(seat: Seat) -> PodIdentity:
     return PodIdentity(seat.namespace, seat.name, seat.create_revision)
 
 
-# --- plugins around the commit --------------------------------------------------------------------
+# --- its seats ------------------------------------------------------------------------------------
 
 
-def ask_to_bind(
-    profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade = NO_CALLS
-) -> tuple[PluginStep, ...] | Status:
-    """PreBind and Bind: the first refusal, or the calls of asynchronous plugins that are due before the pod is bound.
+@dataclass(frozen=True, slots=True, eq=False)
+class Seated:
+    """A seat whose pod is still to be bound, and what happened to it so far."""
 
-    `calls`: what those have answered so far. Raises `PluginError`, also for what is neither success nor refusal.
-    """
-    status = profile.pre_bind(state, pod, node_name)
-    return steps_due(profile, state, pod, node_name, calls) if status.ok else _refusal(status, "PreBind")
+    group: BindGroup
+    number: int
+    """Of the seat in it."""
+    candidates: tuple[str, ...]
+    """The node that is tried now, then the runners-up that were not tried yet."""
+    found: StoredPod
+    profile: Profile
+    rules: AcrossNodes
+    """Of the pod as it is now."""
+    held: bool
+    """Whether a room may be held for the pod, by an earlier transaction of this chain."""
+    alone: bool
+    """Whether it goes into transactions of its own."""
+    hold: int = 0
+    """Mod revision of the record by which this attempt holds it, where etcd itself is the store; 0 = it holds none."""
+    volumes: VolumeWrites = NO_VOLUMES
+    """What the bind compares and writes for the pod's volumes, as of its last verification."""
+    steps: tuple[PluginStep, ...] = ()
+    """Calls of asynchronous plugins that are due before the pod is bound, as of its last verification."""
+    tries: int = 0
+    """Transactions for the node that failed. Those of many in order count where its own pod, node or binding moved."""
+    leaned: bool = False
+    """Whether it was put off, because it relies on pods that are not bound yet."""
+    notes: tuple[str, ...] = ()
+    """For the explanation."""
+
+    @property
+    def seat(self) -> Seat:
+        """As decided."""
+        return self.group.request.seats[self.number]
+
+    @property
+    def computation(self) -> Computation:
+        """How it was decided."""
+        return self.group.computation(self.number)
+
+    @property
+    def identity(self) -> PodIdentity:
+        """The very pod."""
+        return self.found.pod.identity
+
+    @property
+    def node(self) -> str:
+        """The node that is tried now."""
+        return self.candidates[0]
+
+    def noted(self, *texts: str) -> Seated:
+        """With these for the explanation, each once."""
+        new = tuple(text for text in texts if text not in self.notes)
+        return replace(self, notes=(*self.notes, *new)) if new else self
+
+    def next_node(self, why: str) -> Seated:
+        """On its next runner-up; without candidates where there is none."""
+        seat = self.noted(f"{self.node}: {why}")
+        return replace(seat, candidates=self.candidates[1:], tries=0, leaned=False)
 
 
-def steps_due(
-    profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade
-) -> tuple[PluginStep, ...] | Status:
-    """The same without PreBind of plugins that are not asynchronous."""
-    due = [_step(profile, "PreBind", name) for name in profile.called.pre_binds(pod) if not calls.has("PreBind", name)]
-    if calls.by_default:
-        return ()
-    status = profile.bind(state, pod, node_name, after=calls.skipped_binder)
-    if status.code is Code.WAIT and profile.called.is_one(status.plugin, "bind"):
-        return (*due, _step(profile, "Bind", status.plugin))
-    return tuple(due) if status.ok else _refusal(status, "Bind")
+class NoRoom(NamedTuple):
+    """The pod must not be bound to its node now."""
 
-
-def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
-    """PostBind: the pod is bound whatever a plugin makes of it."""
-    try:
-        profile.post_bind(state, pod, node_name)
-    except PluginError as error:
-        log.warning("plugin_failed error=%r", str(error))
-
-
-def _refusal(status: Status, point: str) -> Status:
-    if status.rejected:
-        return status
-    raise PluginError(status.plugin, point, status.message or f"answered {status.code.name}")
-
-
-def _step(profile: Profile, point: CallPoint, name: str) -> PluginStep:
-    limits = profile.called.limits(name)
-    return PluginStep(
-        point=point,
-        plugin=name,
-        timeout=limits.timeout,
-        deadline=limits.deadline,
-        attempts=limits.attempts,
-        heartbeat=limits.heartbeat,
-    )
+    why: str
+    leans: bool = False  # whether it may be once pods are bound that it relies on
 
 
 # --- what became of them --------------------------------------------------------------------------
@@ -198,14 +292,47 @@ class Failed:
 Outcome = BindOutcome | Failed
 
 
+def of_gang(why: str) -> Contended:
+    """A gang that is not bound now."""
+    return Contended(message=f"the gang was not bound: {why}")
+
+
+def too_much(shapes: Sequence[Shape], limits: Limits) -> Rejected | None:
+    """The outcome of a gang whose transaction etcd never takes; None when it may."""
+    needs = _needs(shapes)
+    if max(needs["compares"], needs["writes"]) > limits.operations:
+        return rejected(GANG_SCHEDULING, TOO_MANY.format(most=limits.operations, **needs))
+    if needs["size"] > limits.size:
+        return rejected(GANG_SCHEDULING, TOO_MANY_BYTES.format(most=limits.size, **needs))
+    return None
+
+
+def not_taken(shapes: Sequence[Shape]) -> Rejected:
+    """The outcome of a gang whose transaction etcd did not take, though the limits allow it."""
+    return rejected(GANG_SCHEDULING, REFUSED.format(**_needs(shapes)))
+
+
+def _needs(shapes: Sequence[Shape]) -> dict[str, int]:
+    load = measure(shapes)
+    return {"pods": len(shapes), "compares": len(load.compares), "writes": len(load.writes), "size": load.size}
+
+
+def of_all(seat: Seated, verdict: NoRoom | Outcome) -> Outcome:
+    """What a member's verdict means for its gang."""
+    key = seat.found.pod.key
+    match verdict:
+        case NoRoom():
+            return of_gang(f"{key} on {seat.node}: {verdict.why}")
+        case Contended():
+            return of_gang(f"{key}: {verdict.message}")
+        case Rejected():
+            return rejected(verdict.plugin, f"{key}: {verdict.message}")
+    return verdict
+
+
 def rejected(plugin: str, message: str) -> Rejected:
     """The pod can never be committed as it was placed."""
     return Rejected(plugin=plugin, message=payload.message(message))
-
-
-def preparing(bound: Bound, waits_for: str) -> Bound:
-    """The pod is bound in etcd, and waits for its volumes before the Kubernetes API is told."""
-    return bound.model_copy(update={"preparing": shortened(waits_for, PREPARING)})
 
 
 def why_unbound(outcome: Outcome) -> str:
@@ -255,33 +382,9 @@ class Outcomes:
         tries = max(1, self.transactions)
         return outcome.model_copy(update={"tries": tries}) if isinstance(outcome, Bound) and tries > 1 else outcome
 
-    def told(self, request: BindManyInput) -> BoundMany:
-        """All of them, in the order of the seats, with as much of notes and messages as there is room for."""
-        room = Room(OUTCOMES)
-        bound: list[BoundPod] = []
-        unbound: list[Unbound] = []
-        for number, one in sorted(self.of.items()):
-            seat = request.seats[number]
-            who = {"namespace": seat.namespace, "name": seat.name}
-            if isinstance(one, Bound):
-                notes = tuple(_within(room, note) for note in one.notes if note)
-                bound.append(BoundPod(**who, node=one.node, revision=one.revision, notes=notes))
-            elif not isinstance(one, Held):  # a lone pod's alone
-                known = rejected(one.error.plugin, str(one.error)) if isinstance(one, Failed) else one
-                unbound.append(
-                    Unbound(
-                        **who,
-                        uid=seat.uid,
-                        create_revision=seat.create_revision,
-                        kind=known.kind,
-                        plugin=known.plugin if isinstance(known, Rejected) else "",
-                        message=_within(room, why_unbound(known)),
-                        reason=known.why if isinstance(known, Gone) else "",
-                    )
-                )
-        return BoundMany(bound=tuple(bound), unbound=tuple(unbound), transactions=self.transactions)
 
+class Done(NamedTuple):
+    """A seat has its outcome."""
 
-def _within(room: Room, text: str) -> str:
-    told = payload.message(text)
-    return told if room.take(size(told)) else shortened(text, SHORT // 4)
+    number: int
+    outcome: Outcome

@@ -20,51 +20,66 @@ finds the pods as they are.
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from wharfinger.contracts import lone
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.contracts.plugin_calls import CallsMade, Held
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended
 from wharfinger.engine.failures import gather_to_end
-from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
-from wharfinger.engine.pods.bind.conflict import Conflicts
-from wharfinger.engine.pods.bind.fill import Filling
 from wharfinger.engine.pods.bind.outcome import (
+    BINDER,
     GANG,
     GROUP,
     LONE,
+    LOST,
     BindGroup,
     BindPolicy,
+    Done,
+    NoRoom,
     Outcome,
     Outcomes,
+    Seated,
+    SendingLane,
+    Stamp,
     identity,
-    tell_bound,
+    not_taken,
+    of_all,
+    of_gang,
+    rejected,
+    too_much,
 )
-from wharfinger.engine.pods.bind.progress import LANES, WHOLE, BindProgress, SendAgain, Sending, SendingLane
-from wharfinger.engine.pods.bind.seat import Seated, Seats
-from wharfinger.engine.pods.bind.transaction import Commit, Committer, Stamp, ruled, together
+from wharfinger.engine.pods.bind.seat import Ask, BindProgress, Later, Seats, SendAgain, Sending, Step
+from wharfinger.engine.pods.bind.transaction import (
+    Commit,
+    Committer,
+    MovedKeys,
+    Transaction,
+    together,
+    what_moved,
+)
 from wharfinger.engine.pods.bind.upstream import Keeping
+from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.verification import LEANS
+from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
+from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import PodIdentity
-from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
+from wharfinger.registry.store import TxnResult
 
 TURNS = 5
 """Rounds in which a seat may rely on pods that are being bound themselves, the last one without regard for that."""
 TURN = 0.1
 """Seconds at most between them; anything that happens begins the next one."""
+BEHIND = "this worker's watch is behind"
+CHANGED = "it changed during {tries} transactions"
+TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
 
 
 class Bindings:
@@ -77,12 +92,9 @@ class Bindings:
         self._limits = core.limits
         self._clock = core.process.clock
         self._utc_now = core.process.utc_now
-        self._tally = core.tally
-        self._locks = Locks()
+        self._metrics = core.process.metrics
+        self._locks = core.locks
         self._seats = Seats(core)
-        self._filling = Filling(core, self._seats)
-        self._conflicts = Conflicts(core, self._seats, self._filling)
-        self._upstream = core.upstream
         self._keeping = Keeping(core, self._seats)
 
     async def bind(self, request: BindInput) -> BindOutcome:
@@ -97,7 +109,7 @@ class Bindings:
 
         Safe to run again. Raises `StoreError`.
         """
-        return (await self._bind(request, GANG if request.whole else GROUP)).told(request)
+        return bound_many(request, await self._bind(request, GANG if request.whole else GROUP))
 
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
         async with self._locks.hold(map(identity, request.seats)):
@@ -108,38 +120,36 @@ class Bindings:
             if room is not None:
                 left, found = list(room.left), {**found, **room.outcomes}
             now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
-            outcomes = now.outcomes
-            if self._upstream is not None:
-                outcomes = await self._keeping.keep(group, self._upstream, outcomes, now.promised)
+            outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
             return outcomes if room is None else await self._keeping.release(group, room, outcomes)
 
     async def close(self) -> None:
         """The process ends."""
         await self._committer.close()
 
+    # --- rounds -------------------------------------------------------------------------------
+
     def _is_late(self, group: BindGroup) -> bool:
         """Whether others were in the way for too long."""
         return self._clock() - group.began > group.policy.patience
 
-    # --- rounds -------------------------------------------------------------------------------
-
     async def _rounds(self, group: BindGroup, now: BindProgress) -> BindProgress:
         turns = 0
-        while now.later and turns < TURNS and not self._is_late(group):
-            before = now
-            now = await self._round(group, now, may_wait=turns < TURNS - 1)
+        while any(seat.candidates for seat in now.later) and turns < TURNS and not self._is_late(group):
+            before, now = now, await self._round(group, now, may_wait=turns < TURNS - 1)
             if now.outcomes.transactions > before.outcomes.transactions:
                 turns = 0
-            elif _whose(now.later) == _whose(before.later):
+            elif now.nodes == before.nodes:
                 turns += 1
                 if turns < TURNS:
                     await self._cache.progress.wait_for(self._cache.progress.revision + 1, TURN)
-        return await self._place_anew(group, now) if now.later or now.lost else now
+        return await self._place_anew(group, now) if now.later else now
 
     async def _round(self, group: BindGroup, now: BindProgress, *, may_wait: bool) -> BindProgress:
         """All seats that are left once, each on its node."""
-        left, now = now.later, replace(now, later=(), may_wait=may_wait)
-        for lane in (WHOLE,) if group.policy.whole else LANES:
+        left = [seat for seat in now.later if seat.candidates]
+        now = replace(now, later=tuple(seat for seat in now.later if not seat.candidates), may_wait=may_wait)
+        for lane in group.policy.lanes:
             seats = [seat for seat in left if lane.has(seat)]
             if seats:
                 now = await self._lane(group, lane, now, seats)
@@ -150,37 +160,31 @@ class Bindings:
 
     async def _place_anew(self, group: BindGroup, now: BindProgress) -> BindProgress:
         """Seats for which there was no node, or no time; of the former etcd may show that they are bound after all."""
-        lost, outcomes = await self._seats.ask(group, {one.number: one for one in now.lost})
-        late = self._is_late(group)
-        for seat in (*lost, *now.later):
+        lost, outcomes = await self._seats.ask(group, {one.number: one for one in now.later if not one.candidates})
+        for seat in (*lost, *(one for one in now.later if one.candidates)):
             reasons = (*seat.notes, LEANS) if seat.leaned else seat.notes
             why = f"no node was left for {seat.found.pod.key}: {'; '.join(reasons)}"
-            if seat.candidates and late:
+            if seat.candidates and self._is_late(group):
                 why = f"the bind took longer than {group.policy.patience:g} s: it is placed anew"
-            outcomes[seat.number] = self._seats.ended(seat, Contended(message=why))
-        return replace(now, outcomes=now.outcomes | outcomes, later=(), lost=())
+            outcomes.update(self._seats.ended([seat], Contended(message=why)))
+        return replace(now, outcomes=now.outcomes | outcomes, later=())
 
     async def _lane(
         self, group: BindGroup, lane: SendingLane, now: BindProgress, seats: Sequence[Seated]
     ) -> BindProgress:
         """Send these seats under their locks, until each is bound, is put off or has its outcome."""
         looked_at = {name for seat in seats for name in seat.rules.looks_at}
-        async with (
-            self._locks.hold(map(keys.bound, looked_at)),
-            self._locks.hold(seat.node for seat in seats),
-        ):
-            parts = tuple(lane.parts(seats))
+        nodes = {seat.node for seat in seats}
+        async with self._locks.hold(map(keys.bound, looked_at)), self._locks.hold(nodes):
             # Binds without rules rewrite versions without comparing them.
-            unseen = bool(now.revision)
-            now = replace(now, queue=parts, leaning=False, failed=0, window=None, unseen=unseen)
-            sending = Sending(group, lane, now)
-            senders = min(lane.at_once, len(parts))
+            sending = Sending(group, lane, now, deque(lane.parts(seats)), unseen=bool(now.revision))
+            senders = min(lane.at_once, len(sending.queue))
             if senders == 1:
                 await self._send_all(sending, watched=looked_at >= EVERYWHERE)
             else:
                 await gather_to_end(self._send_all(sending) for _ in range(senders))
-        now = sending.now
-        return replace(now, queue=(), later=(*now.later, *chain.from_iterable(now.queue))) if now.queue else now
+        now, left = sending.now, tuple(chain.from_iterable(sending.queue))
+        return replace(now, later=(*now.later, *left)) if left else now
 
     # --- sent ---------------------------------------------------------------------------------
 
@@ -191,12 +195,12 @@ class Bindings:
         """
         lane, group = sending.lane, sending.group
         try:
-            while sending.now.queue and not sending.stopped and not (lane.bounded and self._is_late(group)):
-                if lane.in_order and (sending.now.unseen or watched):
+            while sending.queue and not sending.stopped and not (lane.bounded and self._is_late(group)):
+                if lane.in_order and (sending.unseen or watched):
                     await self._cache.progress.wait_for(sending.now.revision, self._settings.catch_up)
-                queued = chain.from_iterable(sending.now.queue)
+                queued = chain.from_iterable(sending.queue)
                 sending.stored.update(await self._seats.read_volumes(queued, sending.now.limits))
-                commits, rest = self._filling.fill(sending, Stamp(group.attempt, rfc3339(self._utc_now())))
+                commits, rest = self._fill(sending)
                 if commits:
                     await self._send(sending, commits)
                 sending.take(map(SendAgain, rest))
@@ -204,26 +208,118 @@ class Bindings:
             sending.stopped = True
             raise
 
+    def _fill(self, sending: Sending) -> tuple[list[Commit], list[Seated]]:
+        """The next transaction, and seats of a node that are not in it with the others: they follow it.
+
+        Seats that are not bound now take another step. Nothing is awaited until the transaction is sent.
+        """
+        lane, queue, now = sending.lane, sending.queue, sending.now
+        stamp = Stamp(sending.group.attempt, rfc3339(self._utc_now()))
+        commits: list[Commit] = []
+        # What is all there is to send needs no measuring: a lone pod.
+        load = None if lane.alone or lane.whole or sum(map(len, queue)) == 1 else Load(now.limits)
+        surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
+        while queue and len(commits) < sending.window:
+            part = self._ready(sending, queue.popleft())
+            part, rest = (part[:1], part[1:]) if lane.alone else (part, [])
+            fitting: list[Commit] = []
+            for seat, verdict in self._seats.verdicts(sending, stamp, part, surely):
+                if isinstance(verdict, Commit):
+                    fitting.append(verdict)
+                    continue
+                sending.take(self._not_now(sending, part, seat, verdict))
+                if lane.whole:
+                    return [], []
+            shapes = [commit.shape for commit in fitting] if load is not None else []
+            by_itself = lane.alone
+            if load is not None and not load.takes(shapes):
+                if commits:
+                    queue.appendleft(tuple(commit.seat for commit in fitting))
+                    break
+                count = load.most(shapes)
+                by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
+                fitting, rest = fitting[: max(1, count)], [commit.seat for commit in fitting[max(1, count) :]]
+            commits += fitting
+            if surely is not None:
+                for commit in fitting:
+                    surely = with_seat(surely, commit.pod, commit.node.name)
+            if rest or by_itself:
+                return commits, rest
+        refusal = too_much([commit.shape for commit in commits], now.limits) if lane.whole else None
+        if refusal is not None:
+            sending.take(self._seats.ended([commit.seat for commit in commits], refusal))
+        return [] if refusal else commits, []
+
+    def _ready(self, sending: Sending, part: Sequence[Seated]) -> list[Seated]:
+        """Those that are still to be bound, by the rules that they were put into this lane for; of a gang all or none.
+
+        What came in between gives the whole gang up, and its next attempt places it anew.
+        """
+        lane, ready, gone = sending.lane, list[Seated](), sending.now.outcomes.first_gone
+        if lane.whole and gone is not None:
+            sending.take(self._seats.ended(part, of_gang(f"{sending.group.key(gone)} is gone"), counted=False))
+            return []
+        for seat in part:
+            fresh = self._seats.refreshed(seat)
+            if fresh is None:
+                sending.take([Ask(seat)])
+            elif not lane.whole and bool(fresh.rules) is not lane.in_order:
+                sending.take([Later(fresh)])
+            else:
+                ready.append(fresh)
+        if lane.whole and len(ready) < len(part):
+            sending.take(map(Later, ready))
+            return []
+        return ready
+
+    def _not_now(
+        self, sending: Sending, part: Sequence[Seated], seat: Seated, verdict: NoRoom | Outcome
+    ) -> Iterable[Step]:
+        """What follows for a seat, or for its gang, that is not bound now."""
+        waits = isinstance(verdict, NoRoom) and verdict.leans and sending.now.may_wait
+        if sending.lane.whole:
+            return map(Later, part) if waits else self._seats.ended(part, of_all(seat, verdict))
+        if not isinstance(verdict, NoRoom):
+            return self._seats.ended([seat], verdict)
+        sending.leaning |= waits
+        return [Later(replace(seat, leaned=True)) if waits else self._next_node(seat, verdict.why)]
+
+    def _next_node(self, seat: Seated, why: str) -> Step:
+        """The seat goes to its next runner-up, in the next round."""
+        self._cache.forget_unsent(seat.identity)  # its room there is free for others
+        return Later(seat.next_node(why))
+
     async def _send(self, sending: Sending, commits: Sequence[Commit]) -> None:
         transaction, outcomes = together(commits), sending.now.outcomes
         sending.now = replace(sending.now, outcomes=replace(outcomes, transactions=outcomes.transactions + 1))
         try:
             answer = await self._committer.send(transaction)
         except RequestTooLarge:
-            self._filling.too_large(sending, commits)
+            self._too_large(sending, commits)
             return
         if answer.succeeded:
-            sending.now = self._bound(sending.group, sending.now, commits, answer.revision)
+            self._bound(sending, commits, answer.revision)
         else:
-            await self._conflicts.sort_out(sending, transaction, answer)
+            await self._sort_out(sending, transaction, answer)
 
-    def _bound(self, group: BindGroup, now: BindProgress, commits: Sequence[Commit], revision: int) -> BindProgress:
+    def _too_large(self, sending: Sending, commits: Sequence[Commit]) -> None:
+        """The server takes less than configured."""
+        seats = [commit.seat for commit in commits]
+        if sending.lane.whole:
+            sending.take(self._seats.ended(seats, not_taken([commit.shape for commit in commits]), failed=True))
+        elif len(seats) > 1:
+            sending.now = replace(sending.now, limits=sending.now.limits.halved())
+            sending.take(map(SendAgain, seats))
+        else:
+            outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
+            sending.take(self._seats.ended(seats, outcome))
+
+    def _bound(self, sending: Sending, commits: Sequence[Commit], revision: int) -> None:
         """Their transaction happened."""
-        self._committer.happened(commits, revision)
-        took = self._clock() - group.began
+        sending.unseen = self._committer.happened(commits, revision)
+        group, now = sending.group, sending.now
         outcomes: dict[int, Outcome] = {}
-        promised: dict[int, Promise] = {}
-        counts: Counter[tuple[str, int]] = Counter()
+        promised, newest = dict(now.promised), max(now.revision, revision)
         for commit in commits:
             seat, node = commit.seat, commit.node.name
             notes = seat.notes if node == seat.seat.node else (*seat.notes, f"bound to the runner-up {node}")
@@ -231,56 +327,74 @@ class Bindings:
                 promised[seat.number] = replace(commit.promise, mod_revision=revision)
             if commit.holds:
                 outcomes[seat.number] = Held(node=node, revision=revision, steps=seat.steps, notes=notes)
-                continue
-            outcomes[seat.number] = Bound(node=node, revision=revision, notes=notes)
+            else:
+                outcomes[seat.number] = Bound(node=node, revision=revision, notes=notes)
             if not seat.steps and not group.by_default:
-                tell_bound(seat.profile, seat.state, commit.pod, node)
-                counts[seat.profile.name, seat.seat.stretch] += 1
-        for (profile, stretch), pods in counts.items():
-            self._tally.bound(profile, group.request.computations[stretch], took, pods)
-        return replace(
-            now,
-            outcomes=now.outcomes | outcomes,
-            promised={**now.promised, **promised} if promised else now.promised,
-            revision=max(now.revision, revision),
-            failed=0,
-            window=now.window and now.window * 2,
-            unseen=across_nodes.rewritten_unseen(ruled(commits)),
-        )
+                self._seats.tell_bound(group, seat.number, commit.pod, node)
+        sending.failed, sending.window = 0, sending.window * 2
+        sending.now = replace(now, outcomes=now.outcomes | outcomes, promised=promised, revision=newest)
 
+    # --- failed -------------------------------------------------------------------------------
 
-def _whose(seats: Iterable[Seated]) -> list[tuple[int, Sequence[str]]]:
-    """What tells whether a round changed anything."""
-    return [(seat.number, seat.candidates) for seat in seats]
+    async def _sort_out(self, sending: Sending, transaction: Transaction, answer: TxnResult) -> None:
+        """Send the seats of a failed transaction again, after the watch has shown what it alone can show.
 
+        A seat with rules whose own pod, node or binding version moved keeps its place, because seats after it may rely
+        on it; after a few such failures, of it or of transactions in a row, it goes alone. One without rules does at
+        once. A gang is sent once more.
+        """
+        lane = sending.lane
+        failures, counted, needed = what_moved(transaction, answer)
+        for what in counted:
+            self._metrics.bind_conflicts.labels(moved=what).inc()
+        sending.failed += 1
+        if needed and lane.in_order:  # binds of others came in between: fewer pods, a shorter window
+            sending.window = max(1, len(failures) // 2)
+        same = {moved.same_node.name: moved.same_node for moved in failures if moved.same_node is not None}
+        sending.now = replace(sending.now, adopted={**sending.now.adopted, **same})
+        steps: list[Step] = []
+        waiting: list[tuple[Seated, MovedKeys]] = []
+        for commit, moved in zip(transaction.commits, failures, strict=True):
+            seat: Seated | Outcome = commit.seat
+            if "pod" in moved.what:
+                seat = self._seats.resolve(sending.group, commit.seat.number, moved.pod, commit.seat)
+            if not isinstance(seat, Seated):
+                steps.append(Done(commit.seat.number, seat))
+                continue
+            seat = seat.noted(*moved.adopted_notes)
+            if not lane.whole and (moved.node_gone or "hold" in moved.what):
+                steps.append(self._next_node(seat, "the node is gone" if moved.node_gone else LOST))
+            elif not (lane.whole or lane.bounded) and moved.own:
+                steps.append(Later(replace(seat, alone=True)))
+            else:
+                counts = lane.whole or moved.own or seat.alone or not lane.in_order
+                waiting.append((replace(seat, tries=seat.tries + 1) if counts else seat, moved))
+                needed = max(needed, moved.needed(seat))
+        if lane.whole and steps:  # a member has its outcome: the others are not bound without it
+            sending.take([*steps, *(SendAgain(seat) for seat, _ in waiting)])
+            return
+        sending.take(steps)
+        caught_up = not needed or await self._cache.progress.wait_for(needed, self._settings.catch_up)
+        if not lane.whole:
+            sending.take([self._tried(sending, seat, moved, caught_up=caught_up) for seat, moved in waiting])
+            return
+        seats, tries = [seat for seat, _ in waiting], self._settings.tries
+        why = "" if caught_up else BEHIND
+        if any(moved.node_gone for moved in failures):
+            why = "a node is gone"
+        elif caught_up and any(seat.tries >= tries for seat in seats):
+            why = CHANGED.format(tries=tries)
+        sending.take(self._seats.ended(seats, of_gang(why)) if why else map(SendAgain, seats))
 
-# --- locks ----------------------------------------------------------------------------------------
-
-Kind = TypeVar("Kind", str, PodIdentity)
-
-
-class Locks:
-    """Of pods, nodes and namespaces inside one worker: what is known of them is used by one bind at a time.
-
-    By what is locked: a pod's identity, a node's name, a key of etcd. A bind that takes several takes them in this
-    order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
-    """
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
-
-    @asynccontextmanager
-    async def hold(self, several: Iterable[Kind]) -> AsyncIterator[None]:
-        """All of one kind, each once; taken in their order, so that no two tasks wait for each other."""
-        held: list[asyncio.Lock] = []
-        try:
-            for what in sorted(set(several)):
-                lock = self._locks.get(what)
-                if lock is None:  # it lives as long as a task holds or awaits it
-                    lock = self._locks[what] = asyncio.Lock()
-                await lock.acquire()
-                held.append(lock)
-            yield
-        finally:
-            for lock in held:
-                lock.release()
+    def _tried(self, sending: Sending, seat: Seated, moved: MovedKeys, *, caught_up: bool) -> Step:
+        """Whether a seat is sent once more in this lane, or where it goes."""
+        lane, tries = sending.lane, self._settings.tries
+        if caught_up and moved.needed(seat):
+            seat = seat.noted(moved.catch_up_note)
+        # In a row they may have failed by another seat's node each time.
+        in_a_row = sending.failed if lane.in_order and moved.own and not seat.alone else 0
+        if caught_up and max(seat.tries, in_a_row) < tries:
+            return SendAgain(seat)
+        if not seat.alone:
+            return Later(replace(seat, alone=not lane.in_order or bool(moved.own), tries=0))
+        return self._next_node(seat, CHANGED.format(tries=tries) if caught_up else BEHIND)

@@ -1,143 +1,152 @@
-"""A pod's seat on its way to etcd: the pod as it is now, and whether it may be bound to its node.
+"""Whether a pod may be bound to its node: the pod as it is now, and its verdict.
 
-Nothing but asking etcd about pods and volumes is awaited here. What is answered of a seat is a value, its **verdict**:
-the seat as it fits, or why its node does not do, or what ends it. A seat never changes; what happens makes another one.
+Nothing but asking etcd about pods and volumes is awaited here. A seat never changes; what happens makes another one.
+Its **verdict** is a value: its commit where it fits, or why its node does not do, or what ends it.
+
+::
+
+    seats without rules across nodes   each among all pods that are assumed there
+    seats with rules                   each after what is sure: facts, this worker's binds that have happened, and the
+                                       seats before it in its transaction
+    a gang                             each among all the others: members may rely on each other
+
+What a verdict compares is known at one moment. It has the version of every namespace that one of its rules looks at, so
+rules hold at every revision, whichever worker binds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wharfinger.contracts.cohort_scheduling import Seat
-from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.plugin_calls import NO_CALLS, PluginStep
+from wharfinger.contracts.plugin_calls import NO_CALLS
 from wharfinger.contracts.scheduling import Bound, Contended, Rejected
 from wharfinger.engine.pods import across_nodes, volumes
-from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.bind.outcome import (
     BINDER,
     BindGroup,
+    Done,
     Failed,
+    NoRoom,
     Outcome,
-    ask_to_bind,
+    Outcomes,
+    Seated,
+    SendingLane,
+    Stamp,
     identity,
     reference,
     rejected,
-    tell_bound,
 )
+from wharfinger.engine.pods.bind.transaction import Commit
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.extending import ALONE
-from wharfinger.engine.pods.verification import LEANS
-from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
-from wharfinger.engine.transactions import Limits, Shape
-from wharfinger.errors import PluginError
-from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.profile import Profile
+from wharfinger.engine.pods.verification import LEANS, ask_to_bind, tell_bound
+from wharfinger.engine.transactions import Limits
+from wharfinger.errors import InvalidObject, PluginError
+from wharfinger.framework.domain import terms_of
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Status, unschedulable
+from wharfinger.framework.status import Status
+from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
-from wharfinger.plugins.names import VOLUME_BINDING
-from wharfinger.registry import keys
-from wharfinger.registry.store import Get, KeyValue
+from wharfinger.model.promises import Promise
+from wharfinger.registry.store import KeyValue
 
-MOVED_VOLUMES = "the volumes that were found for node {node} are not there any more"
-BESIDE = 512
-"""Bytes that a bind adds to a pod, about: node, attempt and condition; the versions that it rewrites; its promise."""
+Verdict = Commit | NoRoom | Outcome
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Seated:
-    """A seat whose pod is still to be bound, and what happened to it so far."""
+class SendAgain(NamedTuple):
+    """A seat is sent next."""
 
-    number: int
-    """Of the seat."""
-    seat: Seat
-    """As decided."""
-    candidates: tuple[str, ...]
-    """The node that is tried now, then the runners-up that were not tried yet."""
-    found: StoredPod
-    profile: Profile
-    state: CycleState
-    """What the placement's plugins carried for their binding points."""
-    rules: AcrossNodes
-    """Of the pod as it is now."""
-    computation: Computation
-    tenant: str
-    """That the pod's label names; empty when it has none."""
-    promised: bool
-    """Whether a Kubernetes API is the store: then the transaction has a promise, too."""
-    held: bool
-    """Whether a room may be held for the pod, by an earlier transaction of this chain."""
-    alone: bool
-    """Whether it goes into transactions of its own."""
-    hold: int = 0
-    """Mod revision of the record by which this attempt holds it, where etcd itself is the store; 0 = it holds none."""
-    volumes: VolumeWrites = NO_VOLUMES
-    """What the bind compares and writes for the pod's volumes, as of its last verification."""
-    steps: tuple[PluginStep, ...] = ()
-    """Calls of asynchronous plugins that are due before the pod is bound, as of its last verification."""
-    tries: int = 0
-    """Transactions for the node that failed. Those of many in order count where its own pod, node or binding moved."""
-    leaned: bool = False
-    """Whether it was put off, because it relies on pods that are not bound yet."""
-    notes: tuple[str, ...] = ()
-    """For the explanation."""
+    seat: Seated
 
-    @property
-    def identity(self) -> PodIdentity:
-        """The very pod."""
-        return self.found.pod.identity
+
+class Later(NamedTuple):
+    """It goes in the next round: alone, on another node, or behind those that it relies on."""
+
+    seat: Seated
+
+
+class Ask(NamedTuple):
+    """Etcd has to be asked about its pod."""
+
+    seat: Seated
+
+
+Step = Done | SendAgain | Later | Ask
+
+
+@dataclass(frozen=True, slots=True)
+class BindProgress:
+    """How far a bind is: a fold over the steps of its seats."""
+
+    outcomes: Outcomes
+    limits: Limits
+    later: tuple[Seated, ...] = ()
+    """Seats that are left for the next round; those without candidates for none."""
+    unknown: tuple[Seated, ...] = ()
+    """Seats about whose pods etcd has to be asked."""
+    adopted: Mapping[str, Node] = field(default_factory=dict)
+    """Nodes at newer revisions that mean the same (heart-beats), by name."""
+    promised: Mapping[int, Promise] = field(default_factory=dict)
+    """Promises that this bind has put, by the number of the seat."""
+    revision: int = 0
+    """Of the newest of its transactions that succeeded."""
+    may_wait: bool = True
+    """Whether there is time for pods that a seat relies on to be bound first."""
 
     @property
-    def node(self) -> str:
-        """The node that is tried now."""
-        return self.candidates[0]
+    def nodes(self) -> list[tuple[int, Sequence[str]]]:
+        """On which nodes the seats that are left may be tried: what tells whether a round changed anything."""
+        return [(seat.number, seat.candidates) for seat in self.later if seat.candidates]
 
-    @property
-    def shape(self) -> Shape:
-        """What it adds to a transaction; of the keys that a `Commit` compares and writes."""
-        pod = self.found.pod
-        pod_key, binding = keys.pod(pod.namespace, pod.name), keys.binding(self.node)
-        compares = [pod_key, keys.node(self.node), binding, *across_nodes.compared(pod, self.rules)]
-        if self.tenant:
-            compares.append(keys.tenant(self.tenant))
-        writes = [pod_key, binding, *across_nodes.rewritten(pod, self.rules)]
-        if not self.found.format.marks_pods:  # when a compare fails, it is read with what was compared
-            record = keys.bound_by(pod.namespace, pod.name)
-            compares.append(record)
-            writes.append(record)
-        if self.promised:
-            compares.append(keys.ACTIVE)
-            writes.append(keys.promise(pod.namespace, pod.name))
-        for claim in pod.claims:  # at most one volume of each is chosen
-            taken = [keys.claim(pod.namespace, claim.name), f"{keys.claim(pod.namespace, claim.name)}:volume"]
-            compares += taken
-            writes += taken
-        if self.seat.recorded:
-            writes.append(keys.attempt(pod.namespace, pod.name))
-        if self.held:
-            writes.append(keys.hold(pod.namespace, pod.name))
-        return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)
-
-    def noted(self, *texts: str) -> Seated:
-        """With these for the explanation, each once."""
-        new = tuple(text for text in texts if text not in self.notes)
-        return replace(self, notes=(*self.notes, *new)) if new else self
-
-    def next_node(self, why: str) -> Seated:
-        """On its next runner-up; without candidates where there is none."""
-        seat = self.noted(f"{self.node}: {why}")
-        return replace(seat, candidates=self.candidates[1:], tries=0, leaned=False)
+    def after(self, steps: Iterable[Step]) -> BindProgress:
+        """The next one."""
+        later, unknown = [*self.later], [*self.unknown]
+        outcomes: dict[int, Outcome] = {}
+        for step in steps:
+            match step:
+                case Done(number, outcome):
+                    outcomes[number] = outcome
+                case Later(seat):
+                    later.append(seat)
+                case Ask(seat):
+                    unknown.append(seat)
+        return replace(self, outcomes=self.outcomes | outcomes, later=tuple(later), unknown=tuple(unknown))
 
 
-class NoRoom(NamedTuple):
-    """The pod must not be bound to its node now."""
+@dataclass(slots=True)
+class Sending:
+    """A lane of a bind while it is sent: what its senders share. None awaits between reading and replacing it."""
 
-    why: str
-    leans: bool = False  # whether it may be once pods are bound that it relies on
+    group: BindGroup
+    lane: SendingLane
+    now: BindProgress
+    queue: deque[tuple[Seated, ...]]
+    """Seats that are left in this lane, in parts."""
+    unseen: bool
+    """Whether only the watch shows the versions that the last transaction left."""
+    stored: dict[str, KeyValue] = field(default_factory=dict)
+    """Volumes and claims, as they were read last."""
+    leaning: bool = False
+    """Whether a seat relies on pods that are not bound yet: others are not asked why then."""
+    failed: int = 0
+    """Transactions that failed since one succeeded."""
+    window: int = sys.maxsize
+    """Pods that the next transaction may have."""
+    stopped: bool = False
+    """Whether a sender failed: then the others send no further transaction."""
+
+    def take(self, steps: Iterable[Step]) -> None:
+        """Go on by these."""
+        taken = list(steps)
+        if taken:
+            self.now = self.now.after(taken)
+            again = self.lane.parts(step.seat for step in taken if isinstance(step, SendAgain))
+            self.queue.extendleft(reversed(again))
 
 
 class Seats:
@@ -214,10 +223,8 @@ class Seats:
             before = () if group.calls is not None and self._cache.upstream else ("committed by an earlier try",)
             notes = (f"bound by plugin {group.binder}",) if group.binder else before
             return Bound(node=found.node or "", revision=revision, notes=notes)
-        if known is not None:
-            self.undo(known)
-        else:
-            self.undo_unknown(group, number, None, group.calls.node if group.calls else seat.node)
+        pod = known.found.pod if known is not None else None
+        self.undo(group, number, pod, group.calls.node if group.calls and pod is None else seat.node)
         return found
 
     def _with_pod(self, group: BindGroup, number: int, found: StoredPod) -> Seated | None:
@@ -230,124 +237,113 @@ class Seats:
         # Plugins that were called have prepared one node, so no other one will do.
         candidates = (seat.node, *(name for name in others if name != seat.node)) if calls is None else (calls.node,)
         return Seated(
+            group=group,
             number=number,
-            seat=seat,
             candidates=candidates,
             found=found,
             profile=profile,
-            state=group.state(number),
             rules=across_nodes.rules_of(pod, profile, self._cache.surroundings),
-            computation=group.computation(number),
-            tenant=self._eligibility.named_tenant(pod),
-            promised=self._cache.upstream is not None,
             held=calls is not None or pod.key in self._cache.held_places,
             alone=group.policy.holds,
         )
 
     def refreshed(self, seated: Seated) -> Seated | None:
         """With the pod as the watch shows it now, if that is newer; None when etcd has to be asked about it."""
-        known = self._eligibility.from_cache(reference(seated.seat))
-        if known is not None and known.pod.mod_revision >= seated.found.pod.mod_revision:
+        known, before = self._eligibility.from_cache(reference(seated.seat)), seated.found
+        if known is not None and known.pod.mod_revision >= before.pod.mod_revision:
             return self._taking(seated, known)
-        read_at = max(seated.found.read_at, seated.found.pod.mod_revision)
-        gone = self._eligibility.verdict(reference(seated.seat), seated.found.pod)
-        if self._cache.progress.revision >= read_at or gone is not None:
+        seen = self._cache.progress.revision >= max(before.read_at, before.pod.mod_revision)
+        if seen or self._eligibility.verdict(reference(seated.seat), before.pod) is not None:
             return None
-        return self._taking(seated, seated.found)  # the watch has not shown yet what was read
+        return self._taking(seated, before)  # the watch has not shown yet what was read
 
     def _taking(self, seated: Seated, found: StoredPod) -> Seated:
         """With the pod as it is now, and its rules."""
         rules = across_nodes.rules_of(found.pod, seated.profile, self._cache.surroundings)
         if found.pod is seated.found.pod and rules == seated.rules:
             return seated
-        return replace(seated, found=found, rules=rules, tenant=self._eligibility.named_tenant(found.pod))
+        return replace(seated, found=found, rules=rules)
 
     # --- its verdict --------------------------------------------------------------------------
 
-    def fits(self, seated: Seated, together: Collection[PodIdentity] = ()) -> NoRoom | Failed | None:
-        """Why the pod must not be bound there, with all that are assumed there; None when it may: it counts there.
+    def verdicts(
+        self, sending: Sending, stamp: Stamp, seats: Sequence[Seated], surely: Snapshot | None = None
+    ) -> Iterator[tuple[Seated, Verdict]]:
+        """Whether each of these seats may be bound to its node: after what is sure, or with all that are assumed there.
+
+        Of several on one node that do not all fit, the first ones do.
+        """
+        group, whole = sending.group, sending.group.policy.whole
+        for seat in seats if whole else ():
+            self._cache.assume_there(seat.found.pod, seat.node)
+        together = frozenset(seat.identity for seat in seats) if whole else frozenset[PodIdentity]()
+        lost = [self._outside(group, seat) or self._fits(sending, seat, surely, together) for seat in seats]
+        if any(lost) and len(seats) > 1 and not whole:
+            for seat in seats:
+                self._cache.forget_unsent(seat.identity)
+            lost = [self._fits(sending, seat, surely) for seat in seats]
+        for seat, why in zip(seats, lost, strict=True):
+            yield seat, why or self._commit(sending, stamp, seat, len(together))
+
+    def _fits(
+        self, sending: Sending, seat: Seated, surely: Snapshot | None, together: Collection[PodIdentity] = ()
+    ) -> NoRoom | Failed | None:
+        """Why the pod must not be bound there; None when it may: then it counts there.
 
         `together`: pods that are bound in the same transaction, or not at all; its rules may rely on them.
         """
-        pod = seated.found.pod
+        pod, node, computation, rules = seat.found.pod, seat.node, seat.computation, seat.rules
         try:
-            lost = self._verification.refusal(pod, seated.node, seated.computation, seated.rules, together)
+            if surely is None:
+                lost = self._verification.refusal(pod, node, computation, rules, together)
+            else:
+                lost, leans = self._verification.refusal_after(pod, node, computation, surely), sending.leaning
+                if lost and rules.leans and not leans:
+                    every = frozenset(one.identity for one in self._cache.assumed())
+                    leans = not self._verification.refusal(pod, node, computation, rules, every)
+                lost = f"{LEANS}: {lost}" if lost and leans else lost
         except PluginError as error:
             return Failed(error)
         if lost:
             return NoRoom(lost, leans=lost.startswith(LEANS))
-        self._cache.assume_there(pod, seated.node)  # those that are verified next see it
+        self._cache.assume_there(pod, node)  # those that are verified next see it
         return None
 
-    def fits_after(self, seated: Seated, surely: Snapshot, *, leaning: bool) -> NoRoom | Failed | None:
-        """Why a pod with rules must not be bound after what is sure; None when it may: then it counts there.
+    def _outside(self, group: BindGroup, seat: Seated) -> NoRoom | None:
+        """Whether the node is not in the gang's domain any more."""
+        node, domain = self._cache.nodes.get(seat.node), group.request.domain
+        outside = node is not None and any(node.labels.get(key) != value for key, value in terms_of(domain))
+        return NoRoom(f"the node is not in {domain} any more") if outside else None
 
-        `leaning`: whether one before it relies on pods that are not bound yet: then it may do so, too.
-        """
-        pod = seated.found.pod
+    async def read_volumes(self, seats: Iterable[Seated], limits: Limits) -> Mapping[str, KeyValue]:
+        """The volumes and claims that binds of these seats would write. Raises `StoreError`."""
+        binds = [(seated.found.pod, seated.node) for seated in seats if seated.found.pod.claims]
+        return await volumes.read(self._store, self._cache, binds, limits) if binds else {}
+
+    def _commit(self, sending: Sending, stamp: Stamp, seated: Seated, pods: int) -> Commit | Outcome:
+        """The commit of a seat that fits, unless plugins refuse it or it cannot be written as it would be bound."""
+        group, pod, node = sending.group, seated.found.pod, self._cache.nodes[seated.node]
         try:
-            lost = self._verification.refusal_after(pod, seated.node, seated.computation, surely)
-            if not lost:
-                self._cache.assume_there(pod, seated.node)
-                return None
-            if seated.rules.leans and not leaning:
-                every = frozenset(one.identity for one in self._cache.assumed())
-                leaning = not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, every)
-        except PluginError as error:
-            return Failed(error)
-        return NoRoom(f"{LEANS}: {lost}", leans=True) if leaning else NoRoom(lost)
-
-    def agreed(self, group: BindGroup, seated: Seated, stored: Mapping[str, KeyValue]) -> Seated | Outcome:
-        """PreBind and Bind, and the pod's volumes: the seat with what they want done first, or their refusal.
-
-        `stored`: the volumes and claims that `read_volumes` has read.
-        """
-        pod = seated.found.pod
-        try:
-            steps = ask_to_bind(seated.profile, seated.state, pod, seated.node, group.calls or NO_CALLS)
+            steps = ask_to_bind(seated.profile, group.state(seated.number), pod, node.name, group.calls or NO_CALLS)
         except PluginError as error:
             return Failed(error)
         if isinstance(steps, Status):
             return rejected(steps.plugin, steps.message)
         if steps and not group.policy.holds:  # the plugin was enabled after the group had been decided
             return Contended(message=ALONE)
-        needed = self._volumes(seated, stored) if pod.claims else NO_VOLUMES
+        needed = volumes.checked(pod, node.name, self._cache, sending.stored)
         if isinstance(needed, Status):
             return rejected(needed.plugin, needed.message)
-        if steps == seated.steps and needed is seated.volumes:
-            return seated
-        return replace(seated, steps=steps, volumes=needed)
-
-    def _volumes(self, seated: Seated, stored: Mapping[str, KeyValue]) -> VolumeWrites | Status:
-        """Work out again which volumes the pod gets on its node, and what the bind has to do about them."""
-        pod = seated.found.pod
-        needed = volumes.needed(pod, seated.node, self._cache)
-        moved = unschedulable(MOVED_VOLUMES.format(node=seated.node)).by(VOLUME_BINDING)
-        if needed is None or self._cache.upstream is not None:
-            return moved if needed is None else needed
-        refused = volumes.refusal(needed.steps, seated.node)
-        if refused is not None:
-            return refused
-        wanted = volumes.stored_keys(pod, needed.steps)
-        return replace(needed, stored={key: stored[key] for key in wanted}) if stored.keys() >= set(wanted) else moved
-
-    async def read_volumes(self, seats: Iterable[Seated], limits: Limits) -> Mapping[str, KeyValue]:
-        """Read the volumes and claims that binds of these seats would write: only where etcd itself is the store.
-
-        Raises `StoreError`.
-        """
-        wanted: dict[str, Get] = {}
-        for seated in seats if self._cache.upstream is None else ():
-            pod = seated.found.pod
-            needed = volumes.needed(pod, seated.node, self._cache) if pod.claims else None
-            if needed is not None:
-                wanted.update((key, Get(key)) for key in volumes.stored_keys(pod, needed.steps))
-        reads: dict[str, KeyValue] = {}
-        all_of_them = list(wanted.values())
-        for begin in range(0, len(all_of_them), limits.operations):
-            answer = await self._store.txn([], all_of_them[begin : begin + limits.operations])
-            reads.update((kv.key, kv) for kv in answer.reads if kv is not None)
-        return reads
+        if steps != seated.steps or needed is not seated.volumes:
+            seated = replace(seated, steps=steps, volumes=needed)
+        adopted = sending.now.adopted.get(node.name)
+        if adopted is not None and adopted == node and adopted.mod_revision > node.mod_revision:
+            node = adopted
+        tenancy = self._eligibility.tenancy(pod)
+        try:
+            return Commit.of(seated, node, self._cache, stamp, tenancy=tenancy, pods=pods)
+        except InvalidObject as error:
+            return rejected(BINDER, f"pod cannot be written bound: {error}")
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -355,31 +351,34 @@ class Seats:
         """No transaction of it is out, and its seat is free again."""
         self._cache.forget(seated.identity)
         if not seated.hold:  # else a late try of this bind may happen until the record is gone (`upstream`)
-            self.undo(seated)
+            self.undo(seated.group, seated.number, seated.found.pod, seated.seat.node)
 
-    def ended(self, seated: Seated, outcome: Outcome, *, failed: bool = False) -> Outcome:
-        """Give it up with that outcome, and count it. `failed`: for an error and not by a rule, as the binder's are."""
-        self.give_up(seated)
-        if isinstance(outcome, Contended):
-            self._tally.contended(seated.computation)
-        elif failed or isinstance(outcome, Failed) or (isinstance(outcome, Rejected) and outcome.plugin == BINDER):
-            self._tally.failed_at_bind(seated.profile.name, seated.computation)
-        elif isinstance(outcome, Rejected):
-            self._tally.refused_at_bind(seated.profile.name, seated.computation)
-        return outcome
+    def ended(
+        self, seats: Sequence[Seated], outcome: Outcome, *, failed: bool = False, counted: bool = True
+    ) -> list[Done]:
+        """Give a seat, or all of a gang, up with that outcome, and count it.
 
-    def undo(self, seated: Seated) -> None:
-        """Unreserve."""
-        seated.profile.unreserve(seated.state, seated.found.pod, seated.seat.node)
+        `failed`: for an error and not by a rule, as the binder's are.
+        """
+        for seat in seats:
+            self.give_up(seat)
+        if isinstance(outcome, Contended) and counted:
+            self._tally.contended(seats[0].computation, len(seats))
+        for seat in seats:
+            if failed or isinstance(outcome, Failed) or (isinstance(outcome, Rejected) and outcome.plugin == BINDER):
+                self._tally.failed_at_bind(seat.profile.name, seat.computation)
+            elif isinstance(outcome, Rejected):
+                self._tally.refused_at_bind(seat.profile.name, seat.computation)
+        return [Done(seat.number, outcome) for seat in seats]
 
-    def undo_unknown(self, group: BindGroup, number: int, pod: Pod | None, node: str) -> None:
-        """Unreserve for a pod that may be gone: the plugins get as much of it as is known."""
+    def undo(self, group: BindGroup, number: int, pod: Pod | None, node: str) -> None:
+        """Unreserve. `pod`: None where it may be gone: the plugins get as much of it as is known."""
         profile = self._profiles.get(pod.scheduler_name if pod else group.computation(number).profile_name)
         if profile is not None:
             profile.unreserve(group.state(number), pod or self._known(group, number), node)
 
     def tell_bound(self, group: BindGroup, number: int, pod: Pod | None, node: str) -> None:
-        """PostBind, and the metric, for a pod of a lone bind that was found bound."""
+        """PostBind, and the metric. `pod`: None where it is not known how it is now."""
         computation = group.computation(number)
         profile = self._profiles.get(pod.scheduler_name if pod is not None else computation.profile_name)
         if profile is not None:

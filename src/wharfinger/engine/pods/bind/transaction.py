@@ -29,41 +29,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import BoundByRecord, HoldRecord
 from wharfinger.engine.pods import across_nodes, volumes
-from wharfinger.engine.pods.bind.seat import Seated
+from wharfinger.engine.pods.bind.outcome import Seated, Stamp
 from wharfinger.engine.pods.eligibility import PodAnswer
+from wharfinger.engine.transactions import Shape
 from wharfinger.engine.upstream.right_to_bind import NOT_HELD
-from wharfinger.errors import RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
-from wharfinger.framework.profile import Profile
+from wharfinger.errors import InvalidObject, RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
 from wharfinger.manifests.copies import state_of
+from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.model.promises import Promise
 from wharfinger.plugins.volume_binding import VolumeBinding
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Delete, Get, Operation, Put, Store, TxnResult
+from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, Store, TxnResult
 
+VERSIONS = 256
+"""Bytes of the versions that a bind rewrites, about."""
 CALL_SLACK = 60.0
 """Seconds beyond the deadlines of plugins after which any worker gives up a promise that waits for them."""
+_KINDS = {
+    keys.PODS: "pod",
+    keys.NODES: "node",
+    keys.BINDINGS: "binding",
+    keys.BOUND: "bound",
+    keys.TERMS: "terms",
+    keys.ACTIVE: "active",
+    keys.HOLDS: "hold",
+    **dict.fromkeys((keys.VOLUMES, keys.PERSISTENT_VOLUMES, keys.PERSISTENT_VOLUME_CLAIMS), "volume"),
+}
+"""What moved, for the metric, by the prefix of its key; the rest is the tenant."""
+OWN = frozenset({"pod", "node", "binding", "volume", "hold"})
+"""What moved concerns one commit alone (or those of its node); the rest concerns all commits of a transaction."""
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds between reads while etcd does not answer; the last for ever."""
-
-
-class Stamp(NamedTuple):
-    """Which attempt binds, and when."""
-
-    attempt: str
-    """`<workflow id>@<run id>`, written to the pod and to the versions."""
-    time: str
-    """RFC 3339, UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +88,13 @@ class Commit:
     """What is sent to the Kubernetes API afterwards, where one is the store."""
 
     @classmethod
-    def of(cls, seat: Seated, node: Node, known: Cache, stamp: Stamp, pods: int = 0) -> Commit:
-        """The bind of a verified seat, as of now. `pods`: how many are bound together, or not at all; 0 = alone.
+    def of(
+        cls, seat: Seated, node: Node, known: Cache, stamp: Stamp, *, tenancy: Sequence[Compare] = (), pods: int = 0
+    ) -> Commit:
+        """The bind of a verified seat, as of now.
 
-        Raises `UpstreamUnavailable` where this installation may not bind, and `InvalidObject` for a pod that cannot be
-        written as it would be bound.
+        `tenancy`: what its pool was decided on. `pods`: how many are bound together, or not at all; 0 = alone. Raises
+        `UpstreamUnavailable` where this installation may not bind, and `InvalidObject` for what cannot be written.
         """
         pod, side = seat.found.pod, known.upstream
         conditions: list[Condition] = [
@@ -93,11 +102,9 @@ class Commit:
             Compare(keys.node(node.name), "mod", node.mod_revision),
             Compare(keys.binding(node.name), "mod", known.bindings[node.name]),
             *across_nodes.conditions(pod, seat.rules, known),
+            *volumes.compares(seat.volumes, known),
+            *tenancy,
         ]
-        if pod.claims:
-            conditions += volumes.compares(seat.volumes, known)
-        if seat.tenant:  # whose pod it is was decided on this
-            conditions.append(Compare(keys.tenant(seat.tenant), "create", known.tenants.get(seat.tenant, 0)))
         if seat.hold:  # a bind that was on its way while the room was given back must not happen afterwards
             conditions.append(Compare(keys.hold(*pod.key), "mod", seat.hold))
         promise: Promise | None = None
@@ -119,20 +126,23 @@ class Commit:
         return bool(self.seat.steps) and self.promise is None
 
     @property
-    def compares(self) -> list[Compare]:
-        """The conditions on single keys."""
-        return [condition for condition in self.conditions if isinstance(condition, Compare)]
-
-    @property
     def reads(self) -> list[str]:
         """What is read of it when the transaction fails: the compared keys, then the record of the pod's binder."""
         compared = [compare.key for compare in self.compares]
         return compared if self.seat.found.format.marks_pods else [*compared, keys.bound_by(*self.pod.key)]
 
-    def pod_in(self, answer: TxnResult) -> PodAnswer:
-        """The pod as the failed transaction's reads have it."""
-        record = None if self.seat.found.format.marks_pods else answer.reads[-1]
-        return PodAnswer(answer.reads[0], answer.revision, record)
+    @property
+    def compares(self) -> list[Compare]:
+        """The conditions on single keys."""
+        return [condition for condition in self.conditions if isinstance(condition, Compare)]
+
+    @property
+    def shape(self) -> Shape:
+        """What it adds to a transaction."""
+        prefixes = [condition.prefix for condition in self.conditions if not isinstance(condition, Compare)]
+        size = sum(len(write.value) for write in self.writes if isinstance(write, Put))
+        written = [write.key for write in self.writes]
+        return Shape((*self.reads, *prefixes), (*written, *self.versions), size + VERSIONS)
 
     @property
     def versions(self) -> list[str]:
@@ -149,11 +159,9 @@ def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> 
     if seat.steps and promise is None:
         record = HoldRecord.model_validate({**made, "calls": _calls(seat)})
         return [Put(keys.hold(*key), record.to_bytes()), *volumes.puts(pod, replace(seat.volumes, stored={}), *stamp)]
-    writes: list[Operation] = [Put(keys.pod(*key), bound)]
+    writes: list[Operation] = [Put(keys.pod(*key), bound), *volumes.puts(pod, seat.volumes, *stamp)]
     if not format_.marks_pods:
         writes.append(Put(keys.bound_by(*key), BoundByRecord.model_validate(made).to_bytes()))
-    if pod.claims:
-        writes += volumes.puts(pod, seat.volumes, *stamp)
     if promise is not None:
         writes.append(Put(keys.promise(*key), upstream_records.stored(promise)))
     if seat.held:
@@ -169,11 +177,12 @@ def _promise(seat: Seated, stamp: Stamp, pods: int) -> Promise:
     promise = Promise(state.uid, state.revision, seat.node, stamp.attempt, since=stamp.time, together=pods)
     if not (seat.volumes.steps or seat.steps):
         return promise
+    waits = (plugin.bind_timeout_seconds for plugin in seat.profile.plugins if isinstance(plugin, VolumeBinding))
     return replace(
         promise,
         ready=False,
         volumes=seat.volumes.steps,
-        patience=_volume_patience(seat.profile) if seat.volumes.steps else 0.0,
+        patience=float(next(waits, 0.0)) if seat.volumes.steps else 0.0,
         calls=_calls(seat),
         call_patience=seat.profile.called.longest + CALL_SLACK if seat.steps else 0.0,
     )
@@ -184,14 +193,7 @@ def _calls(seat: Seated) -> tuple[str, ...]:
     return tuple(f"{step.point}/{step.plugin}" for step in seat.steps)
 
 
-def _volume_patience(profile: Profile) -> float:
-    """Seconds that a bind waits for the pod's volumes: of the profile's VolumeBinding."""
-    waits = (plugin.bind_timeout_seconds for plugin in profile.plugins if isinstance(plugin, VolumeBinding))
-    return float(next(waits, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """Commits of one moment as they are sent: what they share is in it once."""
 
     commits: Sequence[Commit]
@@ -199,14 +201,6 @@ class Transaction:
     writes: list[Operation]
     reads: list[Operation]
     """When a compare fails: what the commits read, each key once."""
-
-    def answers(self, answer: TxnResult) -> list[TxnResult]:
-        """What the answer of the transaction, which failed, says of each of the commits."""
-        read = dict(zip((each.key for each in self.reads), answer.reads, strict=True))
-        return [
-            TxnResult(answer.succeeded, answer.revision, tuple(read[key] for key in commit.reads))
-            for commit in self.commits
-        ]
 
 
 def together(commits: Sequence[Commit]) -> Transaction:
@@ -223,6 +217,98 @@ def together(commits: Sequence[Commit]) -> Transaction:
             versions.update((name, Put(name, version)) for name in missing)
     reads: list[Operation] = [Get(key) for key in dict.fromkeys(chain.from_iterable(one.reads for one in commits))]
     return Transaction(commits, conditions, [*writes, *versions.values()], reads)
+
+
+# --- what moved -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MovedKeys:
+    """Which keys of a commit had moved when its transaction failed, and what they are now."""
+
+    pod: PodAnswer
+    node_gone: bool
+    what: tuple[str, ...]
+    """Kinds of keys, for the metric; empty when only something among all namespaces' binds moved."""
+    same_node: Node | None
+    """The node at its new revision, when nothing that scheduling reads differs (a heart-beat)."""
+    revision: int
+    """What the watch must have shown before trying again is worth it."""
+
+    @classmethod
+    def of(cls, commit: Commit, read: Mapping[str, KeyValue | None], revision: int) -> MovedKeys:
+        """By what was read at that revision of the store."""
+        what: dict[str, None] = {}
+        seen = 0
+        for compare in commit.compares:
+            kv = read[compare.key]
+            if compare.holds(kv):
+                continue
+            kind = next((kind for prefix, kind in _KINDS.items() if compare.key.startswith(prefix)), "tenant")
+            what[kind] = None
+            if kind != "pod":  # of a deletion only the revision of the answer is known
+                seen = max(seen, kv.mod_revision if kv is not None else revision)
+        node, format_ = read[keys.node(commit.node.name)], commit.seat.found.format
+        record = None if format_.marks_pods else read[keys.bound_by(*commit.pod.key)]
+        return cls(
+            pod=PodAnswer(read[keys.pod(*commit.pod.key)], revision, record),
+            node_gone=node is None,
+            what=tuple(what),
+            same_node=_same(commit.node, node, format_) if "node" in what else None,
+            revision=seen if what else revision,
+        )
+
+    @property
+    def own(self) -> frozenset[str]:
+        """What moved of the commit's own pod, node or binding version: others may be sent without it."""
+        return OWN.intersection(self.what)
+
+    @property
+    def adopted_notes(self) -> tuple[str, ...]:
+        """For the explanation: changes of the pod and of the node that need no other decision."""
+        changed = ("the pod changed",) if "pod" in self.what else ()
+        return changed if self.same_node is None else (*changed, "the node's heart-beat was adopted")
+
+    @property
+    def catch_up_note(self) -> str:
+        """For the explanation: what the watch has shown since."""
+        return "caught up with the node" if set(self.what) <= {"pod", "node"} else "caught up with another bind"
+
+    def needed(self, seat: Seated) -> int:
+        """What the watch must have shown before the seat is worth trying again: what moved for it alone; 0 = nothing.
+
+        Only the watch can show what a change means for the decision, unless it is adopted.
+        """
+        adopted = {"pod"} if self.same_node is None else {"pod", "node"}
+        return self.revision if (self.own or seat.alone) and not (self.what and adopted.issuperset(self.what)) else 0
+
+
+def what_moved(transaction: Transaction, answer: TxnResult) -> tuple[list[MovedKeys], Sequence[str], int]:
+    """What the reads of a transaction that failed show of each of its commits.
+
+    With what made it fail, for the metric: of each its own, of all what concerns all. And what the watch must have
+    shown before those are worth sending again of which nothing moved; 0 = nothing.
+    """
+    read = dict(zip((each.key for each in transaction.reads), answer.reads, strict=True))
+    failures = [MovedKeys.of(commit, read, answer.revision) for commit in transaction.commits]
+    shared = [moved for moved in failures if not OWN.issuperset(moved.what)]
+    owns = [what for moved in failures for what in moved.own]
+    if not shared and not owns:  # nothing that was read moved: another namespace's bind did, or a key came and went
+        return failures, (), answer.revision
+    concerns_all = {what for moved in shared for what in moved.what if what not in OWN}
+    return failures, (*owns, *concerns_all), max((moved.revision for moved in shared), default=0)
+
+
+def _same(known: Node, stored: KeyValue | None, format_: ObjectFormat) -> Node | None:
+    """The stored node when it is the known one in everything that scheduling reads."""
+    if stored is None or stored.create_revision != known.create_revision:
+        return None
+    created, modified = stored.create_revision, stored.mod_revision
+    try:
+        node = format_.decode_node(stored.value, name=known.name, create_revision=created, mod_revision=modified)
+    except InvalidObject:
+        return None
+    return node if node == known else None
 
 
 # --- sent -----------------------------------------------------------------------------------------
@@ -248,48 +334,42 @@ class Committer:
             self._cache.assume_sent(commit.pod, commit.node.name)
         try:
             answer = await self._store.txn(transaction.conditions, transaction.writes, transaction.reads)
-        except RequestTooLarge:
-            self._unsend(commits)
-            raise
-        except Unavailable as error:
-            if error.maybe_applied:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, RequestTooLarge):
+                self._unsend(commits)
+            elif isinstance(error, asyncio.CancelledError) or (isinstance(error, Unavailable) and error.maybe_applied):
                 self._doubt(commits)
-            else:
-                self._forget(commits)
-            raise
-        except asyncio.CancelledError:
-            self._doubt(commits)
-            raise
-        except Exception:  # a refusal: nothing was written
-            self._forget(commits)
+            else:  # a refusal: nothing was written
+                for commit in commits:
+                    self._cache.forget(commit.pod.identity)
             raise
         if not answer.succeeded:
             self._unsend(commits)
         return answer
 
-    def happened(self, commits: Sequence[Commit], revision: int) -> None:
-        """Our own commit: the versions it compared advance together with the pods behind them, never without."""
+    def happened(self, commits: Sequence[Commit], revision: int) -> bool:
+        """Our own commit: the versions it compared advance together with the pods behind them, never without.
+
+        Returns whether only the watch shows some of the versions that it left.
+        """
+        bound = [(commit.pod, commit.seat.rules) for commit in commits if not commit.holds]
+        unseen = across_nodes.rewritten_unseen(bound)
         for commit in commits:
             if commit.holds:  # the record that the watch shows takes the place of the assumption
                 self._cache.settle(commit.pod.identity, revision)
         if self._cache.progress.revision >= revision:  # the watch has shown both already, and what came then
-            return
+            return unseen
         for commit in commits:
             if not commit.holds:
                 self._cache.assume_sent(commit.pod, commit.node.name)
                 self._cache.confirm(commit.pod.identity, revision)
             self._cache.bindings.set(commit.node.name, revision)
-        across_nodes.advance(ruled(commits), self._cache, revision)
+        across_nodes.advance(bound, self._cache, revision)
+        return unseen
 
     def _unsend(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
             self._cache.assume(commit.pod, commit.node.name)
-
-    def _forget(self, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            self._cache.forget(commit.pod.identity)
-
-    # --- in doubt -----------------------------------------------------------------------------
 
     def _doubt(self, commits: Sequence[Commit]) -> None:
         """Their transaction may or may not have happened."""
@@ -302,27 +382,18 @@ class Committer:
 
     async def _settle(self, identities: Sequence[PodIdentity]) -> None:
         """Any linearizable read will do: what matters is the revision that it is answered at."""
-        first = identities[0]
-        for attempt in range(10**9):
-            try:
-                read = await self._store.get(keys.pod(first.namespace, first.name))
-            except StoreError:
-                await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
-            else:
+        key = keys.pod(identities[0].namespace, identities[0].name)
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            with contextlib.suppress(StoreError):
+                read = await self._store.get(key)
                 for identity in identities:
                     self._cache.settle(identity, read.revision)
                 return
+            await asyncio.sleep(pause)
 
     async def close(self) -> None:
         """Stop asking: the process ends, and its assumptions with it."""
-        tasks = list(dict.fromkeys(self._in_doubt.values()))
+        tasks = set(self._in_doubt.values())
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-
-def ruled(commits: Sequence[Commit]) -> list[tuple[Pod, across_nodes.AcrossNodes]]:
-    """The pods that are bound by these commits, and their rules across nodes."""
-    return [(commit.pod, commit.seat.rules) for commit in commits if not commit.holds]
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -42,30 +42,32 @@ from wharfinger.engine.pods.bind.outcome import (
     Failed,
     Outcome,
     Outcomes,
-    preparing,
+    Seated,
     reference,
     rejected,
-    steps_due,
     why_unbound,
 )
-from wharfinger.engine.pods.bind.seat import Seated, Seats
+from wharfinger.engine.pods.bind.seat import Seats
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
+from wharfinger.engine.pods.verification import steps_due
 from wharfinger.engine.upstream.adopting import known_object
 from wharfinger.engine.upstream.promising import KeptKind, KeptPromise, Promises
 from wharfinger.engine.upstream.rehearsing import rehearse_gang
 from wharfinger.engine.upstream.writers import TornPolicy, UpstreamWriters
 from wharfinger.errors import InvalidObject, PluginError, UpstreamDenied, UpstreamUnavailable
 from wharfinger.framework.status import Status
-from wharfinger.manifests.formats import format_of
 from wharfinger.model.extenders import EXTENDER
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.model.texts import shortened
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue
 
 log = logging.getLogger(__name__)
 
+PREPARING = 300
+"""Characters of what a pod that is bound in etcd waits for, before the Kubernetes API is told."""
 NOT_BOUND = "it answered success, and the pod is not bound on its node"
 NOT_HELD_ANY_MORE = "its room on node {node} is not held any more"
 
@@ -110,15 +112,15 @@ class Keeping:
             if not seat.hold:
                 again, outcomes = await self._seats.ask(group, {0: seat})
                 if not again or calls.failed is None:
-                    lost = {one.number: self._seats.ended(one, Contended(message=LOST)) for one in again}
-                    return HeldRoom((), {**outcomes, **lost})
+                    lost = self._seats.ended(again, Contended(message=LOST)) if again else ()
+                    return HeldRoom((), {**outcomes, **dict(lost)})
                 seat = again[0]
         answer = calls.failed or (_error(group.binder) if group.binder else None)
         if answer is None and self._upstream is None:
             return HeldRoom((seat,), {}, seat)
         # Without an answer, the promise was given up meanwhile: nothing of this placement is left.
         outcome = Contended(message=LOST) if answer is None else _of_answer(answer)
-        return HeldRoom((), {0: self._seats.ended(seat, outcome)}, seat)
+        return HeldRoom((), dict(self._seats.ended([seat], outcome)), seat)
 
     async def release(self, group: BindGroup, room: HeldRoom, outcomes: Outcomes) -> Outcomes:
         """End the record of the room, once the bind has its outcome; then Unreserve.
@@ -133,18 +135,19 @@ class Keeping:
             return outcomes
         again, found = await self._seats.ask(group, {0: room.seat})  # no bind of this attempt can happen any more
         for seat in again:
-            self._seats.undo(seat)
+            self._seats.undo(group, 0, seat.found.pod, seat.seat.node)
         return outcomes | found
 
     # --- promises -----------------------------------------------------------------------------
 
-    async def keep(
-        self, group: BindGroup, upstream: UpstreamWriters, outcomes: Outcomes, promised: Mapping[int, Promise]
-    ) -> Outcomes:
+    async def keep(self, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]) -> Outcomes:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
 
         Raises `StoreError` and `UpstreamError`, once everything that was sent has been answered: promises stay.
         """
+        upstream = self._upstream
+        if upstream is None:
+            return outcomes
         if outcomes.bound and group.policy.whole:
             refused = await self._rehearsed(group, upstream, outcomes)
             if refused:
@@ -185,7 +188,7 @@ class Keeping:
                 upstream.teller.scheduled(group.pod(number), kept.node, run=group.request.run_id)
                 return bound
             case KeptKind.NOT_READY:
-                return preparing(bound, kept.message)
+                return bound.model_copy(update={"preparing": shortened(kept.message, PREPARING)})
             case KeptKind.GONE if kept.node:
                 return Gone(reason="bound", node=kept.node, bound_by=kept.bound_by)
             case KeptKind.GONE:
@@ -252,7 +255,7 @@ class Keeping:
         if found.promise is None or found.pod is None:
             kept = await promises.keep(group.key(0), group.chain)
             if kept.kind is not KeptKind.KEPT:
-                self._seats.undo_unknown(group, 0, found.pod, node)
+                self._seats.undo(group, 0, found.pod, node)
             return kept
         if calls.bound_by:
             return await self._give_up(group, promises, found.pod, node, _error(calls.bound_by))
@@ -283,7 +286,7 @@ class Keeping:
         if kept.kind is KeptKind.KEPT and not calls.by_default:
             self._seats.tell_bound(group, 0, pod, node)
         elif kept.kind not in (KeptKind.KEPT, KeptKind.NOT_READY):
-            self._seats.undo_unknown(group, 0, pod, node)
+            self._seats.undo(group, 0, pod, node)
         return kept
 
     def _no_node(self, group: BindGroup, promise: Promise) -> PluginAnswer | None:
@@ -308,7 +311,7 @@ class Keeping:
         if kept is not None and kept.kind is KeptKind.KEPT:  # a call whose answer was lost had bound it
             self._seats.tell_bound(group, 0, pod, node)
         else:
-            self._seats.undo_unknown(group, 0, pod, node)
+            self._seats.undo(group, 0, pod, node)
         return kept or _of_answer(answer)
 
 
@@ -349,8 +352,6 @@ class HeldPods:
 
     def __init__(self, core: Core) -> None:
         self._store = core.process.store
-        self._format = format_of(core.process.store.format)
-        self._cache = core.pool.cache
         self._eligibility = core.eligibility
         self._upstream = core.upstream is not None
 
@@ -365,13 +366,9 @@ class HeldPods:
         if kv is None:
             return HeldPod(lost="the pod does not exist any more")
         try:
-            created, modified = kv.create_revision, kv.mod_revision
-            stored = self._format.decode_pod(
-                kv.value, namespace=key.namespace, name=key.name, create_revision=created, mod_revision=modified
-            )
+            pod = self._eligibility.decode(key, kv)
         except InvalidObject as error:
             return HeldPod(lost=f"the pod cannot be read: {error}")
-        pod = self._cache.resolved(stored)
         unbound = pod.unbound()
         promise = known_object(kv, held).promise if self._upstream else None
         if pod.bound and promise is None:
