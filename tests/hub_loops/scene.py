@@ -44,7 +44,7 @@ class JudgedScene(HubScene):
         """See and judge; what was started by that."""
         before = len(self.starter.started)
         self.judge.note(await self.see())
-        await self.judge.judge_due()
+        await self.judge.reconcile_due()
         for _ in range(3):
             await asyncio.sleep(0)
         return self.starter.started[before:]

@@ -191,7 +191,7 @@ async def test_timers_do_not_pass_before_all_is_listed() -> None:
         nonlocal rounds
         while True:
             await scene.judge._wait()
-            await scene.judge.judge_due()
+            await scene.judge.reconcile_due()
             rounds += 1
 
     task = asyncio.create_task(judge())

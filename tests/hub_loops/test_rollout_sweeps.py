@@ -13,7 +13,8 @@ from tests.engine.placements.scene import P
 from tests.engine.placements.test_rolling_out import override
 from tests.hub_loops.test_rollouts import JudgedScene, settled_scene
 from wharfinger.errors import Unavailable
-from wharfinger.hub_loops import rollouts, sweeping
+from wharfinger.hub_loops import rollouts
+from wharfinger.process import controller
 from wharfinger.registry.store import Read
 
 
@@ -29,8 +30,8 @@ async def test_an_override_of_another_object_judges_nothing(scene: JudgedScene) 
 
 
 async def test_everything_is_judged_in_parts(scene: JudgedScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "TICK", 0.01)
-    monkeypatch.setattr(sweeping, "SWEEP", 0.05)
+    monkeypatch.setattr(controller, "TICK", 0.01)
+    monkeypatch.setattr(controller, "SWEEP", 0.05)
     names = {f"cluster/p{number}" for number in range(50)}
     scene.view.decisions |= dict.fromkeys(names, scene.view.decisions[P])
     sizes: list[int] = []

@@ -75,7 +75,7 @@ class JudgedScene(DeliveryScene):
         self._seen_roles = stamped
         if concerned:
             self.judge.note_contents(concerned)
-        await self.judge.judge_due()
+        await self.judge.reconcile_due()
         for _ in range(3):
             await asyncio.sleep(0)
         return [cause for _, cause in self.starter.started[before:]]
@@ -138,7 +138,7 @@ async def test_nothing_is_started_before_all_was_listed() -> None:
     await scene.member("a")
     await scene.put(rolled_out(pick(1)))
     scene.judge.note_contents([P])
-    await scene.judge.judge_due()
+    await scene.judge.reconcile_due()
     assert scene.starter.started == []
 
 
@@ -287,7 +287,7 @@ async def test_a_placement_that_cannot_be_judged_keeps_no_other(scene: JudgedSce
     scene.view.works["ns/x/broken"] = {"a": None}  # type: ignore[dict-item]
     scene.judge.note_contents(["ns/x/broken", P])
     scene.judge._due["cluster/\0"] = "?"
-    await scene.judge.judge_due()
+    await scene.judge.reconcile_due()
     await asyncio.sleep(0)
     assert (P, "contents changed") in scene.starter.started or (P, "changed") in scene.starter.started
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 
-from wharfinger.hub_loops.sweeping import SWEEP, TICK, sweep_parts
+from wharfinger.process.controller import SWEEP, TICK, sweep_parts
 
 
 class Swept:

@@ -13,7 +13,7 @@ from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_run_records import END, RunEndRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_changes import HubChange
-from wharfinger.hub_loops.update_runs import AGAIN, SOON, UpdateRunJudge
+from wharfinger.hub_loops.update_runs import UpdateRunJudge
 from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
@@ -52,28 +52,28 @@ def judge(scene: RunScene, starter: Starter, *, mine: bool = True) -> UpdateRunJ
 async def test_a_run_is_started_and_left_alone_for_a_while(scene: RunScene) -> None:
     starter = Starter()
     found = judge(scene, starter)
-    await found.look()
-    await found.look()
+    await found.reconcile_due()
+    await found.reconcile_due()
     assert starter.starts == [RUN]
-    scene.clock.now += SOON
-    await found.look()
+    scene.clock.now += UpdateRunJudge.soon
+    await found.reconcile_due()
     assert len(starter.starts) == 2
     for _ in range(20):
-        scene.clock.now += AGAIN
-        await found.look()
+        scene.clock.now += UpdateRunJudge.again
+        await found.reconcile_due()
     assert len(starter.starts) == 22
 
 
 async def test_a_start_passes_on_what_others_can_have_seen(scene: RunScene) -> None:
     starter, newest = Starter(), scene.view.newest
     scene.view.reached("hub", 5000)
-    await judge(scene, starter).look()
+    await judge(scene, starter).reconcile_due()
     assert starter.seen == [newest]
 
 
 async def test_a_run_of_another_hub_is_not_started(scene: RunScene) -> None:
     starter = Starter()
-    await judge(scene, starter, mine=False).look()
+    await judge(scene, starter, mine=False).reconcile_due()
     assert starter.starts == []
 
 
@@ -82,7 +82,7 @@ async def test_the_state_says_whether_a_new_run_is_started(scene: RunScene, stat
     await scene.state(state)
     await scene.see()
     starter = Starter()
-    await judge(scene, starter).look()
+    await judge(scene, starter).reconcile_due()
     assert len(starter.starts) == starts
 
 
@@ -91,11 +91,11 @@ async def test_a_planned_run_is_started_when_it_is_to_run(scene: RunScene) -> No
     starter = Starter()
     found = judge(scene, starter)
     await scene.settle()
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == []
     await scene.state("Run")
     await scene.see()
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == [RUN]
 
 
@@ -105,17 +105,17 @@ async def test_a_stopped_run_is_followed_until_nothing_is_under_way(scene: RunSc
     await scene.see()
     starter = Starter()
     found = judge(scene, starter)
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == [RUN]
     await scene.answer()
     await scene.turn()
     await scene.see()
-    scene.clock.now += AGAIN
-    await found.look()
+    scene.clock.now += UpdateRunJudge.again
+    await found.reconcile_due()
     assert starter.starts == [RUN]
     await scene.state("Run")
     await scene.see()
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == [RUN, RUN]
 
 
@@ -125,21 +125,21 @@ async def test_a_run_that_has_ended_is_started_after_a_retry_only(scene: RunScen
     await scene.see()
     starter = Starter()
     found = judge(scene, starter)
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == []
     await scene.retry()
     await scene.see()
-    await found.look()
+    await found.reconcile_due()
     assert starter.starts == [RUN]
 
 
 async def test_a_start_that_fails_is_tried_again(scene: RunScene) -> None:
     starter = Starter(fails=True)
     found = judge(scene, starter)
-    await found.look()
+    await found.reconcile_due()
     starter.fails = False
-    scene.clock.now += SOON
-    await found.look()
+    scene.clock.now += UpdateRunJudge.soon
+    await found.reconcile_due()
     assert starter.starts == [RUN, RUN]
 
 
@@ -150,7 +150,7 @@ async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
     await scene.see()
     starter = Starter()
     found = judge(scene, starter)
-    await found.look()
+    await found.reconcile_due()
     assert [page.items async for page in scene.store.list(former)] == [()]
     assert starter.starts == []
 
@@ -163,10 +163,10 @@ async def test_records_stay_when_the_run_was_made_again_unseen(scene: RunScene) 
     await scene.see()
     await scene.put(run_object())
     found = judge(scene, Starter())
-    await found.look()
+    await found.reconcile_due()
     assert [len(page.items) async for page in scene.store.list(former)] == [2]
     await scene.see()
-    await found.look()
+    await found.reconcile_due()
     assert [len(page.items) async for page in scene.store.list(former)] == [0]
 
 

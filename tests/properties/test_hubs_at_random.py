@@ -83,7 +83,7 @@ class RandomHub:
             pages = [page async for page in self.life.store.list(prefix)]
             found = [kv for page in pages for kv in page.items]
             self.judge.note(self.view.listed(stream, found, pages[-1].revision))
-        await self.judge.judge_due()
+        await self.judge.reconcile_due()
         for _ in range(2):
             await asyncio.sleep(0)
 

@@ -21,31 +21,25 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Iterable, Iterator
+from typing import Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_changes import HubChange, MemberChange, Readers
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import member_needs_attempt, needs_attempt
-from wharfinger.hub_loops.sweeping import sweep_parts
 from wharfinger.model.placement import PlacementType
 from wharfinger.placement.eligibility import TOO_OLD
+from wharfinger.process.controller import Controller, sweep_parts
 from wharfinger.process.rendezvous import Ring
 
 log = logging.getLogger(__name__)
 
-STRETCH = 0.02
-"""Seconds that judging goes on without letting anything else run."""
-SOON, AGAIN = 1.0, 30.0
-"""Seconds until a placement is judged again whose attempt was started: at first, doubling up to the second."""
 APART = 1.0
 """Seconds between two decisions of one placement, and as much more for each hundred members that it has."""
 MANY = 8
 """Members that change at once, and one in so many, from which on everything is judged instead."""
-AT_A_TIME = 64
-"""Starts that Temporal is asked for at the same time."""
 SLACK = 0.06
 """Seconds after which a heart-beat that becomes too old is too old, whatever was rounded."""
 
@@ -55,14 +49,6 @@ Stamp = tuple[int, ...]
 """Tells apart what a placement was judged by."""
 
 
-class Started(NamedTuple):
-    """An attempt that was started: until when (clock seconds) the placement is left alone, and how long that is."""
-
-    until: float
-    wait: float
-    stamp: Stamp
-
-
 class PlacementStarter(Protocol):
     """Starts attempts."""
 
@@ -70,27 +56,24 @@ class PlacementStarter(Protocol):
         """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class PlacementJudge:
+class PlacementJudge(Controller):
     """Judges, and starts attempts, for the placements of one hub."""
+
+    events = "", "placement"
 
     def __init__(self, process: ProcessParts, view: HubView, starter: PlacementStarter, *, me: str) -> None:
         """`me`: the hub's name."""
+        super().__init__(process, lambda: view.in_sync, log)
         self._view = view
         self._starter = starter
         self._me = me
-        self._clock = process.clock
-        self._metrics = process.metrics
         self._ring = Ring([me])
         self._edited: dict[str, str] = {}
         """Placements that users changed -> why they are judged."""
-        self._due: dict[str, str] = {}
         self._members: dict[str, MemberChange] = {}
-        self._later: list[tuple[float, str]] = []
-        """Placements, with the clock seconds at which they are judged again."""
         self._aging: list[tuple[float, str]] = []
         """Members, with the clock seconds at which they become too long silent or unhealthy."""
-        self._started: dict[str, Started] = {}
-        """Placements whose attempt was started, until their decision changes."""
+        self._timers.append(self._aging)
         self._decided: dict[str, tuple[int, float]] = {}
         """Placement -> mod revision of its decision, and the clock seconds at which it was seen."""
         self._judged: dict[str, Stamp] = {}
@@ -98,14 +81,9 @@ class PlacementJudge:
         """Placement -> grows with each change of it that was seen."""
         self._changes = 0
         self._readers = Readers()
-        self._failing = False
-        """Whether Temporal refuses starts; it is said once."""
         self._began = False
         """Whether everything was judged once."""
         self._stamps = dict.fromkeys(MemberChange, 0)
-        self._news = asyncio.Event()
-        self._places = asyncio.Semaphore(AT_A_TIME)
-        self._starting: dict[str, asyncio.Task[None]] = {}
         self._edited_meanwhile: dict[str, bool] = {}
         """Placements that users changed while their start is under way."""
 
@@ -143,15 +121,7 @@ class PlacementJudge:
 
     async def run(self) -> None:
         """Judge until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._sweep())
-                while True:
-                    await self._wait()
-                    await self.judge_due()
-        finally:
-            for task in self._starting.values():
-                task.cancel()
+        await self._reconcile(self._sweep())
 
     # --- what is due ------------------------------------------------------------------------------
 
@@ -176,29 +146,14 @@ class PlacementJudge:
         if member.unhealthy is not None:
             heapq.heappush(self._aging, (member.unhealthy + TOO_OLD + SLACK, name))
 
-    async def _wait(self) -> None:
-        """Until something is to be judged."""
-        # before all is listed no timer passes
-        timers = [heap[0][0] for heap in (self._later, self._aging) if heap and self._view.in_sync]
-        seconds = max(0.0, min(timers) - self._clock()) if timers else None
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        self._news.clear()
-
     def _pass_timers(self) -> None:
-        now = self._clock()
-        while self._later and self._later[0][0] <= now:
-            _, reference = heapq.heappop(self._later)
+        for reference in self._passed(self._later):
             self._due.setdefault(reference, "again")
-        while self._aging and self._aging[0][0] <= now:
-            _, name = heapq.heappop(self._aging)
+        for name in self._passed(self._aging):
             self._stamps[MemberChange.ELIGIBILITY] += 1
             self._members[name] = self._members.get(name, MemberChange(0)) | MemberChange.ELIGIBILITY
 
-    async def judge_due(self) -> None:
+    async def reconcile_due(self) -> None:
         """Judge everything that is due; users' edits first, also those that come meanwhile."""
         if not self._view.in_sync:
             return
@@ -223,9 +178,7 @@ class PlacementJudge:
             else:
                 reference = next(iter(self._due))
                 self._judge_safely(reference, self._due.pop(reference))
-            if self._clock() - began > STRETCH:
-                await asyncio.sleep(0)
-                began = self._clock()
+            began = await self._breathe(began)
 
     async def _judge_member(self, name: str, fields: MemberChange) -> None:
         began = self._clock()
@@ -237,9 +190,7 @@ class PlacementJudge:
                 self._due.setdefault(reference, f"member {name} changed")
             elif self._member_matters(reference, name):
                 self._want(reference, f"member {name} changed")
-            if self._clock() - began > STRETCH:
-                await asyncio.sleep(0)
-                began = self._clock()
+            began = await self._breathe(began)
 
     def _member_matters(self, reference: str, name: str) -> bool:
         try:
@@ -310,12 +261,12 @@ class PlacementJudge:
         if not own and self._left_alone(reference, now):
             return
         before = self._started.get(reference)
-        if before is not None and (before.wait, before.stamp) == (AGAIN, stamp) and cause != SWEPT:
+        if before is not None and (before.wait, before.about) == (self.again, stamp) and cause != SWEPT:
             return  # its attempts change nothing, whatever is decided here: it waits for another input
         if not own and now < (not_before := self._not_before(reference)):
-            self._again(reference, not_before)
+            self._look_at(reference, not_before)
             return
-        self._starting[reference] = asyncio.create_task(self._start(reference, cause, stamp))
+        self._starting[reference] = asyncio.create_task(self._attempt(reference, cause, stamp))
 
     def _left_alone(self, reference: str, now: float) -> bool:
         """Whether an attempt is being started, or was a short time ago. It is judged again after that time."""
@@ -328,35 +279,18 @@ class PlacementJudge:
             return 0.0
         return decided[1] + APART * (1 + len(decision.chosen) // 100)
 
-    def _again(self, reference: str, at: float) -> None:
-        heapq.heappush(self._later, (at, reference))
-        self._news.set()
+    async def _attempt(self, reference: str, cause: str, stamp: Stamp) -> None:
+        def start() -> Awaitable[None]:
+            return self._starter.start(reference, self._view.newest, cause)
 
-    async def _start(self, reference: str, cause: str, stamp: Stamp) -> None:
-        try:
-            async with self._places:
-                await self._starter.start(reference, self._view.newest, cause)
-        except Exception as error:  # whatever it is, the placement must not be forgotten
-            if not self._failing:
-                self._failing = True
-                log.warning("starts_fail effect=retried placement=%s error=%r", reference, str(error))
-            self._metrics.start_failures.inc()
-            self._started.pop(reference, None)
-            self._again(reference, self._clock() + APART)
-            return
-        finally:
-            del self._starting[reference]
-            if self._edited_meanwhile.pop(reference, False):
-                self._edited.setdefault(reference, "edited")
-                self._news.set()
-        before = self._started.get(reference)
-        wait = min(AGAIN, 2 * before.wait) if before is not None else SOON
-        self._started[reference] = Started(self._clock() + wait, wait, stamp)
-        self._again(reference, self._clock() + wait)
-        if self._failing:
-            self._failing = False
-            log.info("starts_accepted_again")
-        self._metrics.placement_starts.labels(cause.partition(" ")[0]).inc()
+        accepted = await self._start(reference, reference, start, stamp)
+        self._look_at(reference, self._started[reference].until)
+        if accepted:
+            self._metrics.placement_starts.labels(cause.partition(" ")[0]).inc()
+        else:
+            del self._started[reference]
+        if self._edited_meanwhile.pop(reference, False):
+            self._edited.setdefault(reference, "edited")
 
     # --- everything, now and then -----------------------------------------------------------------
 

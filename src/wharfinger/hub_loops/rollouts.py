@@ -9,7 +9,6 @@ overrides choose; those of which an edited override changes something; all, when
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -22,23 +21,15 @@ from wharfinger.engine.placements.hub_view import HUB, HubView
 from wharfinger.engine.placements.rolling_out import concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import snapshot_in
 from wharfinger.errors import StoreError
-from wharfinger.hub_loops.sweeping import sweep_parts
+from wharfinger.process.controller import TICK, Controller, sweep_parts
 from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)
 
-STRETCH = 0.02
-"""Seconds that judging goes on without letting anything else run."""
-SOON, AGAIN = 1.0, 30.0
-"""Seconds until a placement is judged again whose rollout was started: at first, doubling up to the second."""
 GLANCE = 1.0
 """Seconds between two looks at whether everything is done of a placement whose rollout was started."""
-TICK = 1.0
-"""Seconds between two ticks of the seen time."""
 QUIET = 7.0
 """Seconds for which the hub's stream may be silent: etcd sends a notice every 5."""
-AT_A_TIME = 64
-"""Starts that Temporal is asked for at the same time."""
 
 
 class RolloutStarter(Protocol):
@@ -48,8 +39,10 @@ class RolloutStarter(Protocol):
         """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class RolloutJudge:
+class RolloutJudge(Controller):
     """Judges, and starts rollouts, for the placements of one hub."""
+
+    events = "rollout_", "placement"
 
     def __init__(
         self,
@@ -62,26 +55,16 @@ class RolloutJudge:
         sees: Callable[[], bool],
     ) -> None:
         """`mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now."""
+        super().__init__(process, lambda: view.in_sync, log)
         self._view = view
         self._contents = contents
         self._starter = starter
         self._mine = mine
         self._sees = sees
-        self._clock = process.clock
         self._store = process.store
-        self._metrics = process.metrics
-        self._due: dict[str, str] = {}
-        """Placement -> why it is judged."""
-        self._later: list[tuple[float, str]] = []
-        self._started: dict[str, tuple[float, float]] = {}
-        """Placements whose rollout was started: until when they are left alone, and how long that is."""
         self._glanced: set[str] = set()
-        """Those of them that need not be judged for a moment."""
-        self._starting: dict[str, asyncio.Task[None]] = {}
+        """Placements whose rollout was started, and that need not be judged for a moment."""
         self._hubs: set[str] = set()
-        self._news = asyncio.Event()
-        self._places = asyncio.Semaphore(AT_A_TIME)
-        self._failing = False
 
     @property
     def unsettled(self) -> int:
@@ -130,95 +113,51 @@ class RolloutJudge:
 
     async def run(self) -> None:
         """Judge until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._sweep())
-                group.create_task(self._tick())
-                while True:
-                    await self._wait()
-                    began = self._clock()
-                    await self.judge_due()
-                    # what comes in crowds, such as agents that start together, is judged once for many of them
-                    await asyncio.sleep(min(GLANCE, self._clock() - began))
-        finally:
-            for task in self._starting.values():
-                task.cancel()
+        await self._reconcile(self._sweep(), self._tick(), rest=GLANCE)
 
-    async def _wait(self) -> None:
-        seconds = max(0.0, self._later[0][0] - self._clock()) if self._later and self._view.in_sync else None
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        self._news.clear()
-
-    async def judge_due(self) -> None:
+    async def reconcile_due(self) -> None:
         """Judge everything that is due."""
         if not self._view.in_sync:
             return
-        now = began = self._clock()
-        while self._later and self._later[0][0] <= now:
-            _, reference = heapq.heappop(self._later)
+        for reference in self._passed(self._later):
             self._glanced.discard(reference)
             self._due.setdefault(reference, "again")
+        began = self._clock()
         while self._due:
             reference, cause = self._due.popitem()
             try:
                 self._judge(reference, cause)
             except Exception:  # what one placement does must not keep the others from being judged
                 log.exception("rollout_not_judged effect=as_it_was placement=%s", reference)
-            if self._clock() - began > STRETCH:
-                await asyncio.sleep(0)
-                began = self._clock()
+            began = await self._breathe(began)
 
     def _judge(self, reference: str, cause: str) -> None:
         now = self._clock()
         if not self._mine(reference):
             self._started.pop(reference, None)
             return
-        until = self._started.get(reference, (0.0, 0.0))[0]
+        started = self._started.get(reference)
         if reference in self._starting or reference in self._glanced:
             return  # it is judged again soon
         found = rollout_of(self._view, reference)
         wait = snapshot_in(self._view, self._contents, reference, found, now)
         if found.steps.steps or found.steps.timer is not None or found.forgets or wait == 0.0:
-            if now < until:  # its run is at it; whether it has ended with everything done is looked at now and then
+            if started is not None and now < started.until:
+                # its run is at it; whether it has ended with everything done is looked at now and then
                 self._glanced.add(reference)
-                self._again(reference, min(until, now + GLANCE))
+                self._look_at(reference, min(started.until, now + GLANCE))
                 return
-            self._starting[reference] = asyncio.create_task(self._start(reference, cause))
+            self._starting[reference] = asyncio.create_task(self._roll_out(reference, cause))
             return
         self._started.pop(reference, None)
         if wait is not None:
-            self._again(reference, now + wait)
+            self._look_at(reference, now + wait)
 
-    def _again(self, reference: str, at: float) -> None:
-        heapq.heappush(self._later, (at, reference))
-        self._news.set()
-
-    async def _start(self, reference: str, cause: str) -> None:
-        seen, accepted = self._view.newest, False
-        try:
-            async with self._places:
-                await self._starter.start_rollout(reference, seen, cause)
-            accepted = True
-            if self._failing:
-                self._failing = False
-                log.info("rollout_starts_accepted_again")
+    async def _roll_out(self, reference: str, cause: str) -> None:
+        seen = self._view.newest
+        if await self._start(reference, reference, lambda: self._starter.start_rollout(reference, seen, cause)):
             self._metrics.rollout_starts.labels(cause.partition(" ")[0]).inc()
-        except Exception as error:  # whatever it is, the placement must not be forgotten
-            if not self._failing:
-                self._failing = True
-                log.warning("rollout_starts_fail effect=retried placement=%s error=%r", reference, str(error))
-            self._metrics.start_failures.inc()
-        finally:
-            self._starting.pop(reference, None)
-            _, before = self._started.get(reference, (0.0, SOON / 2))
-            wait = min(AGAIN, 2 * before) if accepted else SOON
-            until = self._clock() + wait
-            self._started[reference] = until, wait
-            self._again(reference, until)
+        self._look_at(reference, self._started[reference].until)
 
     async def _tick(self) -> None:
         """Let the seen time go on."""

@@ -6,10 +6,9 @@ stopped. Its workflow reads the object's state by itself. There are few runs, so
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
@@ -18,6 +17,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
 from wharfinger.errors import StoreError
 from wharfinger.model.placement import PlacementRef
+from wharfinger.process.controller import Controller
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete
 
@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 
 EVERY = 5.0
 """Seconds between two looks when nothing changes."""
-SOON, AGAIN = 2.0, 60.0
-"""Seconds until a run is started again that was started: at first, doubling up to the second."""
 AT_ONCE = 50
 """Records that are removed in one transaction."""
 
@@ -40,31 +38,22 @@ class UpdateRunStarter(Protocol):
         """Start one, or join the open one. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class _Started(NamedTuple):
-    """A start: until when the run is left alone, for how long that is, and what it was about."""
+class UpdateRunJudge(Controller):
+    """Looks after the update runs of one hub's placements. A key is that of the run's object, and its identity."""
 
-    until: float
-    wait: float
-    about: tuple[int, int]
-
-
-class UpdateRunJudge:
-    """Looks after the update runs of one hub's placements."""
+    soon = 2.0
+    again = 60.0
+    events = "update_run_", "run"
 
     def __init__(
         self, process: ProcessParts, view: HubView, starter: UpdateRunStarter, *, mine: Callable[[str], bool]
     ) -> None:
         """`mine`: whether this hub looks after a placement."""
+        super().__init__(process, lambda: view.in_sync, log)
         self._store = process.store
-        self._clock = process.clock
-        self._metrics = process.metrics
         self._view = view
         self._starter = starter
         self._mine = mine
-        self._started: dict[str, _Started] = {}
-        """By key of the run's object and its identity."""
-        self._news = asyncio.Event()
-        self._failing = False
 
     def note(self, changes: Iterable[HubChange]) -> None:
         """Look again when something of a placement has changed."""
@@ -73,16 +62,9 @@ class UpdateRunJudge:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        while True:
-            try:
-                async with asyncio.timeout(EVERY):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
-            self._news.clear()
-            await self.look()
+        await self._reconcile(every=EVERY)
 
-    async def look(self) -> None:
+    async def reconcile_due(self) -> None:
         """Start what has something to do, and remove records of deleted runs."""
         if not self._view.in_sync:
             return
@@ -97,31 +79,23 @@ class UpdateRunJudge:
             about = one.revision, runs.of(one.reference, one.name, one.identity).retries
             before = self._started.get(key)
             if before is None or before.about != about or before.until <= self._clock():
-                await self._start(key, one, about)
+                await self._start_run(key, one, about)
         for reference, name, identity in list(runs.abandoned()):
             if self._mine(reference):
                 await self._remove(reference, name, identity)
 
-    async def _start(self, key: str, one: SeenRun, about: tuple[int, int]) -> None:
+    async def _start_run(self, key: str, one: SeenRun, about: tuple[int, int]) -> None:
         before = self._started.get(key)
         same = before is not None and before.about == about
-        wait = min(AGAIN, 2 * before.wait) if before is not None and same else SOON
-        try:
-            await self._starter.start_update_run(
-                one.reference, one.name, one.identity, self._view.newest, f"its state is {one.run.state}"
-            )
-            if not same:
-                self._metrics.update_run_starts.inc()
-            if self._failing:
-                self._failing = False
-                log.info("update_run_starts_accepted_again")
-        except Exception as error:  # whatever it is, the run must not be forgotten
-            wait = SOON
-            if not self._failing:
-                self._failing = True
-                log.warning("update_run_starts_fail effect=retried run=%s error=%r", one.name, str(error))
-            self._metrics.start_failures.inc()
-        self._started[key] = _Started(self._clock() + wait, wait, about)
+        if not same:
+            self._started.pop(key, None)
+        cause = f"its state is {one.run.state}"
+
+        def start() -> Awaitable[None]:
+            return self._starter.start_update_run(one.reference, one.name, one.identity, self._view.newest, cause)
+
+        if await self._start(key, one.name, start, about) and not same:
+            self._metrics.update_run_starts.inc()
 
     async def _remove(self, reference: str, name: str, identity: int) -> None:
         """Remove what is recorded of a run whose object is gone, or is another one now."""
