@@ -23,6 +23,7 @@ from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.promises import UpstreamSide
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.registry import keys
@@ -209,6 +210,7 @@ class Stage:
         *,
         clock: Clock | None = None,
         profiles: Mapping[str, Profile] = PROFILES,
+        upstream: UpstreamSide | None = None,
         **settings: Any,
     ) -> None:
         self.store = store if store is not None else MemoryStore()
@@ -219,6 +221,7 @@ class Stage:
         self.run_ends = RunEnds()
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
+        self.cache.upstream = upstream
         settings.setdefault("dispatching", DispatchSettings(hold=0.0))
         settings.setdefault("lease", LeaseSettings(loop_stall=1e9))
         self.settings = WorkerSettings(**settings)

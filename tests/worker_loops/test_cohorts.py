@@ -13,7 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import FailureType, Wake
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.promises import UpstreamSide
 from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
 from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
@@ -148,6 +149,28 @@ async def test_group_counts_until_etcd_shows_the_outcome_of_all_its_pods() -> No
 
         await stage.bind("p4", "n")
         await stage.until(lambda: stage.attempts.names == ["late"])
+
+
+async def test_group_counts_until_the_api_has_answered_its_binds() -> None:
+    """[etcd shows a promised pod bound before the API does]: the next group would compete with these binds."""
+    side = UpstreamSide()
+    async with Stage(dispatching=SETTINGS, upstream=side) as stage:
+        await flood(stage, "p0", "p1", "p2")
+        await stage.until(lambda: stage.attempts.cohorts)
+        binds = [PodKey("default", name) for name in ("p0", "p1", "p2")]
+        side.binding.update(binds)
+        for key in binds:
+            await stage.bind(key.name, "n")
+        await stage.put_pod("late")
+        await stage.store.delete("/registry/pods/default/p2")
+        await stage.caught_up()
+        assert stage.attempts.names == []
+        assert [stage.part(key.name) for key in binds] == [Part.IN_FLIGHT, Part.IN_FLIGHT, None]
+
+        side.binding.clear()
+        side.answered(binds)
+        await stage.until(lambda: stage.attempts.names == ["late"])
+        assert stage.part("p0") is None
 
 
 async def test_group_that_hangs_lets_the_next_one_start_when_it_is_overdue() -> None:

@@ -7,7 +7,7 @@ It ends when a newer state of the pod is copied: bound, or so different that it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -92,6 +92,10 @@ class UpstreamSide:
     signed: bool = False
     """Whether an importer has told anything since this worker last listed etcd: what a list shows may be hours old, or
     of a backup."""
+    binding: set[PodKey] = field(default_factory=set)
+    """Pods that a bind of this worker is about. etcd may show them bound before the API has answered."""
+    answered: Callable[[Collection[PodKey]], None] = lambda _: None
+    """Told of those that are not any more."""
 
 
 @dataclass(frozen=True, slots=True)

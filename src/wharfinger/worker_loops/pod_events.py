@@ -8,7 +8,7 @@ to the `Closer`, which ends their open chains.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from wharfinger.engine.parts import Pool, ProcessParts
@@ -104,6 +104,11 @@ class PodEventHandler:
                 self._ending.close(key, refusal, remove_record=True)
         self._kick()
 
+    def answered(self, pods: Collection[PodKey]) -> None:
+        """The Kubernetes API has answered the binds of these pods, or this worker has given up for now."""
+        self._reconsider(pods)
+        self._kick()
+
     def reconfigured(self) -> None:
         """The gates have changed: every pod that they hold back, or held back, is queued anew."""
         self._gangs.forget()
@@ -117,7 +122,7 @@ class PodEventHandler:
         if any(self._cache.pods[key].group for key in opened):
             self._reconsider(self._gangs.reowned())
 
-    def _reconsider(self, keys: list[PodKey]) -> None:
+    def _reconsider(self, keys: Collection[PodKey]) -> None:
         for key in keys:
             self._consider(key, "take-over")
 
@@ -137,6 +142,8 @@ class PodEventHandler:
                 self._queue.remove(key)
             return
         self._pool.pop(key, None)
+        if pod is not None and self._cache.upstream is not None and key in self._cache.upstream.binding:
+            return  # promised in etcd: it is in flight until the API has answered
         entry = self._queue.remove(key)
         if entry is not None:
             self._ended(entry, pod)

@@ -11,8 +11,10 @@ from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.upstream.restoring import forget_copies
+from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Operation, Put
+from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS
 
@@ -28,6 +30,28 @@ async def one_placed(site: UpstreamWorld, *, nodes: int = 1) -> tuple[Hand, Memo
 
 
 # --- a lone pod -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_the_queue_is_told_of_a_bind_once_the_api_has_answered(site: UpstreamWorld, away: bool) -> None:
+    hand, api, placed = await one_placed(site)
+    side, during, told = hand.cache.upstream, set[PodKey](), list[PodKey]()
+    assert side is not None
+
+    async def asked(request: MemoryRequest) -> None:
+        if request.subresource == "binding":
+            assert await site.node_of("web") == "node-0"
+            during.update(side.binding)
+
+    api.before_request, side.answered = asked, told.extend
+    if away:
+        api.faults.disconnect(None)
+        with pytest.raises(ApplicationError):
+            await hand.bind("web", placed)
+    else:
+        await hand.bind("web", placed)
+    assert told == [PodKey("default", "web")]
+    assert (during, side.binding) == (set() if away else set(told), set())
 
 
 async def test_a_lone_pod_is_committed_and_sent(site: UpstreamWorld) -> None:

@@ -119,8 +119,9 @@ class Bindings:
             room = await self._keeping.look(group, left) if held else None
             if room is not None:
                 left, found = list(room.left), {**found, **room.outcomes}
-            now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
-            outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
+            with self._keeping.binding(group):
+                now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
+                outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
             return outcomes if room is None else await self._keeping.release(group, room, outcomes)
 
     async def close(self) -> None:
