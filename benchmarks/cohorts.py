@@ -34,7 +34,7 @@ from wharfinger.manifests.decode import decode_pod, node_from_mapping
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import etcd_json_wire
+from wharfinger.registry import etcd_json_wire, etcd_requests
 from wharfinger.registry.store import Condition, Operation, TxnResult
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
@@ -58,7 +58,7 @@ class Agreeable(MemoryStore):
         self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
     ) -> TxnResult:
         """Every compare holds."""
-        json.dumps(etcd_json_wire.txn_request(compares, success, failure))
+        etcd_json_wire.encoded(etcd_requests.txn(compares, success, failure))
         await asyncio.sleep(0)
         self.at += 1
         return TxnResult(True, self.at)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from binascii import a2b_base64
-
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.registry import etcd_json_wire as wire
-from wharfinger.registry import etcd_wire
-from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put
+from wharfinger.registry import etcd_requests, etcd_wire
+from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put, Unmoved
 
 
 @given(st.binary(max_size=12))
@@ -32,22 +31,24 @@ def test_the_range_of_the_empty_prefix_goes_to_the_very_end() -> None:
 
 
 def test_a_transaction_is_spelled_as_etcd_reads_it() -> None:
-    body = wire.txn_request(
-        [Compare("k", "mod", 0), Compare("k", "create", 7)], [Put("k", b"v", 5), Put("k", b"")], [Delete("k"), Get("k")]
+    request = etcd_requests.txn(
+        [Compare("k", "mod", 0), Compare("k", "create", 7), Unmoved("k", 4)],
+        [Put("k", b"v", 5), Put("k", b"")],
+        [Delete("k"), Get("k")],
     )
 
-    assert body == {
+    assert orjson.loads(wire.encoded(request)) == {
         "compare": [
-            {"key": "aw==", "target": "MOD", "result": "EQUAL", "mod_revision": 0},
-            {"key": "aw==", "target": "CREATE", "result": "EQUAL", "create_revision": 7},
+            {"key": "aw==", "target": 2, "result": 0, "mod_revision": 0},
+            {"key": "aw==", "target": 1, "result": 0, "create_revision": 7},
+            {"key": "aw==", "range_end": "bA==", "target": 2, "result": 2, "mod_revision": 5},
         ],
         "success": [
             {"request_put": {"key": "aw==", "value": "dg==", "lease": 5}},
-            {"request_put": {"key": "aw==", "value": ""}},
+            {"request_put": {"key": "aw==", "value": "", "lease": 0}},
         ],
         "failure": [{"request_delete_range": {"key": "aw=="}}, {"request_range": {"key": "aw=="}}],
     }
-    assert a2b_base64(body["compare"][0]["key"]) == b"k"
 
 
 def test_fields_that_answers_leave_out_are_zero_empty_and_false() -> None:

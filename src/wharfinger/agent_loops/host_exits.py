@@ -20,8 +20,8 @@ from wharfinger.contracts.fleet_records import read_value, stored
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, Delete, Get, Put
 from wharfinger.runtime.runtime import Ending, InstanceId, Runtime
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from wharfinger.client.binders import AssignedPod, binders_of, listed_binders
 from wharfinger.errors import Compacted, InvalidObject, Unavailable
@@ -27,7 +27,10 @@ from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Event, KeyValue, Store
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -171,26 +174,24 @@ async def _list_before(store: Store, from_revision: int) -> tuple[list[_Bound], 
 
 async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], int]:
     """The bound pods as of now, as soon as etcd answers."""
-    delay = FIRST_DELAY
-    while True:
-        try:
-            return await _list_now(store)
-        except (Unavailable, Compacted) as error:
-            log.warning("assignments_list_failed error=%r", str(error))
-        await asyncio.sleep(delay * (0.5 + rng.random()))
-        delay = min(2 * delay, LONGEST_DELAY)
+    return await _answered(lambda: _list_now(store), "assignments_list_failed", rng)
 
 
 async def _with_binders(store: Store, found: list[_Bound], revision: int, rng: random.Random) -> list[_Bound]:
     """The same with what bound them, as soon as etcd answers."""
-    delay = FIRST_DELAY
-    while True:
+    pods = [one.pod for one in found]
+    return _named(found, await _answered(lambda: binders_of(store, pods, revision), "assignments_binders_unknown", rng))
+
+
+async def _answered(ask: Callable[[], Awaitable[T]], failure: str, rng: random.Random) -> T:
+    """What etcd answers, as soon as it does; `failure` is logged each time that it does not."""
+    for delay in delays(FIRST_DELAY, LONGEST_DELAY, rng):
         try:
-            return _named(found, await binders_of(store, [one.pod for one in found], revision))
-        except Unavailable as error:
-            log.warning("assignments_binders_unknown error=%r", str(error))
-        await asyncio.sleep(delay * (0.5 + rng.random()))
-        delay = min(2 * delay, LONGEST_DELAY)
+            return await ask()
+        except (Unavailable, Compacted) as error:
+            log.warning("%s error=%r", failure, str(error))
+        await asyncio.sleep(delay)
+    raise AssertionError("delays are endless")
 
 
 def _named(found: list[_Bound], binders: Mapping[PodKey, str]) -> list[_Bound]:

@@ -34,11 +34,11 @@ from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.member_loops.works import Works
 from wharfinger.model.texts import one_line, plain
-from wharfinger.process.backoff import delays
 from wharfinger.process.build import release
 from wharfinger.process.following import follow
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.registry import placement_keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, KeyValue, Put, Store
 from wharfinger.runtime import lives
 from wharfinger.settings import LeaseSettings

@@ -19,7 +19,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.model.addresses import is_loopback
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.observe.logs import core_logger
-from wharfinger.process.backoff import delays
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store

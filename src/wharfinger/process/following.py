@@ -5,16 +5,69 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
 
 from wharfinger.errors import Compacted, RevisionWentBack, StoreError
-from wharfinger.process.backoff import delays
-from wharfinger.registry.store import Event, KeyValue, Store
+from wharfinger.registry.backoff import delays
+from wharfinger.registry.store import Event, KeyValue, Store, WatchBatch
 
 log = logging.getLogger(__name__)
 
 PAUSE = 0.5
 """Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
+
+
+async def list_and_watch(
+    store: Store,
+    prefix: str,
+    *,
+    lists: Callable[[str], Awaitable[int]],
+    takes: Callable[[WatchBatch], Awaitable[None]],
+    failing: Callable[[StoreError], None] = lambda _: None,
+    survives_restore: bool = False,
+    rng: random.Random,
+) -> NoReturn:
+    """List, watch from the revision behind the list, and list again whenever the watch cannot go on, until cancelled.
+
+    `lists` reads the list, and returns its revision; it gets the cause: `start`, `compacted`, `ended` or `cancelled`.
+    `takes` gets each batch of the watch. Errors of the store are retried; `failing` is called with each one of a list.
+    Without `survives_restore`, raises `RevisionWentBack` when etcd was restored from a backup, because what was passed
+    before never was.
+    """
+    cause = "start"
+    while True:
+        said = False
+        for delay in delays(0.2, 5.0, rng):
+            try:
+                revision = await lists(cause)
+                break
+            except StoreError as error:
+                if isinstance(error, RevisionWentBack) and not survives_restore:
+                    raise
+                failing(error)
+                if not said:
+                    said = True
+                    log.warning("list_failed effect=retried prefix=%s cause=%s error=%r", prefix, cause, str(error))
+            await asyncio.sleep(delay)
+        try:
+            async with store.watch(prefix, revision + 1) as batches:
+                async for batch in batches:
+                    await takes(batch)
+            cause = "ended"
+        except Compacted as error:
+            log.warning("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
+            cause = "compacted"
+            continue
+        except StoreError as error:
+            if not isinstance(error, RevisionWentBack):
+                log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
+            elif survives_restore:
+                log.error("etcd_revision_went_back effect=list_again prefix=%s error=%r", prefix, str(error))
+            else:
+                raise
+            cause = "cancelled"
+        await asyncio.sleep(PAUSE * (0.5 + rng.random()))
 
 
 async def follow(
@@ -27,57 +80,24 @@ async def follow(
     failing: Callable[[StoreError], None] = lambda _: None,
     survives_restore: bool = True,
     rng: random.Random,
-) -> None:
+) -> NoReturn:
     """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
     A new list replaces all that was passed before: what it does not contain is gone. `reached` is told up to which
-    revision all was passed, also while nothing changes. Errors of the store are retried; `failing` is told each one of
-    a list. Without `survives_restore`, raises `RevisionWentBack` when etcd was restored from a backup, because what was
-    passed before never was.
+    revision all was passed, also while nothing changes. The rest is as in `list_and_watch`.
     """
-    while True:
-        revision = await _list(store, prefix, listed, survives_restore, rng, failing=failing)
-        reached(revision)
-        try:
-            async with store.watch(prefix, revision + 1) as batches:
-                async for batch in batches:
-                    for event in batch.events:
-                        changed(event)
-                    reached(batch.revision)
-        except Compacted as error:
-            log.info("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
-        except RevisionWentBack as error:
-            if not survives_restore:
-                raise
-            log.error("etcd_revision_went_back effect=list_again prefix=%s error=%r", prefix, str(error))
-        except StoreError as error:
-            log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
-        await asyncio.sleep(PAUSE * (0.5 + rng.random()))
 
+    async def lists(_: str) -> int:
+        found = await store.whole(prefix)
+        listed(found.items)
+        reached(found.revision)
+        return found.revision
 
-async def _list(
-    store: Store,
-    prefix: str,
-    listed: Callable[[Sequence[KeyValue]], None],
-    survives_restore: bool,
-    rng: random.Random,
-    *,
-    failing: Callable[[StoreError], None],
-) -> int:
-    """Answers the revision of the list."""
-    said = False
-    for delay in delays(0.2, 5.0, rng):
-        try:
-            found = await store.whole(prefix)
-        except StoreError as error:
-            if isinstance(error, RevisionWentBack) and not survives_restore:
-                raise
-            failing(error)
-            if not said:
-                said = True
-                log.warning("list_failed effect=retried prefix=%s error=%r", prefix, str(error))
-            await asyncio.sleep(delay)
-        else:
-            listed(found.items)
-            return found.revision
-    raise AssertionError("delays are endless")
+    async def takes(batch: WatchBatch) -> None:
+        for event in batch.events:
+            changed(event)
+        reached(batch.revision)
+
+    await list_and_watch(
+        store, prefix, lists=lists, takes=takes, failing=failing, survives_restore=survives_restore, rng=rng
+    )

@@ -18,8 +18,8 @@ from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 from wharfinger.contracts.records import InstallationRecord, SoftwareRecord
 from wharfinger.errors import InstallationMismatch, Unavailable
 from wharfinger.framework.profile import Profile
-from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, Get, Put, Store
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ import orjson
 
 from wharfinger.contracts.records import Record
 from wharfinger.errors import LeaseLost, StoreError, UsageError
-from wharfinger.process.backoff import delays
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.manifests.kinds import POD_GROUPS
-from wharfinger.process.backoff import delays
 from wharfinger.process.installation import claim
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Store
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics

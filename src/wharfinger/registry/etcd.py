@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wharfinger.errors import RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
+from wharfinger.registry import etcd_requests as requests
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection
@@ -76,7 +77,7 @@ class EtcdStore(Store):
     async def _connected(cls, settings: EtcdSettings, within: float | None) -> Self:
         store = cls(settings)
         try:
-            request = store._connection.wire.get_request(keys.INSTALLATION, 0)
+            request = requests.get(keys.INSTALLATION, 0)
             await store._call(Method.RANGE, request, repeatable=True, within=within)
         except BaseException:  # also when cancelled: no caller has the store yet
             await store.close()
@@ -124,7 +125,7 @@ class EtcdStore(Store):
     async def get(self, key: str, *, revision: int = 0) -> Read:
         """Read one key, linearizably at revision 0, else as it was at `revision`."""
         spelled = self._connection.wire
-        answer = await self._call(Method.RANGE, spelled.get_request(key, revision), repeatable=True)
+        answer = await self._call(Method.RANGE, requests.get(key, revision), repeatable=True)
         kvs, _ = spelled.range_result(answer)
         return Read(kvs[0] if kvs else None, spelled.header_revision(answer))
 
@@ -135,7 +136,7 @@ class EtcdStore(Store):
         spelled = self._connection.wire
         more, size = True, page_size
         while more:
-            request = spelled.page_request(start or b"\0", end, revision, size)
+            request = requests.page(start or b"\0", end, revision, size)
             try:
                 answer = await self._call(Method.RANGE, request, repeatable=True)
             except StoreAnswerTooLarge:
@@ -165,20 +166,20 @@ class EtcdStore(Store):
         """Compare and write in one step; one that only reads is tried again like a read."""
         reads = all(isinstance(operation, Get) for branch in (success, failure) for operation in branch)
         spelled = self._connection.wire
-        request = spelled.txn_request(compares, success, failure)
+        request = requests.txn(compares, success, failure)
         answer = await self._call(Method.TXN, request, repeatable=reads)
         return spelled.txn_result(answer, success, failure)
 
     async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
         """Write one key unconditionally; answers the revision."""
         spelled = self._connection.wire
-        answer = await self._call(Method.PUT, spelled.put_request(key, value, lease), repeatable=False)
+        answer = await self._call(Method.PUT, requests.put(key, value, lease), repeatable=False)
         return spelled.header_revision(answer)
 
     async def delete(self, key: str) -> bool:
         """Delete one key; whether it existed."""
         spelled = self._connection.wire
-        answer = await self._call(Method.DELETE, spelled.delete_request(key), repeatable=False)
+        answer = await self._call(Method.DELETE, requests.delete(key), repeatable=False)
         return spelled.deleted(answer) > 0
 
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
@@ -186,7 +187,7 @@ class EtcdStore(Store):
         sent = self._clock()
         # an answer that got lost leaves an unused lease behind, which ends by itself: repeatable
         spelled = self._connection.wire
-        answer = await self._connection.call(Method.GRANT, spelled.grant_request(math.ceil(ttl)), repeatable=True)
+        answer = await self._connection.call(Method.GRANT, {"TTL": math.ceil(ttl)}, repeatable=True)
         lease = EtcdLease(
             *spelled.granted(answer), sent,
             open_connection=self._new_connection, give_back=self._revoke, alive=alive, clock=self._clock,
@@ -196,8 +197,7 @@ class EtcdStore(Store):
         return lease
 
     async def _revoke(self, lease: int) -> None:
-        request = self._connection.wire.lease_request(Method.REVOKE, lease)
-        await self._connection.call(Method.REVOKE, request, repeatable=True)
+        await self._connection.call(Method.REVOKE, {"ID": lease}, repeatable=True)
 
     async def close(self, why: str = "the store is closed") -> None:
         """Close all connections and end the leases' threads; open watches end. Leases are not given back.

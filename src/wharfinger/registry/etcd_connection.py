@@ -25,6 +25,7 @@ from wharfinger.errors import (
 )
 from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.registry import etcd_tls as tls
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.etcd_gateway import (
     CertificateRefused,
     Dropped,
@@ -53,21 +54,8 @@ TOKENS_PER_CALL = 3
 """How often one call asks for a new token before it calls itself denied."""
 
 
-class Backoff:
-    """Pauses that double from 50 ms to a second, each shortened by chance up to a half."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._pause = 0.05
-
-    def next(self) -> float:
-        """Seconds to wait now."""
-        pause, self._pause = self._pause, min(1.0, self._pause * 2)
-        return pause * self._random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        """Things work again: begin with the shortest pause."""
-        self._pause = 0.05
+PAUSES = 0.05, 1.0
+"""Seconds between two rounds of tries: the first pause, and the longest."""
 
 
 class Connection:
@@ -139,7 +127,7 @@ class Connection:
 
     async def _try_until(self, ends: float, method: Method, request: Any, repeatable: bool, attempt: float) -> Any:
         clock = asyncio.get_running_loop().time
-        backoff = Backoff(self.random)
+        pauses = delays(*PAUSES, self.random)
         tries = tokens = 0
         untrusted: set[str] = set()
         while True:
@@ -169,7 +157,7 @@ class Connection:
                 problem = error
             self.leave(endpoint)
             tries += 1
-            pause = backoff.next() if tries % len(self._endpoints) == 0 else 0.0
+            pause = next(pauses) if tries % len(self._endpoints) == 0 else 0.0
             if clock() + pause >= ends:
                 raise Unavailable(f"etcd does not answer at {endpoint}: {problem}") from problem
             await self._pause(pause)
@@ -263,7 +251,7 @@ class Connection:
             async with asyncio.timeout(seconds), self._authenticating:
                 if self._gateway.token is not None:
                     return
-                request = self.wire.login_request(self.settings.user, _password(self.settings))
+                request = {"name": self.settings.user, "password": _password(self.settings)}
                 answer = await self._gateway.exchange(Method.AUTHENTICATE, request, seconds)
                 self._gateway.token = self.wire.token(answer)
         except TimeoutError as error:

@@ -25,6 +25,7 @@ from wharfinger.registry import etcd_tls as tls
 from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
 from wharfinger.registry.etcd_grpc_messages import MESSAGES
 from wharfinger.registry.etcd_refusals import refusal
+from wharfinger.registry.etcd_requests import Request
 from wharfinger.registry.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 
@@ -91,12 +92,12 @@ class GrpcGateway:
         """Channels that no new call uses, by what closes each: its streams end by themselves, or within a grace."""
         self._closed = False
 
-    async def exchange(self, method: Method, request: Any, seconds: float) -> Any:
+    async def exchange(self, method: Method, request: Request, seconds: float) -> Any:
         """One call, one answer; raises the errors that `etcd_gateway` distinguishes, or a `StoreError`."""
         clock = asyncio.get_running_loop().time
         ends = clock() + seconds
         endpoint = await self._connected(seconds)
-        call = endpoint.calls[method]
+        call, request = endpoint.calls[method], _message(method, request)
         try:
             answering = call(
                 [request] if method in STREAMS else request, timeout=ends - clock(), metadata=self._metadata()
@@ -117,13 +118,13 @@ class GrpcGateway:
             raise Unanswered("the stream ended without an answer")
         return _read(answer)
 
-    async def open_stream(self, method: Method, request: Any, idle: float) -> GrpcStream:
+    async def open_stream(self, method: Method, request: Request, idle: float) -> GrpcStream:
         """One call whose answer goes on; it ends when its member loses the leader."""
         endpoint = await self._connected(self._connect)
         try:
             stream = endpoint.calls[method](metadata=(*self._metadata(), ("hasleader", "true")))
             try:
-                await stream.write(request)
+                await stream.write(_message(method, request))
                 first = await stream.read()
             except BaseException:  # also when cancelled: no other part ends the stream
                 stream.cancel()
@@ -218,6 +219,10 @@ class GrpcGateway:
             closing.cancel()
             channels.append(channel)
         await asyncio.gather(*(channel.close() for channel in channels), return_exceptions=True)
+
+
+def _message(method: Method, request: Request) -> Any:
+    return MESSAGES[f"{METHODS[method][1]}Request"](**request)
 
 
 def _read(message: Any) -> Any:

@@ -25,10 +25,6 @@ _SCALARS = {
 
 PUT, DELETE = 0, 1
 """Of `Event.type`."""
-EQUAL, LESS = 0, 2
-"""Of `Compare.result`."""
-CREATE, MOD = 1, 2
-"""Of `Compare.target`."""
 
 _MESSAGES: Mapping[str, str] = {
     "ResponseHeader": "revision=3 int64",

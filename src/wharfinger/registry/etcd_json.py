@@ -22,7 +22,7 @@ from etcd3.baseclient import BaseClient, sem
 from wharfinger.errors import AccessDenied
 from wharfinger.registry import etcd_json_wire
 from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
-from wharfinger.registry.etcd_json_wire import Body
+from wharfinger.registry.etcd_json_wire import Body, encoded
 from wharfinger.registry.etcd_refusals import refusal
 from wharfinger.registry.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
@@ -119,7 +119,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
         timeout = self._attempt if seconds == self._settings.attempt_timeout else self._timeout(seconds)
         try:
             call = self.call_rpc(
-                PATHS[method], orjson.dumps(request), raw=True, timeout=timeout, headers=dict(JSON),
+                PATHS[method], encoded(request), raw=True, timeout=timeout, headers=dict(JSON),
                 allow_redirects=False,
             )  # fmt: skip
             async with call as response:
@@ -135,12 +135,12 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
 
     async def open_stream(self, method: Method, request: Body, idle: float) -> JsonStream:
         """One call whose answer goes on; it ends when its member loses the leader."""
-        headers = {"Grpc-Metadata-hasleader": "true"}
+        headers = {**JSON, "Grpc-Metadata-hasleader": "true"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout, sock_read=idle)
         try:
             # etcd sends the headers with the first message
             response: aiohttp.ClientResponse = await self.call_rpc(
-                PATHS[method], request, encode=False, raw=True, timeout=timeout, headers=headers, allow_redirects=False
+                PATHS[method], encoded(request), raw=True, timeout=timeout, headers=headers, allow_redirects=False
             )
             try:
                 await self._raise_for_status(response)

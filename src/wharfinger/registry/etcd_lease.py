@@ -144,9 +144,8 @@ class EtcdLease(Lease):
         self._renew_at = sent + self._ttl / 3
         within = min(self._ttl / 3, self._expires - sent)
         try:
-            request = connection.wire.lease_request(Method.KEEP_ALIVE, self._id)
             answer = await connection.call(
-                Method.KEEP_ALIVE, request, repeatable=True, within=within, attempt=self._ttl / 6
+                Method.KEEP_ALIVE, {"ID": self._id}, repeatable=True, within=within, attempt=self._ttl / 6
             )
         except Unavailable:
             self._renew_at = self._clock()

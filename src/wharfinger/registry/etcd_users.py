@@ -22,7 +22,6 @@ from typing import Any
 from wharfinger.errors import AccessDenied, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_json import JsonGateway
-from wharfinger.registry.etcd_json_wire import base64
 from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
 from wharfinger.registry.etcd_roles import ROOT, EtcdRole, KeyRange
 from wharfinger.registry.etcd_wire import Method
@@ -150,8 +149,8 @@ def _permissions(answer: Mapping[str, Any]) -> dict[KeyRange, str]:
     }
 
 
-def _keys(keys: KeyRange) -> dict[str, str]:
-    return {"key": base64(keys.start), "range_end": base64(keys.end)}
+def _keys(keys: KeyRange) -> dict[str, bytes]:
+    return {"key": keys.start, "range_end": keys.end}
 
 
 async def _ask(etcd: Connection, method: Method, **fields: object) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
+from wharfinger.registry import etcd_requests as requests
 from wharfinger.registry import etcd_wire as wire
-from wharfinger.registry.etcd_connection import Backoff, Connection
+from wharfinger.registry.backoff import delays
+from wharfinger.registry.etcd_connection import PAUSES, Connection
 from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
 from wharfinger.registry.etcd_wire import Method, Notice
 from wharfinger.registry.store import Event, WatchBatch
@@ -50,7 +52,7 @@ class Watch:
         self._observe = observe
         self._pieces: list[Event] = []
         self._pieces_size = 0
-        self._backoff = Backoff(connection.random)
+        self._pauses = delays(*PAUSES, connection.random)
         self._untrusted: set[str] = set()
         self._tokens = 0
 
@@ -83,14 +85,14 @@ class Watch:
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._backoff.next()):
+            async with asyncio.timeout(next(self._pauses)):
                 await self._connection.closed.wait()
 
     async def _messages(self) -> AsyncGenerator[Notice, None]:
         """Open the stream once and decode its messages until it breaks or falls silent."""
         start = max(1, self._next - self._sooner) if self._next else 0
         spelled = self._connection.wire
-        request = spelled.watch_request(self._prefix, start, previous=self._previous)
+        request = requests.watch(self._prefix, start, previous=self._previous)
         idle = self._connection.settings.watch_idle
         async with self._connection.stream(Method.WATCH, request, idle=idle) as messages:
             async for message in messages:
@@ -118,7 +120,7 @@ class Watch:
 
     def _serves(self) -> None:
         """It told something new; not before: a member may open watches, and tell what is known, only to end them."""
-        self._backoff.reset()
+        self._pauses = delays(*PAUSES, self._connection.random)
         self._sooner = 1
 
     def _complete(self, events: list[Event], *, more: bool) -> Iterator[WatchBatch]:
@@ -150,7 +152,7 @@ class Watch:
             return
         spelled = self._connection.wire
         end = wire.prefix_end(self._prefix)
-        request = spelled.page_request(self._prefix or b"\0", end, 0, 1, keys_only=True)
+        request = requests.page(self._prefix or b"\0", end, 0, 1, keys_only=True)
         answer = await self._connection.call(Method.RANGE, request, repeatable=True)
         current = spelled.header_revision(answer)
         if current < self._next - 1:

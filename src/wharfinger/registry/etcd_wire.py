@@ -1,7 +1,7 @@
-"""What the store needs of a protocol of etcd's: requests built, answers taken apart. Pure, no I/O.
+"""What the store needs of a protocol of etcd's: answers taken apart. Pure, no I/O.
 
-Two modules are a `Wire`: `etcd_json_wire` for etcd's JSON gateway, `etcd_grpc_wire` for gRPC. Requests and
-answers are dictionaries there and messages here, so they are `Any` for all that stands between.
+Two modules are a `Wire`: `etcd_json_wire` for etcd's JSON gateway, `etcd_grpc_wire` for gRPC. Answers are dictionaries
+in the one and messages in the other, so they are `Any` for all that stands between. Requests are `etcd_requests`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from wharfinger.registry.store import Condition, Event, KeyValue, Operation, TxnResult, WatchBatch
+from wharfinger.registry.store import Event, KeyValue, Operation, TxnResult, WatchBatch
 
 
 class Method(Enum):
@@ -63,36 +63,7 @@ class Notice(NamedTuple):
 
 
 class Wire(Protocol):
-    """How a protocol spells requests and answers."""
-
-    def get_request(self, key: str, revision: int) -> Any:
-        """Read one key, now (revision 0) or as it was."""
-
-    def page_request(self, start: bytes, end: bytes, revision: int, limit: int, *, keys_only: bool = False) -> Any:
-        """Read at most `limit` keys of `[start, end)`."""
-
-    def put_request(self, key: str, value: bytes, lease: int) -> Any:
-        """Write one key."""
-
-    def delete_request(self, key: str) -> Any:
-        """Delete one key."""
-
-    def txn_request(
-        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]
-    ) -> Any:
-        """Compare, then run one of two lists of operations. Raises `UsageError` for an unknown target."""
-
-    def watch_request(self, prefix: bytes, start_revision: int, *, previous: bool) -> Any:
-        """Watch a prefix from a revision on, with progress notices, large revisions in fragments."""
-
-    def grant_request(self, ttl: int) -> Any:
-        """Ask for a lease of so many seconds."""
-
-    def lease_request(self, method: Method, lease: int) -> Any:
-        """Renew a lease (`KEEP_ALIVE`), or give it back (`REVOKE`)."""
-
-    def login_request(self, user: str, password: str) -> Any:
-        """Ask for a token."""
+    """How a protocol spells answers."""
 
     def header_revision(self, answer: Any) -> int:
         """The store's revision when it answered; 0 when the answer does not say."""

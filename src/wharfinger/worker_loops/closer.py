@@ -23,8 +23,8 @@ from wharfinger.informer.view import View
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.model.storage import ClaimKey
-from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, Delete, Store
 from wharfinger.worker_loops.signals import Attempts, Signaller
 

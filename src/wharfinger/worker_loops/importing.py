@@ -38,9 +38,9 @@ from wharfinger.errors import (
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Importer, Promise
-from wharfinger.process.backoff import delays
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.registry import keys
+from wharfinger.registry.backoff import delays
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Compare, Lease, Put, Store
 from wharfinger.settings import UpstreamSettings
