@@ -34,6 +34,6 @@ class Looking:
         store, revision = self.cluster.store, self.following.cache.progress.revision
         async with store.watch(keys.ROOT, revision + 1) as batches:
             async for batch in batches:
-                self.following._informer._take(batch)
+                await self.following._informer._take(batch)
                 if batch.revision >= store.revision:
                     return

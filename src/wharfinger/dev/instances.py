@@ -95,13 +95,9 @@ class InstanceFollower:
     async def _follow(self, store: Store, prefix: str) -> None:
         while True:
             try:
-                found: dict[str, bytes] = {}
-                revision = 0
-                async for page in store.list(prefix):
-                    found |= {item.key: item.value for item in page.items}
-                    revision = page.revision
-                self._replace(prefix, found)
-                async with store.watch(prefix, revision + 1) as batches:
+                found = await store.whole(prefix)
+                self._replace(prefix, {kv.key: kv.value for kv in found.items})
+                async with store.watch(prefix, found.revision + 1) as batches:
                     async for batch in batches:
                         for event in batch.events:
                             self._apply(prefix, event.kv, deleted=event.deleted)

@@ -19,20 +19,18 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
+from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Changes, PodChange, Subscriber
 from wharfinger.informer.decoding import ObservedKey, observe
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
-from wharfinger.process.backoff import delays
+from wharfinger.process.following import list_and_watch
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, Store, WatchBatch
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
-PAUSE = 0.5
-"""Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
 STRETCH = 0.01
 """Seconds of taking things in before the loop may run something else: a revision may hold one heart-beat or hundreds
 of pods."""
@@ -65,27 +63,16 @@ class Informer:
         self._page_size = page_size
         self.synced = asyncio.Event()
         """Set once the first list was taken in."""
+        self._began = 0.0
+        """When this last let the loop run something else, while it watches."""
         self._first: Changes | None = Changes(0, listed=True)
         """What the first list has shown so far, of which no subscriber was told; None when they were."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises `RevisionWentBack`: what we know never was, as etcd has it."""
-        cause = "start"
-        while True:
-            await self._list(cause)
-            cause = await self._watch()
+        await list_and_watch(self._store, keys.ROOT, lists=self._list, takes=self._take, rng=self._rng)
 
-    async def _list(self, cause: str) -> None:
-        for delay in delays(0.2, 5.0, self._rng):
-            try:
-                await self._list_once(cause)
-            except (Unavailable, AccessDenied, Compacted, RevisionFuture) as error:
-                log.warning("list_failed effect=retried cause=%s error=%r", cause, str(error))
-                await asyncio.sleep(delay)
-            else:
-                return
-
-    async def _list_once(self, cause: str) -> None:
+    async def _list(self, cause: str) -> int:
         seen: set[str] = set()
         found: list[ObservedKey] = []
         revision = 0
@@ -122,6 +109,8 @@ class Informer:
         self._apply(found, changes)
         self._first = None
         self.synced.set()
+        self._began = self._clock()
+        return self._progress.revision
 
     def _take_early(self, listed: list[ObservedKey], changes: Changes) -> list[ObservedKey]:
         """Take a page of the first list in at once, but for the nodes, which are answered.
@@ -134,25 +123,6 @@ class Informer:
                 self._view.take(observed, changes)
         return [observed for observed in listed if observed.prefix == keys.NODES]
 
-    async def _watch(self) -> str:
-        """Watch until it has to be listed again; answers why."""
-        try:
-            async with self._store.watch(keys.ROOT, self._progress.revision + 1) as batches:
-                began = self._clock()
-                async for batch in batches:
-                    self._take(batch)
-                    began = await self._breathe(began)
-        except Compacted as error:
-            log.warning("watch_compacted effect=list_again error=%r", str(error))
-            return "compacted"
-        except (Unavailable, AccessDenied, RevisionFuture) as error:
-            log.warning("watch_ended effect=list_again error=%r", str(error))
-            cause = "cancelled"
-        else:
-            cause = "ended"
-        await asyncio.sleep(PAUSE * (0.5 + self._rng.random()))
-        return cause
-
     async def _breathe(self, began: float) -> float:
         """Let the loop run something else when this went on since `began` for long; when it goes on."""
         if self._clock() - began <= STRETCH:
@@ -160,12 +130,13 @@ class Informer:
         await asyncio.sleep(0)
         return self._clock()
 
-    def _take(self, batch: WatchBatch) -> None:
+    async def _take(self, batch: WatchBatch) -> None:
         if batch.events:
             self._apply(filter(None, map(self._observe, batch.events)), Changes(batch.revision))
         else:
             self._progress.advance(batch.revision)
             self._metrics.watch_revision.set(self._progress.revision)
+        self._began = await self._breathe(self._began)
 
     def _observe(self, event: Event) -> ObservedKey | None:
         view = self._view

@@ -43,10 +43,7 @@ class HubChanges:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _watch(self) -> None:
-        revision = 0
-        async for page in self._store.list(placement_keys.HUB, page_size=1):
-            revision = page.revision
-            break
+        revision = (await self._store.first(placement_keys.HUB)).revision
         self._changed()
         async with self._store.watch(placement_keys.HUB, revision + 1) as batches:
             async for batch in batches:
