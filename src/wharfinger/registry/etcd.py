@@ -16,14 +16,13 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from wharfinger.errors import RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
+from wharfinger.errors import ConfigurationError, RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
 from wharfinger.registry import etcd_requests as requests
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
-from wharfinger.registry.etcd_connection import Connection
+from wharfinger.registry.etcd_connection import Connection, OpenGateway
 from wharfinger.registry.etcd_lease import EtcdLease
 from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
-from wharfinger.registry.etcd_protocols import opener
 from wharfinger.registry.etcd_roles import ADMIN
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Method
@@ -47,7 +46,7 @@ class EtcdStore(Store):
         self, settings: EtcdSettings, *, clock: Callable[[], float] = time.monotonic, random: Random | None = None
     ) -> None:
         self._settings = settings
-        self._open_gateway = opener(settings)
+        self._open_gateway = _opener(settings)
         self._clock = clock
         self._random = random if random is not None else Random()  # noqa: S311  # spreads retries, no secret
         self._opened: Connection | None = None
@@ -210,3 +209,24 @@ class EtcdStore(Store):
             await lease.stop("the store was closed")
         if self._opened is not None:
             await self._opened.close()
+
+
+def _opener(settings: EtcdSettings) -> OpenGateway:
+    """What makes the gateway of the protocol; that of gRPC is imported only when it is wanted, because it is an extra.
+
+    Raises `ConfigurationError` when its packages are not installed.
+    """
+    if settings.protocol == "grpc":
+        try:
+            from wharfinger.registry.etcd_grpc import GrpcGateway
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in {"grpc", "google"}:
+                raise
+            raise ConfigurationError(
+                "etcd's gRPC protocol needs packages that are not installed: pip install 'wharfinger[grpc]', "
+                "or use --etcd-protocol json"
+            ) from None
+        return GrpcGateway
+    from wharfinger.registry.etcd_json import JsonGateway
+
+    return JsonGateway

@@ -12,7 +12,7 @@ become keys that no pod of rk8s has: with an empty segment.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
@@ -69,16 +69,11 @@ class Rk8sKeys(Store):
         async for page in self._store.list(_prefix(prefix), revision=revision, page_size=page_size):
             yield Page(tuple(_inward(kv) for kv in page.items), page.revision)
 
-    def watch(
-        self, prefix: str, start_revision: int, *, previous: bool = False
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
-        """See `Store`."""
-        return self._watch(prefix, start_revision, previous=previous)
-
     @asynccontextmanager
-    async def _watch(
-        self, prefix: str, start_revision: int, *, previous: bool
+    async def watch(
+        self, prefix: str, start_revision: int, *, previous: bool = False
     ) -> AsyncIterator[AsyncIterator[WatchBatch]]:
+        """See `Store`."""
         async with self._store.watch(_prefix(prefix), start_revision, previous=previous) as batches:
             yield _batches(batches)
 

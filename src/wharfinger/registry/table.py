@@ -23,21 +23,20 @@ class Table:
         pod("default", "web")  # /registry/pods/default/web
     """
 
-    __slots__ = ("_after", "_path", "names", "prefix")
+    __slots__ = ("_after", "_path", "_pattern", "names", "prefix")
 
     def __init__(self, prefix: str, *names: str) -> None:
         """`names`: what the parts of a key behind the prefix are; at most one of them ends with `PATH`."""
         self.prefix = prefix
         self.names = names
+        self._pattern = prefix + "/".join(["%s"] * len(names))
         paths = [place for place, name in enumerate(names) if name.endswith(PATH)]
         self._path = paths[0] if paths else None
         self._after = len(names) - 1 - paths[0] if paths else 0
 
     def __call__(self, *names: str | int) -> str:
         """The key of these names. Raises `TypeError` for too few or too many."""
-        if len(names) != len(self.names):
-            raise TypeError(f"a key of {self.prefix} has {len(self.names)} names, not {len(names)}")
-        return self.prefix + "/".join(map(str, names))
+        return self._pattern % names
 
     def below(self, *names: str | int) -> str:
         """What the keys of the table begin with that have these names first; empty names are left out."""

@@ -21,6 +21,7 @@ from wharfinger.contracts.delivery_records import (
     WorkRecord,
 )
 from wharfinger.contracts.records import Record
+from wharfinger.engine.placements.keeping import store
 from wharfinger.model.contents import ObjectId, Override
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
@@ -113,15 +114,9 @@ class DeliveryView:
                     self._changes.pop(reference, None)
                 return reference
             case "rollouts":
-                if value is None:
-                    self.rollouts.pop(rest, None)
-                else:
-                    self.rollouts[rest] = RolloutRecord.model_validate_json(value)
+                store(self.rollouts, rest, value, RolloutRecord)
             case "pins":
-                if value is None:
-                    self.pins.pop(rest, None)
-                else:
-                    self.pins[rest] = PinRecord.model_validate_json(value)
+                store(self.pins, rest, value, PinRecord)
         return rest
 
     def _take_work(self, rest: str, value: bytes | None) -> str:

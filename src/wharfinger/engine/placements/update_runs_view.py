@@ -21,6 +21,7 @@ from wharfinger.contracts.update_run_records import (
     RunProgressRecord,
     RunRetryRecord,
 )
+from wharfinger.engine.placements.keeping import store
 from wharfinger.engine.placements.seen import object_of
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping, text_map
@@ -134,10 +135,7 @@ class UpdateRunsView:
             found.end = RunEndRecord.model_validate_json(value) if value is not None else None
         elif what.startswith("approvals/"):
             name = what.removeprefix("approvals/")
-            if value is None:
-                found.approvals.pop(name, None)
-            else:
-                found.approvals[name] = RunApprovalRecord.model_validate_json(value)
+            store(found.approvals, name, value, RunApprovalRecord)
         return reference
 
     def run(self, reference: str, name: str) -> SeenRun | None:
