@@ -27,7 +27,7 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profiles_in_force import InForce
+from wharfinger.framework.profile import InForce
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.process.build import build_id

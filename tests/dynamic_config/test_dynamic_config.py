@@ -24,7 +24,7 @@ from wharfinger.dynamic_config.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.framework.profiles_in_force import InForce
+from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant

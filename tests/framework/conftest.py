@@ -9,8 +9,7 @@ import pytest
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
-from wharfinger.plugins.default_binder import DefaultBinder
-from wharfinger.plugins.priority_sort import PrioritySort
+from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort
 
 MakeProfile = Callable[..., Profile]
 

@@ -10,15 +10,15 @@ import pytest
 
 from tests.framework.conftest import MakeProfile
 from wharfinger.cache.cache import Cache
-from wharfinger.framework import local_plugins
+from wharfinger.framework import local_table
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.local_plugins import LocalPlugins
+from wharfinger.framework.local_table import LocalPlugins
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.model.affinity import SpreadConstraint
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.plugins.node_name import NodeName
+from wharfinger.plugins.node_fields import NodeName
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
@@ -28,7 +28,7 @@ X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))
 def test_classes_first_seen_on_one_node_count_as_if_on_all() -> None:
     """Verifying a bind looks at one node alone; the table made later has a row for each."""
     classes = LocalPlugins([NodeName()], filters=(), scores=(), pre_filters=(), pre_scores=())
-    many = snapshot(*(node(f"n{number}") for number in range(local_plugins.CELLS // 16)))
+    many = snapshot(*(node(f"n{number}") for number in range(local_table.CELLS // 16)))
     one = many.only("n0")
     for number in range(100):
         classes.known(pod("a", node_name=f"n{number}"), one)
@@ -43,9 +43,9 @@ def test_classes_first_seen_on_one_node_count_as_if_on_all() -> None:
 def test_a_small_cluster_keeps_no_million_of_classes() -> None:
     classes = LocalPlugins([NodeName()], filters=(), scores=(), pre_filters=(), pre_scores=())
     one = snapshot(node("n0"))
-    for number in range(local_plugins.MOST_TABLES + 100):
+    for number in range(local_table.MOST_TABLES + 100):
         classes.known(pod("a", node_name=f"n{number}"), one)
-    assert len(classes) == local_plugins.MOST_TABLES
+    assert len(classes) == local_table.MOST_TABLES
 
 
 def _left(name: str) -> int:

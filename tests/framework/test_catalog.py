@@ -13,7 +13,7 @@ from wharfinger.config.origins import enabling, origins
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.plugins.builtin import catalog
-from wharfinger.plugins.node_name import NodeName
+from wharfinger.plugins.node_fields import NodeName
 from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

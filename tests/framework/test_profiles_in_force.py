@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.framework.profiles_in_force import InForce
+from wharfinger.framework.profile import InForce
 from wharfinger.profiles import load_configuration
 from wharfinger.telemetry import PointDurations
 

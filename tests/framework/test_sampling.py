@@ -10,8 +10,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.plugins.default_binder import DefaultBinder
-from wharfinger.plugins.priority_sort import PrioritySort
+from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 ZONE = "topology.kubernetes.io/zone"

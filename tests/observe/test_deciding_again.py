@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, World
-from wharfinger.cache.overlay_changes import digest_of
+from wharfinger.cache.assumptions import digest_of
 from wharfinger.cli.understand.verdicts import tell
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import LateVerdict

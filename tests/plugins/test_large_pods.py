@@ -24,7 +24,7 @@ from wharfinger.model.selectors import (
     Taint,
     Toleration,
 )
-from wharfinger.plugins.node_ports import conflict
+from wharfinger.plugins.node_fields import conflict
 from wharfinger.plugins.pod_counting import label_test
 from wharfinger.plugins.taint_toleration import tolerated, unpreferred
 from wharfinger.plugins.unsupported_features import MOST_TERMS

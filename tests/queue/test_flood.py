@@ -7,8 +7,7 @@ import time
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
 from wharfinger.model.pod import PodKey
-from wharfinger.queue.entry import Entry, Part, Reason
-from wharfinger.queue.heap import GARBAGE, EntryHeap
+from wharfinger.queue.entry import GARBAGE, Entry, EntryHeap, Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 MANY = 20_000

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wharfinger.cache.overlay_changes import digest_of
+from wharfinger.cache.assumptions import digest_of
 from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import Placed, Refused

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wharfinger.cache.overlay_changes import OverlayChanges, digest_of, parsed, parsed_change, parsed_lost
+from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed, parsed_change, parsed_lost
 from wharfinger.model.pod import PodIdentity
 from wharfinger.replaying.overlays import Correction, corrections
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
-from wharfinger.cache.accounting import PodAccounting
+from wharfinger.cache.accounting import AntiAffinity, PodAccounting
 from wharfinger.cache.assumptions import Assumption
-from wharfinger.cache.booking import AntiAffinity
 from wharfinger.cache.gangs import GangMembers
 from wharfinger.cache.held_volumes import promised_plan
 from wharfinger.cache.overfull import OverfullNodes, is_overfull
@@ -276,7 +275,7 @@ class Cache:
         return (*self._assumptions, *held)
 
     def overlay_digest(self, but: PodIdentity | None = None) -> str:
-        """The digest of `assumed()`, without that pod: see `cache.overlay_changes`."""
+        """The digest of `assumed()`, without that pod: see `cache.assumptions`."""
         self._accounting.settle(self.progress.revision)
         return self._assumptions.digest(self._places, but)
 

@@ -15,8 +15,7 @@ from wharfinger.config.dynamic import (
     read_value,
 )
 from wharfinger.dynamic_config.trials import Commit
-from wharfinger.framework.profile import Profile
-from wharfinger.framework.profiles_in_force import InForce
+from wharfinger.framework.profile import InForce, Profile
 from wharfinger.process.installation import keep_profiles
 from wharfinger.registry.store import Store
 from wharfinger.settings import DispatchSettings

@@ -3,14 +3,15 @@
 The same engine serves live scheduling, waking, simulation, explanation and computing a decision again. `place` calls
 gate, evaluate, reserve and permit; `bind` calls verify, pre_bind, bind and post_bind, perhaps on another worker.
 
-Neighbours: `framework.searcher` and `framework.scoring` decide; `framework.profiles_in_force` has the profiles of all
-scheduler names.
+`InForce` has the profiles of all scheduler names; `dynamic_config` replaces them while the worker runs.
+
+Neighbours: `framework.searcher` and `framework.scoring` decide.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from wharfinger.errors import ConfigurationError, PluginError
@@ -24,8 +25,7 @@ from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionV
 from wharfinger.framework.extending import add_scores
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
-from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
-from wharfinger.framework.local_table import LocalFilter, LocalScore
+from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.scoring import Preference, Scorer
 from wharfinger.framework.search import Search
@@ -355,3 +355,37 @@ class Profile:
         """Call all PostBind plugins. Raises PluginError."""
         for name, post_bind in self._post_bind:
             call(name, "PostBind", post_bind, state, pod, node_name)
+
+
+class InForce(Mapping[str, Profile]):
+    """The profiles that decide now, by scheduler name; the names stay, the profiles may be replaced.
+
+    Holders of this mapping read it at each decision, and so follow a change. All profiles change in one assignment,
+    between two decisions, because a decision awaits nothing. A holder that took a profile out before goes on with it.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile], times: PointTimes | None = None) -> None:
+        """`times`: keeps how long the extension points of these profiles take; None = they are not measured."""
+        self._times = times
+        self._profiles: Mapping[str, Profile] = {}
+        self._set(profiles)
+
+    def __getitem__(self, name: str) -> Profile:
+        return self._profiles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._profiles)
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def replace(self, profiles: Mapping[str, Profile]) -> None:
+        """Decide by these from now on. ValueError unless they have the same names."""
+        if profiles.keys() != self._profiles.keys():
+            raise ValueError("other scheduler names than before: pods would change their scheduler unnoticed")
+        self._set(profiles)
+
+    def _set(self, profiles: Mapping[str, Profile]) -> None:
+        for profile in profiles.values():
+            profile.times = self._times
+        self._profiles = profiles

@@ -17,8 +17,7 @@ from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
-from wharfinger.framework.local_plugins import skips_score
-from wharfinger.framework.local_table import DEAD, LocalTable
+from wharfinger.framework.local_table import DEAD, LocalTable, skips_score
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, ask

@@ -16,7 +16,7 @@ from wharfinger.framework import message
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.extender_verdicts import ExtenderVerdicts
-from wharfinger.framework.local_plugins import LocalClass
+from wharfinger.framework.local_table import LocalClass
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, call, unresolvable
 from wharfinger.framework.verdicts import Verdicts

@@ -21,7 +21,7 @@ from wharfinger.framework.domain import Domain
 from wharfinger.framework.extender_verdicts import ExtenderVerdicts
 from wharfinger.framework.extending import extend, refuses
 from wharfinger.framework.interface import PreFilter
-from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, Pressed, pre_filtered
+from wharfinger.framework.local_table import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.search import Search, SpanningVerdicts, outside
 from wharfinger.framework.snapshot import Snapshot

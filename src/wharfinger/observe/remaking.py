@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from wharfinger.cache.assumptions import parsed
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_changes import parsed
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Assumed, Computation

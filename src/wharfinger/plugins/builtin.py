@@ -16,22 +16,18 @@ from wharfinger.plugins.arguments import (
     PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
-from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.default_preemption import DefaultPreemption
 from wharfinger.plugins.gpu_memory import GpuMemory
 from wharfinger.plugins.image_locality import ImageLocality
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.plugins.node_affinity import NodeAffinity
 from wharfinger.plugins.node_declared_features import NodeDeclaredFeatures
-from wharfinger.plugins.node_name import NodeName
-from wharfinger.plugins.node_ports import NodePorts
+from wharfinger.plugins.node_fields import NodeName, NodePorts, NodeUnschedulable
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from wharfinger.plugins.node_resources_fit import NodeResourcesFit
-from wharfinger.plugins.node_unschedulable import NodeUnschedulable
 from wharfinger.plugins.node_volume_limits import NodeVolumeLimits
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.priority_sort import PrioritySort
-from wharfinger.plugins.scheduling_gates import SchedulingGates
+from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort, SchedulingGates
 from wharfinger.plugins.taint_toleration import TaintToleration
 from wharfinger.plugins.unsupported_features import UnsupportedFeatures
 from wharfinger.plugins.volume_binding import VolumeBinding

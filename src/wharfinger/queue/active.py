@@ -11,8 +11,7 @@ from enum import Enum
 from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.queue.entry import Entry
-from wharfinger.queue.heap import EntryHeap
+from wharfinger.queue.entry import Entry, EntryHeap
 
 
 class Lane(Enum):

@@ -14,8 +14,7 @@ from typing import Any
 from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Candidates
-from wharfinger.queue.entry import Entry
-from wharfinger.queue.heap import EntryHeap
+from wharfinger.queue.entry import Entry, EntryHeap
 from wharfinger.queue.in_flight import InFlight
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from wharfinger.cache.overlay_changes import MASK, mark, parsed
+from wharfinger.cache.assumptions import MASK, mark, parsed
 from wharfinger.model.pod import PodIdentity
 
 MOST_FOR_THREE = 400

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from wharfinger.cache.assumptions import OverlayChanges, parsed_change, parsed_lost
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_changes import OverlayChanges, parsed_change, parsed_lost
 from wharfinger.contracts.computation import Computation, Nominated
 from wharfinger.engine.parts import Identity, Pool
 from wharfinger.engine.transactions import Limits

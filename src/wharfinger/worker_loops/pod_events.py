@@ -8,16 +8,19 @@ to the `Closer`, which ends their open chains.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes, PodChange
+from wharfinger.model.events import ClusterEvent
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
+from wharfinger.plugins.names import SCHEDULING_GATES
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.worker_loops.gated_pods import GatedPods
+from wharfinger.worker_loops.candidacy import events_of
 from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
 
@@ -192,3 +195,45 @@ def _unbound(change: PodChange) -> bool:
     """Whether another writer took the pod's node away. Kubernetes does not permit it; rk8s' writers do not compare."""
     old, new = change.old, change.new
     return old is not None and old.bound and new is not None and new.pending and old.identity == new.identity
+
+
+class GatedPods:
+    """Finds the pods that a PreEnqueue plugin holds back, and that an event may help.
+
+    A change of the pod itself always has its gates asked again, which is all that SchedulingGates needs. The queueing
+    hints of any other plugin say which further events may open its gate.
+    """
+
+    def __init__(self, queue: SchedulingQueue, profiles: Mapping[str, Profile]) -> None:
+        self._queue = queue
+        self._profiles = profiles
+
+    def may_open(self, changes: Changes) -> list[PodKey]:
+        """The pods whose gates are to be asked again because of these changes, sorted by name."""
+        if not self._queue.gated:
+            return []
+        gates = [(scheduler, name) for scheduler, profile in self._profiles.items() for name in _own_gates(profile)]
+        if not gates:
+            return []
+        events = () if changes.listed else tuple(events_of(changes))
+        worth: dict[tuple[str, str], list[ClusterEvent]] = {}
+        for scheduler, name in gates:
+            kinds = [event for event in events if self._profiles[scheduler].concerns(event, (name,))]
+            if kinds or changes.listed:
+                worth[scheduler, name] = kinds
+        return sorted(self._helped(worth, all_of_them=changes.listed)) if worth else []
+
+    def _helped(self, worth: Mapping[tuple[str, str], list[ClusterEvent]], *, all_of_them: bool) -> Iterator[PodKey]:
+        """`all_of_them`: events may have been missed."""
+        for entry in self._queue.gated.values():
+            events = worth.get((entry.pod.scheduler_name, entry.gate))
+            if events is None:
+                continue
+            profile = self._profiles[entry.pod.scheduler_name]
+            if all_of_them or any(profile.may_help(event, entry.pod, (entry.gate,)) is not None for event in events):
+                yield entry.key
+
+
+def _own_gates(profile: Profile) -> list[str]:
+    """The plugins whose gates other events than a pod's own may open."""
+    return [name for name in profile.at.get("preEnqueue", ()) if name != SCHEDULING_GATES]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import NOW, PROFILES, World
-from wharfinger.cache.overlay_changes import digest_of
+from wharfinger.cache.assumptions import digest_of
 from wharfinger.contracts.computation import Computation, LateVerdict, OwnNodes
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.engine.pods import payload

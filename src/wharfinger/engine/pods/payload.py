@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
-from wharfinger.cache.assumptions import Assumption
+from wharfinger.cache.assumptions import Assumption, OverlayChanges, digest_of, parsed_change
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.overlay_changes import OverlayChanges, digest_of, parsed_change
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, Computation, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused
