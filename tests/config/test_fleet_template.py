@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wharfinger.config.fleet_template import read_template
+from wharfinger.config.fleet import read_template
 from wharfinger.config.load import read
 from wharfinger.plugins.builtin import catalog
 

@@ -1,7 +1,7 @@
 """Profiles in the making: plugins are made of what was completed, and put to their extension points.
 
 What is wrong with a configuration and shows only then is found here, not by `load.read`. Callers that need profiles
-(`wharfinger.profiles`) and callers that only need to know whether they could be made (`config.fleet_template`) look
+(`wharfinger.profiles`) and callers that only need to know whether they could be made (`config.fleet`) look
 here.
 """
 

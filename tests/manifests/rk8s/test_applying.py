@@ -6,10 +6,9 @@ import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.applying import written_over
+from wharfinger.manifests.rk8s.applying import to_text, with_metadata, written_over
 from wharfinger.manifests.rk8s.given import GivenDocument, as_tree, documents
 from wharfinger.manifests.rk8s.tree import parse
-from wharfinger.manifests.rk8s.writing import to_text, with_metadata
 
 SHORT = """\
 apiVersion: v1

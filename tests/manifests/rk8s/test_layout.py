@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manifests.rk8s.samples import POD, changed
-from wharfinger.manifests.rk8s.layout import head_of
+from wharfinger.manifests.rk8s.documents import head_of
 from wharfinger.manifests.rk8s.tree import parse
 
 LINES = """\

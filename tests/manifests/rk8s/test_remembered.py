@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.manifests.rk8s.samples import POD
-from wharfinger.manifests.rk8s import documents, layout
+from wharfinger.manifests.rk8s import documents
 from wharfinger.manifests.rk8s.documents import bind_pod, parse_pod
 
 
 def test_large_texts_are_read_and_not_kept() -> None:
-    large = POD.replace("image: busybox:latest", f"image: busybox:{'x' * layout.LONGEST_KEPT}").encode()
+    large = POD.replace("image: busybox:latest", f"image: busybox:{'x' * documents.LONGEST_KEPT}").encode()
     before = documents._spec.cache_info().currsize
 
     assert parse_pod(large)["spec"]["containers"][0]["name"] == "main"

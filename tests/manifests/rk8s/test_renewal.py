@@ -6,8 +6,7 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, RUNNING, SMALLEST, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.edit import bind_pod
-from wharfinger.manifests.rk8s.renewal import made_anew
+from wharfinger.manifests.rk8s.edit import bind_pod, made_anew
 from wharfinger.manifests.rk8s.tree import decoded, parse
 
 UID = "11111111-2222-3333-4444-555555555555"

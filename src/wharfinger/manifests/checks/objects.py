@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.checks import jobs, limits, others, pods, volumes, workloads
+from wharfinger.manifests.checks import others, pods, volumes, workloads
 from wharfinger.manifests.checks.metadata import check_metadata
 from wharfinger.manifests.checks.place import FieldPlace
 from wharfinger.manifests.checks.types import check_types
@@ -18,19 +18,19 @@ MOST = 100
 
 _CHECKS: Mapping[str, Callable[[FieldPlace], None]] = {
     "v1 Pod": pods.check_pod,
-    "v1 LimitRange": limits.check_limit_range,
+    "v1 LimitRange": others.check_limit_range,
     "v1 Node": others.check_node,
     "v1 Namespace": others.check_namespace,
     "v1 PersistentVolume": volumes.check_volume,
     "v1 PersistentVolumeClaim": volumes.check_claim,
-    "v1 ResourceQuota": limits.check_quota,
+    "v1 ResourceQuota": others.check_quota,
     "v1 ReplicationController": workloads.check_replication_controller,
     "apps/v1 DaemonSet": workloads.check_daemon_set,
     "apps/v1 Deployment": workloads.check_deployment,
     "apps/v1 ReplicaSet": workloads.check_replica_set,
     "apps/v1 StatefulSet": workloads.check_stateful_set,
-    "batch/v1 CronJob": jobs.check_cron_job,
-    "batch/v1 Job": jobs.check_job,
+    "batch/v1 CronJob": workloads.check_cron_job,
+    "batch/v1 Job": workloads.check_job,
     "node.k8s.io/v1 RuntimeClass": others.check_runtime_class,
     "policy/v1 PodDisruptionBudget": others.check_disruption_budget,
     "scheduling.k8s.io/v1 PriorityClass": others.check_priority_class,

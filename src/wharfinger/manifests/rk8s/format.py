@@ -13,7 +13,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import decode
 from wharfinger.manifests.occupants import occupant
-from wharfinger.manifests.rk8s import documents, renewal
+from wharfinger.manifests.rk8s import documents, edit
 from wharfinger.manifests.rk8s.metadata import NAMESPACE
 from wharfinger.manifests.rk8s.occupants import held_by
 from wharfinger.model.formats import ClusterFormat
@@ -106,7 +106,7 @@ class Rk8sFormat:
 
     def made_anew(self, raw: bytes, *, uid: str, now: str) -> bytes | None:
         """The document unbound, with an empty status; None for a pod that its controller replaces."""
-        return renewal.made_anew(raw, uid=uid, now=now)
+        return edit.made_anew(raw, uid=uid, now=now)
 
 
 RK8S = Rk8sFormat()

@@ -3,6 +3,10 @@
 It is written in snake_case, has limits instead of requests, and names the seven taints of rk8s. Names of taints stay as
 they are: nodes have the same. Where a selector means something else in rk8s than in Kubernetes (`NotIn` without the
 label, a term without expressions), it means what it does in Kubernetes.
+
+`spec.gang` names the gang and its size: rk8s has no PodGroups. Topology constraints with `same_value` are the labels
+that all members' nodes have one value each of; without a gang they mean nothing, as in rk8s. What is wrong makes the
+pod invalid: a pod with half a gang would be placed wrongly.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.manifests.pods import INLINE_GROUP
 from wharfinger.manifests.rk8s.amounts import cpu, memory
 from wharfinger.manifests.rk8s.annotations import with_annotated
 from wharfinger.manifests.rk8s.fields import (
+    boolean,
     integer,
     mapping,
     mappings,
@@ -24,8 +30,8 @@ from wharfinger.manifests.rk8s.fields import (
     text_map,
     texts,
 )
-from wharfinger.manifests.rk8s.gangs import scheduling_group
 from wharfinger.manifests.rk8s.metadata import NAMESPACE, check_head, metadata, refuse_foreign
+from wharfinger.model.gang import problem_of
 from wharfinger.model.gpus import GPU, GPU_MEMORY
 
 TAINTS = (
@@ -260,3 +266,34 @@ def _pod_term(entry: Mapping[str, Any], where: str, *, needed: bool) -> dict[str
     elif needed:
         found["labelSelector"] = {}
     return found
+
+
+_UINT32 = 2**32 - 1
+
+
+def scheduling_group(spec: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+    """The mapping of a `v1.PodSchedulingGroup`; None for a pod of its own. `where`: the path of the spec."""
+    keys = _keys(spec, where)
+    if spec.get("gang") is None:
+        return None
+    gang, path = mapping(spec, "gang", where), f"{where}gang."
+    name = needed_text(gang, "id", path)
+    size = integer(gang, "size", path, low=0, high=_UINT32)
+    if size is None:
+        raise InvalidObject(f"{path}size is missing")
+    if not name:
+        raise InvalidObject(f"{path}id is empty")
+    problem = problem_of(name, None, keys)
+    if problem:
+        raise InvalidObject(f"spec.gang: {problem}")
+    return {"podGroupName": name, INLINE_GROUP: {"minCount": size, "topologyKeys": keys}}
+
+
+def _keys(spec: Mapping[str, Any], where: str) -> list[str]:
+    """Keys of the constraints that ask for one value."""
+    found = set()
+    for path, entry in mappings(spec, "topology_constraints", where):
+        key = needed_text(entry, "topology_key", path)
+        if boolean(entry, "same_value", path):
+            found.add(key)
+    return sorted(found)
