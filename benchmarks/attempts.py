@@ -13,39 +13,28 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
-from objects import node, pod
+from etcd_side import EtcdSide
+from kubernetes_pods import SILENCE
+from objects import node
 from report import say
 
-from wharfinger.demo.audit import audit
 from wharfinger.dev import processes
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import DevSettings, Servers, prepare
-from wharfinger.dev.tree import running
+from wharfinger.dev.settings import Servers, prepare
 from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put, WatchBatch
-from wharfinger.settings import EtcdSettings
 
 ROUNDS = 5
 """Turns of bare workflows and attempts; each does its share."""
 LONE = 100
 """Lone pods and workflows, one after another, of which the median is taken."""
-PUTS_AT_ONCE = 20
-"""In one transaction, as a controller creates the pods of a set."""
-SILENCE = 60.0
-"""Seconds without a bind after which the measurement is given up."""
 
 
 @dataclass(frozen=True)
@@ -56,42 +45,20 @@ class Measured:
     lone: list[float]
 
 
-class Binds:
-    """Follows the binding versions, which every bind rewrites: as light as it gets, for it shares the machine."""
-
-    def __init__(self, batches: AsyncIterator[WatchBatch]) -> None:
-        self._batches = batches
-
-    async def wait_for(self, count: int) -> None:
-        """Until so many more binds are seen; raises TimeoutError after a minute without one."""
-        while count > 0:
+async def attempts(side: EtcdSide, name: str, pods: int, lone: int) -> Measured:
+    """Warm up, then time lone pods and many at once, from put to bound."""
+    await side.flood(f"{name}-warm", max(20, pods // 10))
+    taken = []
+    # One watch for all: etcd brings a fresh one up to date within a tenth of a second only.
+    async with side.store.watch(keys.BINDINGS, await side.revision() + 1) as batches:
+        for one in (f"{name}-lone-{index}" for index in range(lone)):
+            began = time.perf_counter()
+            await side.store.put(keys.pod("bench", one), side.pod(one))
             async with asyncio.timeout(SILENCE):
-                while not (events := (await anext(self._batches)).events):
-                    pass  # only progress: the silence goes on
-            count -= len(events)
-
-
-class Attempts:
-    """Measures attempts on one etcd."""
-
-    def __init__(self, store: EtcdStore, binds: Binds) -> None:
-        self._store = store
-        self._binds = binds
-
-    async def measure(self, name: str, pods: int, lone: int) -> Measured:
-        """Warm up, then time lone pods and many at once, from put to bound."""
-        await self._many(f"{name}-warm", max(20, pods // 10))
-        taken = [await self._many(f"{name}-lone-{index}", 1) for index in range(lone)]
-        return Measured(await self._many(f"{name}-many", pods), taken)
-
-    async def _many(self, name: str, count: int) -> float:
-        """Seconds from the first put to the last bind."""
-        puts = [Put(keys.pod("bench", f"{name}-{index}"), pod(f"{name}-{index}")) for index in range(count)]
-        began = time.perf_counter()
-        for at in range(0, count, PUTS_AT_ONCE):
-            await self._store.txn((), puts[at : at + PUTS_AT_ONCE])
-        await self._binds.wait_for(count)
-        return time.perf_counter() - began
+                while not (await anext(batches)).events:  # every bind rewrites its node's binding version
+                    pass
+            taken.append(time.perf_counter() - began)
+    return Measured(await side.flood(f"{name}-many", pods), taken)
 
 
 async def bare(temporal: str, workflows: int, lone: int) -> Measured:
@@ -106,29 +73,16 @@ async def bare(temporal: str, workflows: int, lone: int) -> Measured:
     return Measured(**json.loads(said))
 
 
-async def measure(servers: Servers, folder: Path, nodes: int, pods: int, temporal: str = "") -> dict[str, Any]:
+async def measure(servers: Servers, nodes: int, pods: int, temporal: str = "") -> dict[str, Any]:
     """Both in turn on one server, so that what else the machine does falls on both."""
-    ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(folder, 1, *ports, cohorts="off", temporal_address=temporal, etcd_open=True)
     plain, ours, share = [], [], -(-pods // ROUNDS)
-    async with (
-        running(settings, servers, say=say) as tree,
-        EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
-    ):
-        first = (await store.get(keys.INSTALLATION)).revision + 1
-        for at in range(0, nodes, 100):
-            names = [f"node-{index:05}" for index in range(at, min(at + 100, nodes))]
-            await store.txn((), [Put(keys.node(name), node(name)) for name in names])
-        async with store.watch(keys.BINDINGS, first) as batches:
-            attempts = Attempts(store, Binds(batches))
-            for turn in range(ROUNDS):
-                plain.append(await bare(tree.temporal.address, share, LONE // ROUNDS))
-                say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")
-                ours.append(await attempts.measure(f"round-{turn}", share, LONE // ROUNDS))
-                say(f"attempts: {share} in {ours[-1].seconds:.1f} s")
-        judged = await audit(store, first)
-        if not judged.sound:
-            raise SystemExit(f"not sound: {judged}")
+    made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
+    async with EtcdSide.open("attempts", servers, made, cohorts="off", temporal=temporal) as side:
+        for turn in range(ROUNDS):
+            plain.append(await bare(side.tree.temporal.address, share, LONE // ROUNDS))
+            say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")
+            ours.append(await attempts(side, f"round-{turn}", share, LONE // ROUNDS))
+            say(f"attempts: {share} in {ours[-1].seconds:.1f} s")
     return result(share * ROUNDS, plain, ours)
 
 
@@ -155,11 +109,7 @@ def main() -> None:
     given = parser.parse_args()
     servers = prepare(progress_for(sys.stderr))
     processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    try:
-        figures = uvloop.run(measure(servers, folder, given.nodes, given.pods, given.temporal))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    figures = uvloop.run(measure(servers, given.nodes, given.pods, given.temporal))
     print(json.dumps(figures), flush=True)
     os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
 

@@ -117,6 +117,12 @@ def too_large(name: str) -> Manifest:
     return pod(name, cpu="9", priority=10)
 
 
+def gang_member(name: str) -> Manifest:
+    """Ten by ten, in the order of their numbers, they are placed all or none."""
+    group = {"name": f"gang-{int(name.rpartition('-')[2]) // 10}", "min-available": "10"}
+    return pod(name, labels={f"pod-group.scheduling.sigs.k8s.io/{key}": value for key, value in group.items()})
+
+
 SERVICE: Manifest = {
     "apiVersion": "v1",
     "kind": "Service",

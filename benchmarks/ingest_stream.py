@@ -23,7 +23,7 @@ from wharfinger.profiles import load_profiles
 from wharfinger.registry import etcd_json_wire
 from wharfinger.registry.etcd_json import messages
 from wharfinger.registry.etcd_watch import Watch
-from wharfinger.registry.store import KeyValue, Page, WatchBatch
+from wharfinger.registry.store import KeyValue, Page, Store, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.run_ends import RunEnds
@@ -134,7 +134,7 @@ def line(items: Iterable[KeyValue], revision: int) -> bytes:
     return _json({"result": {"header": {**header, "revision": str(revision)}, "events": events}}) + b"\n"
 
 
-class Recorded:
+class Recorded(Store):
     """A store that lists what it is given and plays lines to the watch; in the place of `EtcdStore`."""
 
     def __init__(self, listed: list[KeyValue], revision: int) -> None:
@@ -184,6 +184,10 @@ class Nowhere:
         """As a real worker has it."""
         return pod_workflow_id("wharfinger", pod.namespace, pod.name, pod.uid)
 
+    def seconds_after(self, attempt: int) -> float:
+        """No pod is refused here."""
+        return float(attempt)
+
     async def start(self, *_: object, **__: object) -> None:
         """Nothing."""
 
@@ -191,11 +195,7 @@ class Nowhere:
         """No chain is open."""
         return False
 
-    async def signal(self, *_: object, **__: object) -> None:
-        """Nothing."""
-
-    async def stop(self) -> None:
-        """Nothing."""
+    failure_of = signal = stop = start
 
     def on_failure(self, _: object) -> None:
         """It does not fail."""

@@ -29,6 +29,11 @@ namespace at the same time, which also prints the longest time from the first pu
     python benchmarks/throughput.py --nodes 5000 --pods 3000 --workload spread affinity anti-affinity preferred-spread
     python benchmarks/throughput.py --nodes 5000 --pods 1500 --workload spread affinity --workers 2 --beside
 
+Also gangs of ten, and pods of high priority of which each evicts three others: nodes are filled first, so give this one
+last, and at least as many nodes as pods:
+
+    python benchmarks/throughput.py --nodes 500 --pods 500 --workload gang preemption
+
 Beside kube-scheduler with a Kubernetes API server and an etcd, on the same nodes, with as many of the same pods, in
 turns; `of_peer` is a figure divided by that of kube-scheduler in the same turn, and `cpu_of_peer` divides the CPU times
 of all processes:
@@ -89,6 +94,8 @@ WORKLOADS: dict[str, Callable[[str], dict[str, Any]]] = {
     "preferred-spread": lambda name: core_workloads.spread(name, "ScheduleAnyway"),
     "affinity": core_workloads.affinity,
     "anti-affinity": core_workloads.anti_affinity,
+    "gang": core_workloads.gang_member,
+    "preemption": core_workloads.high_priority,
 }
 """By name: a pod of kube-scheduler's own performance workloads."""
 
@@ -105,7 +112,12 @@ def zoned(name: str) -> bytes:
 
 def of_workload(workload: str, namespace: str, name: str) -> Arrival:
     """A pod of the workload."""
-    made = WORKLOADS[workload](name)
+    return arrival(WORKLOADS[workload](name), namespace)
+
+
+def arrival(made: dict[str, Any], namespace: str) -> Arrival:
+    """The pod, in that namespace."""
+    name = made["metadata"]["name"]
     made["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
     for kind in made["spec"].get("affinity", {}).values():
         for term in kind.get("requiredDuringSchedulingIgnoredDuringExecution", []):
@@ -173,6 +185,9 @@ async def ruled(side: Side, name: str, workload: str, given: argparse.Namespace)
     if given.beside and workload != "plain":
         others = [of_workload("plain", namespace, f"plain-{number}") for number in range(given.pods)]
         pods = [one for pair in zip(pods, others, strict=True) for one in pair]
+    if workload == "preemption":
+        fillers = map(core_workloads.low_priority, map("low-{}".format, range(4 * given.nodes)))
+        await side.arrive([arrival(made, namespace) for made in fillers], namespace)
     revision = await side.revision()
     taken = await side.arrive(pods, namespace)
     longest = max(seconds for one, seconds in taken.seconds.items() if one.startswith("ruled-"))

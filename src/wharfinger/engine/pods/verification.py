@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -85,26 +86,26 @@ class Seen(NamedTuple):
     """What others' terms may select the pod's namespace by."""
 
 
-class ProfileForms(NamedTuple):
-    """A profile, and what verification derives from it: in less than a millisecond, once for each profile."""
+class ProfileForms:
+    """A profile, and what verification derives from it when it is first needed, once for each profile."""
 
-    whole: Profile
-    room_only: Profile
-    """With no other filters than those that guard the node's room."""
-    local_only: Profile
-    """With no other filters than those that look at the one node."""
-    sees_beyond: bool
-    """Whether one of its plugins may look at other nodes, for whatever pod."""
+    def __init__(self, profile: Profile) -> None:
+        self.whole = profile
 
-    @classmethod
-    def of(cls, profile: Profile) -> ProfileForms:
-        """Derive them."""
-        return cls(
-            profile,
-            _with(profile, lambda plugin: plugin.name in ROOM),
-            _with(profile, lambda plugin: offers(plugin, Local)),
-            any(map(sees_beyond, profile.plugins)),
-        )
+    @cached_property
+    def room_only(self) -> Profile:
+        """With no other filters than those that guard the node's room."""
+        return _with(self.whole, lambda plugin: plugin.name in ROOM)
+
+    @cached_property
+    def local_only(self) -> Profile:
+        """With no other filters than those that look at the one node."""
+        return _with(self.whole, lambda plugin: offers(plugin, Local))
+
+    @cached_property
+    def sees_beyond(self) -> bool:
+        """Whether one of its plugins may look at other nodes, for whatever pod."""
+        return any(map(sees_beyond, self.whole.plugins))
 
 
 class Verification:
@@ -195,7 +196,7 @@ class Verification:
         """Those of the pod's profile as it is now: another may take its place at any time."""
         profile, forms = self._profiles[pod.scheduler_name], self._forms.get(pod.scheduler_name)
         if forms is None or forms.whole is not profile:
-            forms = self._forms[pod.scheduler_name] = ProfileForms.of(profile)
+            forms = self._forms[pod.scheduler_name] = ProfileForms(profile)
         return forms
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
