@@ -19,6 +19,7 @@ from wharfinger.upstream.client import (
     TOKEN_REVIEWS,
     ApiAnswer,
     ApiResource,
+    Batch,
     ChangeKind,
     ReadRefused,
     Upstream,
@@ -212,6 +213,7 @@ async def test_cut_watches_break_and_resume() -> None:
     upstream.put(PODS, POD)
     async with upstream.watch(PODS, revision=revision) as pods, upstream.watch(NODES, revision=revision) as nodes:
         batch = await anext(pods)
+        assert await anext(nodes) == Batch((), revision), "nothing has changed before"
         broken = asyncio.ensure_future(anext(pods))
         others = asyncio.ensure_future(anext(nodes))
         await asyncio.sleep(0)

@@ -93,6 +93,7 @@ async def test_server_without_that_is_asked_for_pages(tmp_path: Path, code: int)
         batches, _ = await shown(upstream, None)
         await upstream.close()
 
+    batches = [batch for batch in batches if batch.changes or batch.listed]
     assert [(batch.revision, batch.listed) for batch in batches] == [(0, False), (0, False), (12, True), (13, False)]
     assert names(batches) == [(ChangeKind.ADDED, "a", 4), (ChangeKind.ADDED, "b", 4), (ChangeKind.ADDED, "c", 13)]
     assert [one.target for one in server.heard[1:]] == [
@@ -329,11 +330,12 @@ async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> Non
 
 async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Path) -> None:
     """The first one is shown at once; the others wait until a batch may follow it."""
-    seen, sent, paused = asyncio.Event(), asyncio.Event(), list[float]()
+    begun, seen, sent, paused = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[float]()
 
     async def answering(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
+        await begun.wait()
         await response.write(event("ADDED", "a", 2))
         await seen.wait()
         await response.write(event("ADDED", "b", 3))
@@ -344,19 +346,23 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
 
     async def pause(seconds: float) -> None:
         paused.append(seconds)
+        if seconds == watching.CAUGHT_UP:
+            return
         await sent.wait()
         await asyncio.sleep(3 * watching.GATHER)
 
     async with scripted_server(tmp_path, answering) as server:
         upstream = HttpUpstream(server.access(), clock=Clock(), pause=pause)
         async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
+            assert await anext(batches) == Batch((), 1), "nothing has changed before"
+            begun.set()
             first = await anext(batches)
             seen.set()
             second = await anext(batches)
         await upstream.close()
 
     names = [[change.object["metadata"]["name"] for change in batch.changes] for batch in (first, second)]
-    assert (names, paused) == ([["a"], ["b", "c"]], [pytest.approx(watching.SPACING)])
+    assert (names, paused) == ([["a"], ["b", "c"]], [watching.CAUGHT_UP, pytest.approx(watching.SPACING)])
 
 
 def test_decoding_stops_after_a_slice_of_time() -> None:
@@ -394,3 +400,33 @@ def test_bookmark_without_news_is_no_batch() -> None:
     decoder = EventDecoder("the watch", listing=False, revision=7)
 
     assert decoder.some(queue, lambda: 0.0) is None
+
+
+@pytest.mark.parametrize(("pieces", "pauses"), [(0, 1), (2, 3), (9, 5)])
+async def test_all_that_changed_before_comes_in_one_batch(pieces: int, pauses: int) -> None:
+    """Lines that come after half a second of changes without a break are news."""
+    queue, clock, paused = LineQueue(2**20), Clock(), 0
+
+    async def pause(seconds: float) -> None:
+        nonlocal paused
+        clock.advance(seconds)
+        if paused < pieces:
+            queue.put([event("MODIFIED", f"pod-{number}", paused * 10 + number) for number in range(10)])
+        paused += 1
+
+    def slow() -> float:
+        clock.advance(watching.SLICE)
+        return clock.now
+
+    await queue.settled(pause, watching.CAUGHT_UP, watching.CATCHES_UP_WITHIN)
+    batch = await EventDecoder("the watch", listing=False, revision=1).all(queue, slow)
+
+    assert (paused, len(batch.changes)) == (pauses, 10 * min(pieces, pauses))
+    assert batch.revision == max([1, *(change.revision for change in batch.changes)])
+
+
+async def test_queue_that_ended_without_lines_does_not_settle() -> None:
+    queue = LineQueue(2**20)
+    queue.end(UpstreamUnavailable("cut"))
+    with pytest.raises(UpstreamUnavailable, match="cut"):
+        await queue.settled(asyncio.sleep, 0.0001, 1.0)

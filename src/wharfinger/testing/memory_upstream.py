@@ -16,7 +16,7 @@ objects at once with `put` and `remove`, for example as a kubelet or a node woul
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from wharfinger.errors import HistoryGone
@@ -107,13 +107,12 @@ class MemoryUpstream(MemoryClient):
         revision: int | None = None,
         field_selector: str = "",
         gather: float = 0.0,  # noqa: ARG002 - nothing waits here for more
-        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects. `gather` has no effect."""
-        return aclosing(self._batches(resource, revision, field_selector, opened))
+        return aclosing(self._batches(resource, revision, field_selector))
 
     async def _batches(
-        self, resource: ApiResource, revision: int | None, field_selector: str, opened: Callable[[], None]
+        self, resource: ApiResource, revision: int | None, field_selector: str
     ) -> AsyncGenerator[Batch, None]:
         first: list[Batch] = []
         order: WatchOrder | None = None
@@ -126,14 +125,13 @@ class MemoryUpstream(MemoryClient):
                 if revision is None:
                     first = memory_watch.first_list(self._api.objects, resource, selects)
                 at = self.revision if revision is None else revision
-                order = WatchOrder(resource, selects, at, self._watches.cuts_of(resource), self._bell.bookmarks)
+                cuts, bookmarks = self._watches.cuts_of(resource), self._bell.bookmarks
+                order = WatchOrder(resource, selects, at, cuts, bookmarks, resumed=revision is not None)
             return answer
 
         answer = await self._call(MemoryRequest("watch", resource), begin)
         if order is None:
             raise ReadRefused(f"cannot watch {resource.plural}: {answer.message}", answer.code)
-        if revision is not None:
-            opened()
         for batch in first:
             yield batch
         shown = memory_watch.changes(self._api.objects, self._bell, self._watches, order)

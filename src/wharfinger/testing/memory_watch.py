@@ -57,13 +57,15 @@ class WatchOrder(NamedTuple):
     """Changes after this one are shown."""
     cuts: int
     bookmarks: int
+    resumed: bool
+    """Whether the first batch is shown at once, and may be empty."""
 
 
 async def changes(
     objects: MemoryObjects, bell: Bell, state: WatchState, order: WatchOrder
 ) -> AsyncGenerator[Batch, None]:
     """What changes after a revision; never ends without an exception."""
-    resource, revision, bookmarks = order.resource, order.revision, order.bookmarks
+    resource, revision, bookmarks, behind = order.resource, order.revision, order.bookmarks, order.resumed
     where = f"the watch on {resource.plural}"
     while True:
         if state.closed or state.cuts_of(resource) != order.cuts:
@@ -76,6 +78,9 @@ async def changes(
         if revision < objects.forgotten:
             raise HistoryGone(f"too old resource version: {revision} ({objects.forgotten + 1})")
         batch = _next(objects, resource, order.selects, revision, bookmark=bell.bookmarks != bookmarks)
+        if batch is None and behind:
+            batch = Batch((), revision)
+        behind = False
         if batch is None:
             await bell.wait()
             continue

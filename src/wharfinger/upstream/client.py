@@ -10,7 +10,7 @@ One conformance suite holds for both (`tests/upstream/conformance`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -174,14 +174,12 @@ class Upstream(Protocol):
         revision: int | None = None,
         field_selector: str = "",
         gather: float = 0.0,
-        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
 
         `gather`: seconds that changes of objects that were there before may wait for more of them, so that they come
-        in fewer batches. A new object is shown with all that waits: at once, or 20 ms after the batch before. `opened`
-        is called when the server has answered a watch of changes. An answer that says the revision is too old follows
-        at once.
+        in fewer batches. A new object is shown with all that waits: at once, or 20 ms after the batch before. The
+        first batch of a watch of changes has all that changed before the server answered, and may be empty.
 
         Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
         `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision

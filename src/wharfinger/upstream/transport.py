@@ -150,10 +150,9 @@ class HttpUpstream:
         revision: int | None = None,
         field_selector: str = "",
         gather: float = 0.0,
-        opened: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects."""
-        shown = watching.batches(self, resource, revision, field_selector, self._clock, gather=gather, opened=opened)
+        shown = watching.batches(self, resource, revision, field_selector, self._clock, gather=gather)
         return aclosing(shown)
 
     async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:

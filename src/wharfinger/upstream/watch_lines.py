@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 
@@ -105,6 +105,19 @@ class LineQueue:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._urgent.wait()
+
+    async def settled(self, pause: Callable[[float], Awaitable[None]], quiet: float, longest: float) -> None:
+        """Wait until no line has come for `quiet` seconds, but no longer than `longest`.
+
+        Raises what ended the reading where no line waits.
+        """
+        for _ in range(round(longest / quiet)):
+            waiting = self._waiting
+            await pause(quiet)
+            if self._ended is not None:
+                await self.filled()
+            if self._waiting == waiting or self._ended is not None:
+                return
 
     async def filled(self) -> None:
         """Wait for a line. Raises what ended the reading once all lines are taken."""

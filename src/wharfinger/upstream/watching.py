@@ -32,6 +32,11 @@ SLICE = 0.01
 GATHER = 0.002
 """Seconds in which lines may gather after some came. A server sends each object on its own; a list costs a fifth less
 where they are taken together."""
+CAUGHT_UP = 0.1
+"""Seconds without a line after which a watch of changes has shown all that changed before. kube-apiserver has these
+events at hand when it answers, and the one that says that the revision is forgotten."""
+CATCHES_UP_WITHIN = 0.5
+"""Seconds after which an API that changes all the time counts as caught up with."""
 SPACING = 0.02
 """Seconds from one batch to the next of a consumer that gathers: each costs it a transaction. So a new object is shown
 at once where none came just before it; of a hundred a second, two are shown together."""
@@ -79,7 +84,6 @@ async def batches(
     clock: Callable[[], float],
     *,
     gather: float = 0.0,
-    opened: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Batch, None]:
     """What `Upstream.watch` shows. `clock` measures slices of work, and the time between batches."""
     if revision is None:
@@ -98,7 +102,6 @@ async def batches(
                 yield batch
         assert revision is not None
     response = await source.open_watch(resource, addresses.next_watch(revision, field_selector))
-    opened()
     async with contextlib.aclosing(_lines(source, response, False, revision, clock, gather=gather)) as shown:
         async for batch in shown:
             yield batch
@@ -130,6 +133,13 @@ async def _lines(
     events = EventDecoder(where, listing=listing, revision=revision)
     shown = float("-inf")
     try:
+        if not listing:
+            await queue.settled(source.pause, CAUGHT_UP, CATCHES_UP_WITHIN)
+            caught_up = await events.all(queue, clock)
+            if caught_up.changes or events.failure is None:
+                yield caught_up
+            if events.failure is not None:
+                raise events.failure
         while True:
             await queue.filled()
             if gather > 0 and not events.listing:
@@ -181,6 +191,15 @@ class EventDecoder:
         self._listed = False
         self.failure: UpstreamError | None = None
         """What the server, or a line that cannot be read, ended the watch with; after the batch it came with."""
+
+    async def all(self, queue: LineQueue, clock: Callable[[], float]) -> Batch:
+        """One batch of all that waits, by slices."""
+        changes: list[ApiChange] = []
+        while queue and self.failure is None:
+            batch = self.some(queue, clock)
+            changes += batch.changes if batch is not None else ()
+            await asyncio.sleep(0)
+        return Batch(tuple(changes), self._revision)
 
     def some(self, queue: LineQueue, clock: Callable[[], float]) -> Batch | None:
         """A batch of what waits, of at most a slice's work; it ends with the first list. None without news."""

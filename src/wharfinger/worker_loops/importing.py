@@ -181,9 +181,7 @@ class Importing:
 
         def followed(progress: KindProgress) -> FollowedKind:
             floor = before.revisions.get(progress.name, 0)
-            return FollowedKind(
-                progress, self._upstream, copying, self._process.metrics, floor=floor, pause=self._pause
-            )
+            return FollowedKind(progress, self._upstream, copying, self._process.metrics, floor=floor)
 
         optional = ServedKinds(
             self._upstream,

@@ -3,15 +3,14 @@
 What the watch shows is taken in batch by batch; `revision` moves only behind what is in etcd, so a new importer begins
 where this one ended. After a list, copies that it did not name are removed at the list's revision.
 
-A watch that is resumed shows nothing while nothing changes. So it counts as open when it has not failed a moment after
-the API has answered it: `live` must not be true while the API cannot be reached, or has forgotten the revision.
+The first batch of a watch that is resumed has all that changed meanwhile: the last state of each object is copied, and
+none that has passed. `live` must not be true before it, while the API cannot be reached, or has forgotten the revision.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from wharfinger.engine.upstream.adopting import present
@@ -31,9 +30,6 @@ FOR_REASONS = frozenset({"deviceclasses"})
 """Kinds by which only the reason of a refusal differs."""
 GATHER = 0.025
 """Seconds in which changes of known objects may gather into one transaction. A pod that is new is copied at once."""
-OPENS_WITHIN = 0.1
-"""Seconds after the API's answer to a resumed watch in which it shows that the revision is forgotten: kube-apiserver
-has that event at hand when it answers."""
 
 
 @dataclass(slots=True)
@@ -77,13 +73,11 @@ class FollowedKind:
         metrics: Metrics,
         *,
         floor: int = 0,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`floor`: the revision up to which the kind was copied by any importer; a list below it is a restore."""
         self.progress = progress
         self.shown = False
         """Whether the watch has shown anything since `follow` was called."""
-        self._pause = pause
         self._upstream = upstream
         self._copying = copying
         self._metrics = metrics
@@ -98,36 +92,21 @@ class FollowedKind:
         progress, resource = self.progress, self.progress.resource
         selector = UNFINISHED if resource.plural == PODS else ""
         known: dict[str, StateOfCopy] | None = None
-        opening: asyncio.Task[None] | None = None
         self.shown = False
-
-        def opened() -> None:
-            nonlocal opening
-            if known is None:
-                opening = asyncio.create_task(self._open_soon())
-
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
         try:
-            shown = self._upstream.watch(
-                resource, revision=progress.revision, field_selector=selector, gather=GATHER, opened=opened
-            )
+            shown = self._upstream.watch(resource, revision=progress.revision, field_selector=selector, gather=GATHER)
             async with shown as batches:
                 async for batch in batches:
-                    self.shown = True
+                    self.shown |= known is not None or bool(batch.changes) or batch.revision != progress.revision
                     if known is None:
                         await self._take(batch)
                         progress.live = True
                     elif await self._take_listed(batch, known):
                         known, progress.live = None, True
         finally:
-            if opening is not None:
-                opening.cancel()
             progress.live = False
-
-    async def _open_soon(self) -> None:
-        await self._pause(OPENS_WITHIN)
-        self.progress.live = True
 
     async def _take(self, batch: Batch) -> None:
         if batch.changes:
