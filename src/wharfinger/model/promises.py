@@ -7,7 +7,8 @@ It ends when a newer state of the pod is copied: bound, or so different that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -134,3 +135,19 @@ class Importer:
     holder: str
     time: str = ""
     """RFC 3339, UTC."""
+
+
+@contextmanager
+def in_flight(side: UpstreamSide | None, pods: Collection[PodKey]) -> Iterator[None]:
+    """Have the queue count pods as in flight inside the block, though etcd may show their promises before.
+
+    `side`: None = no Kubernetes API is the store: etcd shows pods bound when they are.
+    """
+    if side is not None:
+        side.binding.update(pods)
+    try:
+        yield
+    finally:
+        if side is not None:
+            side.binding.difference_update(pods)
+            side.answered(pods)

@@ -54,14 +54,7 @@ from wharfinger.engine.pods.bind.outcome import (
     too_much,
 )
 from wharfinger.engine.pods.bind.seat import Ask, BindProgress, Later, Seats, SendAgain, Sending, Step
-from wharfinger.engine.pods.bind.transaction import (
-    Commit,
-    Committer,
-    MovedKeys,
-    Transaction,
-    together,
-    what_moved,
-)
+from wharfinger.engine.pods.bind.transaction import Commit, Committer, MovedKeys, Transaction, together, what_moved
 from wharfinger.engine.pods.bind.upstream import Keeping
 from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.engine.pods.core import Core
@@ -70,6 +63,7 @@ from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.promises import in_flight
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
 
@@ -119,7 +113,7 @@ class Bindings:
             room = await self._keeping.look(group, left) if held else None
             if room is not None:
                 left, found = list(room.left), {**found, **room.outcomes}
-            with self._keeping.binding(group):
+            with in_flight(self._cache.upstream, list(map(group.key, range(len(request.seats))))):
                 now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
                 outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
             return outcomes if room is None else await self._keeping.release(group, room, outcomes)

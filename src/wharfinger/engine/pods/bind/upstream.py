@@ -26,8 +26,7 @@ a gang's dry runs the gang is completed whatever comes: only a member that goes 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -140,20 +139,6 @@ class Keeping:
         return outcomes | found
 
     # --- promises -----------------------------------------------------------------------------
-
-    @contextmanager
-    def binding(self, group: BindGroup) -> Iterator[None]:
-        """Have the queue count the pods as in flight inside the block, though etcd may show their promises before."""
-        side, pods = self._cache.upstream, [group.key(number) for number in range(len(group.request.seats))]
-        if side is None:
-            yield
-            return
-        side.binding.update(pods)
-        try:
-            yield
-        finally:
-            side.binding.difference_update(pods)
-            side.answered(pods)
 
     async def keep(self, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]) -> Outcomes:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
