@@ -22,8 +22,8 @@ from wharfinger.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMEN
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.upstream import UpstreamAttempt
 from wharfinger.placement.upstream_records import BOUND, SCHEDULED, UNSCHEDULED, Binding, SnapshotStatus, by_name
-from wharfinger.simulation.placement_choice import choose
-from wharfinger.simulation.placement_shapes import (
+from wharfinger.simulation.placement_choice import (
+    choose,
     read_binding,
     read_status,
     written_binding,

@@ -33,9 +33,8 @@ from wharfinger.model.gang import GangKey, Wanted, counts, gang_key, in_order, s
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_configuration
 from wharfinger.simulation.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
-from wharfinger.simulation.decision import SimulatedDecision
+from wharfinger.simulation.decision import SimulatedDecision, SimulatedGang
 from wharfinger.simulation.extenders import SimulatedExtenders
-from wharfinger.simulation.gangs import SimulatedGang
 from wharfinger.simulation.waiting import WaitingPods
 
 __all__ = ["SimulatedDecision", "SimulatedGang", "Simulator"]

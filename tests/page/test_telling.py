@@ -16,9 +16,8 @@ from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
 from wharfinger.page.views.node_map import NodeMap
-from wharfinger.page.views.overview import Overview
+from wharfinger.page.views.overview import Overview, RoomSums
 from wharfinger.page.views.pending import MOST_NAMESPACES, UNSEEN, PendingPods
-from wharfinger.page.views.room import RoomSums
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing import node_manifest

@@ -18,11 +18,9 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.ends import PodEnds
-from wharfinger.replaying.first_state import FirstState
-from wharfinger.replaying.lived_pods import LivedPod, digest_of, freed
-from wharfinger.replaying.lives import Lives
+from wharfinger.replaying.lived_pods import LivedPod, Lives, digest_of, freed
 from wharfinger.replaying.rerun_report import RerunReport
-from wharfinger.replaying.reruns import rerun
+from wharfinger.replaying.reruns import FirstState, rerun
 from wharfinger.replaying.spool import Spool
 
 BAR = 160

@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed, parsed_change, parsed_lost
 from wharfinger.model.pod import PodIdentity
-from wharfinger.replaying.overlays import Correction, corrections
+from wharfinger.replaying.stand_in import Correction, corrections
 
 
 def pods(count: int) -> list[tuple[PodIdentity, str]]:

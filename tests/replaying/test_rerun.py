@@ -16,9 +16,8 @@ from wharfinger.replaying.changes import ProfileChange, Setting
 from wharfinger.replaying.decided_pods import DecidedPods
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.recorded import Unit, units
-from wharfinger.replaying.rerun import Rerun
+from wharfinger.replaying.rerun import Rerun, RerunSimulator
 from wharfinger.replaying.rerun_report import RerunReport, fragmentation, shapes_of
-from wharfinger.replaying.rerun_simulator import RerunSimulator
 from wharfinger.replaying.reruns import rerun
 from wharfinger.replaying.spool import Spool
 

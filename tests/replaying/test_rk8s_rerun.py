@@ -24,8 +24,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.lived_pods import LivedPod
-from wharfinger.replaying.rerun import Rerun
-from wharfinger.replaying.rerun_simulator import RerunSimulator
+from wharfinger.replaying.rerun import Rerun, RerunSimulator
 
 __all__ = ["rk8s", "rk8s_etcd"]
 

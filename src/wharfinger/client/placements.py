@@ -11,24 +11,55 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.service import RPCError
 
-from wharfinger.client import placement_rollout_runs
 from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import placement_workflow_id
+from wharfinger.contracts.names import (
+    SEARCH_PLACEMENT,
+    placement_attribute,
+    placement_rollout_id,
+    placement_workflow_id,
+)
 from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.contracts.placements import PlacementAttemptResult, StreamRevisions
+from wharfinger.contracts.search import quoted
 from wharfinger.errors import NotFound, ServerError, WharfingerError
 from wharfinger.manifests import documents
+from wharfinger.model.texts import one_line
 from wharfinger.observe import placement_attempts, placements
-from wharfinger.observe.placement_attempts import PlacementAttempt
+from wharfinger.observe.placement_attempts import LONGEST, OUTCOME_KEY, RPC_TIMEOUT, PlacementAttempt
 from wharfinger.observe.placement_plans import Supposition
 from wharfinger.observe.placements import DecidedAgain, reference_of
 from wharfinger.observe.supposed_placements import SupposedPlacement, supposed
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
+
+
+async def rollouts(client: Client, cluster: str, reference: str, limit: int) -> list[PlacementAttempt]:
+    """The newest runs of rollouts of a placement, the newest first. Raises `RPCError`."""
+    workflow_id = placement_rollout_id(cluster, reference)
+    query = f"{SEARCH_PLACEMENT} = {quoted(placement_attribute(reference))} AND WorkflowId = {quoted(workflow_id)}"
+    return [await _read(client, run) async for run in client.list_workflows(query, limit=limit)]
+
+
+async def _read(client: Client, run: WorkflowExecution) -> PlacementAttempt:
+    status = run.status.name.lower().replace("_", " ") if run.status is not None else ""
+    outcome = run.typed_search_attributes.get(OUTCOME_KEY) or ""
+    if run.status is not WorkflowExecutionStatus.COMPLETED:
+        outcome = status if run.status is not WorkflowExecutionStatus.FAILED else outcome or status
+    why = ""
+    if run.status in (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED):
+        handle = client.get_workflow_handle(run.id, run_id=run.run_id, result_type=RolloutResult)
+        try:
+            result = await handle.result(follow_runs=False, rpc_timeout=RPC_TIMEOUT)
+            why = result.why
+        except WorkflowFailureError as error:
+            why = str(error.cause)
+    started = run.start_time.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return PlacementAttempt(run.run_id, started, outcome or status, one_line(why, LONGEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +126,7 @@ class Placements(PlacementDeliveries):
         """The newest runs of rollouts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
         reference = reference_of(placement)
         try:
-            return await placement_rollout_runs.rollouts(self._client, self._cluster, reference, limit)
+            return await rollouts(self._client, self._cluster, reference, limit)
         except RPCError as error:
             raise ServerError(f"Temporal did not answer: {error}") from error
 

@@ -11,7 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC
 
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
@@ -32,10 +36,10 @@ from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.texts import one_line
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.group_members import read_member
-from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
-from wharfinger.observe.pending_activities import is_doing, with_pending
+from wharfinger.observe.history import Attempt, Step, is_only_continued, read_attempt
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -46,6 +50,9 @@ CONCURRENT = 8
 
 Run = tuple[str, str]
 """Workflow id and run id."""
+LONGEST = 500
+"""Characters of a failure."""
+WAITED = "waited"
 
 
 async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey, limit: int = LIMIT) -> Explanation:
@@ -223,3 +230,50 @@ async def read_record(store: Store, key: PodKey) -> AttemptRecord | None:
         return AttemptRecord.model_validate(json.loads(read.kv.value))
     except ValueError as error:
         raise InvalidObject(f"the attempt record of pod {key} cannot be read") from error
+
+
+# --- what an open run does now --------------------------------------------------------------------
+#
+# Temporal writes an activity's tries to the history when it ends. Until then, the last failure and the next try are in
+# the description of the run.
+
+
+def is_doing(attempt: Attempt) -> bool:
+    """Whether an activity of it has not ended."""
+    return any(_is_open(step) for step in attempt.steps)
+
+
+def with_pending(attempt: Attempt, pending: Sequence[PendingActivityInfo]) -> Attempt:
+    """The attempt, whose open steps have their tries so far, the last failure, and when the next try is due."""
+    by_name = {info.activity_type.name: info for info in pending}
+    steps = [
+        _told(step, info) if _is_open(step) and (info := by_name.get(step.name)) is not None else step
+        for step in attempt.steps
+    ]
+    return replace(attempt, steps=steps)
+
+
+def _is_open(step: Step) -> bool:
+    return step.seconds is None and step.name != WAITED
+
+
+def _told(step: Step, info: PendingActivityInfo) -> Step:
+    tries = max(1, info.attempt)
+    words = [step.detail] if step.detail else []
+    if info.HasField("last_failure"):
+        failure = info.last_failure
+        why = failure.message or failure.cause.message or "for no reason that is told"
+        words.append(f"try {tries - 1} failed ({one_line(why, LONGEST)}), and {_next(info, tries)}")
+    return replace(step, tries=tries, detail=": ".join(words))
+
+
+def _next(info: PendingActivityInfo, number: int) -> str:
+    """What has become of the try of that number."""
+    if info.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        return f"try {number} is being made"
+    due = info.next_attempt_schedule_time if info.HasField("next_attempt_schedule_time") else info.scheduled_time
+    return f"try {number} is due at {_clock(due)}"
+
+
+def _clock(time: Timestamp) -> str:
+    return f"{time.ToDatetime(tzinfo=UTC):%H:%M:%S}Z"

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any
 
 from wharfinger.errors import InvalidObject, PluginError, UsageError
+from wharfinger.framework.profile import Profile
 from wharfinger.informer.decoding import SURROUNDING_KINDS
 from wharfinger.manifests import documents
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
@@ -27,6 +28,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 from wharfinger.replaying.lived_pods import (
     LivedPod,
+    Lives,
     digest_of,
     freed,
     is_victim,
@@ -35,17 +37,33 @@ from wharfinger.replaying.lived_pods import (
     pod_key_of,
     started_of,
 )
-from wharfinger.replaying.lives import Lives
 from wharfinger.replaying.report import written
-from wharfinger.replaying.rerun_simulator import RerunSimulator
 from wharfinger.replaying.unmarked import Unmarked
-from wharfinger.simulator import SimulatedDecision, SimulatedGang
+from wharfinger.simulation.cluster import Cluster
+from wharfinger.simulation.waiting import WaitingPods
+from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator
 
 TRIES = 50
 """Decisions a pod, on average, after which pods are taken to wake each other without end."""
 MOST_EVICTIONS = 100
 """Victims that are named."""
 _FINISHED = ("Succeeded", "Failed")
+
+
+class RerunSimulator(Simulator):
+    """A simulator that decides by profiles that were made already."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        super().__init__()
+        self._profiles.clear()
+        self._profiles.update(profiles)
+        self._cluster = Cluster(recurring=True)  # as workers read pods: what many have alike is there once
+        self._waiting = WaitingPods(self._profiles, self._cluster.pods)
+
+    def start(self, pod: PodKey, node: str, started: str) -> list[PodKey]:
+        """Bind the pod, which starts then. `started`: RFC 3339; empty = later than all before it."""
+        subject = self._cluster.pending(pod)
+        return self._after(self._cluster.bind(replace(subject, start_time=started) if started else subject, node))
 
 
 @dataclass(slots=True)

@@ -11,25 +11,57 @@ from wharfinger.framework.profile import Profile
 from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
-from wharfinger.registry.store import Event, WatchBatch
+from wharfinger.registry.store import Event, KeyValue, WatchBatch
 from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.decided_pods import DecidedPods
-from wharfinger.replaying.explaining import said_of
+from wharfinger.replaying.decided_pods import DecidedPods, said_of
 from wharfinger.replaying.facts import OFTEN, Facts
-from wharfinger.replaying.first_state import FirstState
 from wharfinger.replaying.kept import KeptStates, oldest_kept
 from wharfinger.replaying.lived_pods import pod_key_of
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import Unit
-from wharfinger.replaying.rerun import Rerun
+from wharfinger.replaying.rerun import Rerun, RerunSimulator
 from wharfinger.replaying.rerun_report import SHAPES, RerunReport, Shape, moment, shapes_of
-from wharfinger.replaying.rerun_simulator import RerunSimulator
+from wharfinger.replaying.scratch import scratch_database, writing
 from wharfinger.replaying.shadow import SILENCE, Runs
 
 MOMENTS = 60
 """Looks at both clusters, at most."""
 MOST_SHAPES = 10_000
 """Different requests that are counted; beyond that the rarer half is dropped."""
+_TABLE = "CREATE TABLE state (rank, key, value, created, changed, lease)"
+_RANKS = {keys.PRIORITY_CLASSES: 0, keys.NODES: 2, keys.PODS: 3}
+_OTHERS = 1
+"""The rank of what stands not among these."""
+
+
+class FirstState:
+    """The first state, in the order in which it is lived: in a temporary file, for a cluster's is large. Close it."""
+
+    def __init__(self) -> None:
+        self._database = scratch_database(_TABLE)
+
+    def add(self, items: Iterable[KeyValue]) -> None:
+        """A part of it. Raises `UsageError` where no file can be written."""
+        with writing():
+            self._database.executemany(
+                "INSERT INTO state VALUES (?, ?, ?, ?, ?, ?)", ((_rank(kv.key), *kv) for kv in items)
+            )
+
+    def events(self) -> Iterator[Event]:
+        """Classes first, because pods are resolved by them; then nodes, in the order in which they came; then pods."""
+        query = "SELECT key, value, created, changed, lease FROM state ORDER BY rank, created, rowid"
+        with writing():
+            for row in self._database.execute(query):
+                yield Event(KeyValue._make(row))
+
+    def close(self) -> None:
+        """Give the room back."""
+        self._database.close()
+
+
+def _rank(key: str) -> int:
+    parsed = keys.parse(key)
+    return _RANKS.get(parsed.prefix, _OTHERS) if parsed is not None else _OTHERS
 
 
 async def rerun(

@@ -17,8 +17,8 @@ from wharfinger.manifests import documents
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.attempts import with_pending
 from wharfinger.observe.held_rooms import held_room, held_rooms
-from wharfinger.observe.pending_activities import with_pending
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
