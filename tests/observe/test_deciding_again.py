@@ -99,7 +99,7 @@ async def test_a_refusal_is_made_again_too() -> None:
     found = await (await case(cpu="99")).again()
 
     assert found.same
-    assert found.recomputed.node is None
+    assert not found.recomputed.node
     assert found.recomputed.message.startswith("0/3 nodes are available: 1 node(s) were unschedulable")
     assert all(not one.feasible for one in found.nodes)
     assert "refused. 0/3 nodes are available" in tell(attempt(), found)

@@ -54,9 +54,9 @@ async def test_a_span_that_ends_earlier_knows_nothing_of_later(stage: Stage) -> 
 
     assert ended.counts == {"same": 2}
     assert {pod for pod, _, _ in ended.ends} == {"default/first", "default/last"}
-    assert ended.moments[-1].use[1], "the nodes are there"
+    assert ended.moments[-1].again.use, "the nodes are there"
     assert whole.counts == {"same": 3}
-    assert not whole.moments[-1].use[1]
+    assert not whole.moments[-1].again.use
 
 
 async def test_a_bind_by_a_run_outside_of_the_span_is_decided_again(stage: Stage) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,10 @@ from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
 from wharfinger.model.pod import PodKey
+from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.past import read_past
-from wharfinger.observe.recomputation import Decided, NodeVerdicts, Recomputation, recompute
+from wharfinger.observe.recomputation import NodeVerdicts, Recomputation, recompute
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
@@ -109,10 +109,15 @@ def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:
     }
 
 
-def _decided(decided: Decided) -> dict[str, Any]:
-    plain = asdict(decided)
-    plain["nominatedNode"] = plain.pop("nominated_node")
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+def _decided(said: DecisionSaid) -> dict[str, Any]:
+    return {
+        "node": said.node or None,
+        "score": said.total,
+        "victims": list(said.victims),
+        "rejectors": list(said.rejectors),
+        "message": said.message,
+        "nominatedNode": said.nominated_node or None,
+    }
 
 
 def _node(found: Recomputation, one: NodeVerdicts) -> dict[str, Any]:

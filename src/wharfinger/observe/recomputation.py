@@ -47,27 +47,13 @@ class NodeVerdicts:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision in short."""
-
-    node: str | None
-    score: int | None
-    """Total; None when at most one node was feasible."""
-    nominated_node: str | None
-    victims: tuple[str, ...]
-    """`namespace/name`, most important first; of a record the first ones of many."""
-    rejectors: tuple[str, ...]
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Recomputation:
     """A decision, and what every node had to do with it."""
 
     pod: PodKey
     computation: Computation
-    recorded: Decided
-    recomputed: Decided | None
+    recorded: DecisionSaid
+    recomputed: DecisionSaid | None
     """None where it could not be made again; `lacks` says why."""
     differs: tuple[str, ...]
     """What is not as recorded, by name, as replay compares (`observe.comparing`)."""
@@ -141,8 +127,8 @@ def recompute(
     return Recomputation(
         pod=key,
         computation=computation,
-        recorded=_decided(compared.recorded if compared is not None else said_alone(outcome)),
-        recomputed=_decided(compared.again) if compared is not None else None,
+        recorded=compared.recorded if compared is not None else said_alone(outcome),
+        recomputed=compared.again if compared is not None else None,
         differs=compared.differs if compared is not None else (),
         lacks=remade.lacks,
         filters=(*profile.at.get("filter", ()), *extenders) if asked else (),
@@ -231,12 +217,6 @@ def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
             scores=dict(ranked.plugins) if ranked else {},
             total=ranked.total if ranked else None,
         )
-
-
-def _decided(said: DecisionSaid) -> Decided:
-    return Decided(
-        said.node or None, said.total, said.nominated_node or None, said.victims, said.rejectors, said.message
-    )
 
 
 def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:

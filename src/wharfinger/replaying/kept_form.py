@@ -173,7 +173,7 @@ class ClusterFigures(_Form):
     use: dict[str, Figure] = {}
     """Per cent by resource."""
     fragmentation: dict[str, Figure] = {}
-    """By resource, from 0 to 1."""
+    """By resource, the share of what is free that lies on nodes where a pod that asks for it does not fit."""
 
 
 class LivedMoment(_Form):
@@ -181,6 +181,7 @@ class LivedMoment(_Form):
 
     revision: Count
     time: str | None = None
+    """About when that was: when the last run before it began; None where none had."""
     recorded: ClusterFigures
     again: ClusterFigures
 

@@ -12,6 +12,7 @@ from wharfinger.model.node import CPU, PODS
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.replaying.ends import GRAVEST, VERDICTS, PodEnds
+from wharfinger.replaying.kept_form import ClusterFigures, LivedMoment
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.report import ReplayTally, written
 from wharfinger.replaying.rerun import Rerun
@@ -27,19 +28,6 @@ MOST_ENDS = 150_000
 Shape = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Both clusters at one revision."""
-
-    revision: int
-    use: tuple[Mapping[str, float], Mapping[str, float]]
-    """Per cent in use by resource, in the record and in the rerun."""
-    fragmentation: tuple[Mapping[str, float], Mapping[str, float]]
-    """By resource, the share of what is free that lies on nodes where a pod that asks for it does not fit."""
-    seconds: float | None = None
-    """About when that was, since 1970: when the last run before it began; None where none had."""
-
-
 @dataclass(slots=True)
 class RerunReport(ReplayTally):
     """The report of a rerun: give it the rerun when that has ended."""
@@ -47,7 +35,7 @@ class RerunReport(ReplayTally):
     mode = "rerun"
     verdicts = VERDICTS
 
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[LivedMoment] = field(default_factory=list)
     shown: list[LivedPod] = field(default_factory=list)
     """Those that differ most."""
     recorded: dict[tuple[PodKey, int], DecisionSaid] = field(default_factory=dict)
@@ -62,7 +50,7 @@ class RerunReport(ReplayTally):
     @property
     def packed(self) -> float | None:
         """Share of all cpu in use at the end, in the rerun; None where nothing happened."""
-        return self.moments[-1].use[1].get(CPU, 0.0) / 100 if self.moments else None
+        return self.moments[-1].again.use.get(CPU, 0.0) / 100 if self.moments else None
 
     def close(self, rerun: Rerun, known: Callable[[PodKey, int], bool] = lambda _key, _created: True) -> None:
         """Take in where all pods ended.
@@ -90,15 +78,7 @@ class RerunReport(ReplayTally):
             "evictions": [{"victim": victim, "preemptor": by} for victim, by in self.evictions],
             "evictionCount": self.eviction_count,
             "stopped": self.stopped,
-            "overTime": [
-                {
-                    "revision": one.revision,
-                    "time": written(one.seconds) if one.seconds is not None else None,
-                    "recorded": {"use": dict(one.use[0]), "fragmentation": dict(one.fragmentation[0])},
-                    "again": {"use": dict(one.use[1]), "fragmentation": dict(one.fragmentation[1])},
-                }
-                for one in self.moments
-            ],
+            "overTime": [one.model_dump() for one in self.moments],
             "pods": [_pod(one, self.recorded.get((one.key, one.create_revision))) for one in self.shown],
         }
 
@@ -128,11 +108,15 @@ def moment(
     again: Snapshot,
     shapes: Sequence[tuple[Shape, int]],
     seconds: float | None = None,
-) -> Moment:
-    """Compare the two clusters."""
-    use = tuple({name: one.percent for name, one in use_of(each).resources.items()} for each in (recorded, again))
-    lost = fragmentation(recorded, shapes), fragmentation(again, shapes)
-    return Moment(revision, (use[0], use[1]), lost, seconds)
+) -> LivedMoment:
+    """Compare the two clusters. `seconds`: about when that was, since 1970; None where no run had begun."""
+
+    def figures(snapshot: Snapshot) -> ClusterFigures:
+        use = {name: one.percent for name, one in use_of(snapshot).resources.items()}
+        return ClusterFigures(use=use, fragmentation=fragmentation(snapshot, shapes))
+
+    time = written(seconds) if seconds is not None else None
+    return LivedMoment(revision=revision, time=time, recorded=figures(recorded), again=figures(again))
 
 
 def shapes_of(requests: Iterable[Mapping[str, int]], most: int | None = SHAPES) -> list[tuple[Shape, int]]:

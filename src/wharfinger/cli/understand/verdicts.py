@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import typer
 
 from wharfinger.cli.output import Columns, plain
-from wharfinger.observe.comparing import in_words
+from wharfinger.observe.comparing import DecisionSaid, in_words
 from wharfinger.observe.history import Attempt
-from wharfinger.observe.recomputation import Decided, NodeVerdicts, Recomputation
+from wharfinger.observe.recomputation import NodeVerdicts, Recomputation
 
 
 def tell(attempt: Attempt, found: Recomputation) -> str:
@@ -54,12 +54,12 @@ def _comparison(found: Recomputation) -> Iterator[str]:
         yield plain(f"  differs:  {in_words(found.differs)}")
 
 
-def _decision(decided: Decided) -> str:
-    if decided.node is not None:
-        return plain(decided.node) + ("" if decided.score is None else f", score {decided.score}")
-    text = f"refused. {decided.message}"
-    if decided.nominated_node:
-        text += f" Nominated to {decided.nominated_node}, evicting {', '.join(decided.victims)}"
+def _decision(said: DecisionSaid) -> str:
+    if said.node:
+        return plain(said.node) + ("" if said.total is None else f", score {said.total}")
+    text = f"refused. {said.message}"
+    if said.nominated_node:
+        text += f" Nominated to {said.nominated_node}, evicting {', '.join(said.victims)}"
     return plain(text)
 
 
