@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import os
+import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +15,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+from wharfinger.cli.main import run
 from wharfinger.cli.options import After, configured
 from wharfinger.errors import UsageError
 from wharfinger.options import arguments, nested, setting
@@ -92,3 +98,35 @@ def test_options_stand_where_the_command_says() -> None:
 def test_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"--file: there is no file {tmp_path}/none"):
         parsed(f"--file={tmp_path}/none")
+
+
+def test_coroutine_of_a_command_is_run() -> None:
+    found: list[int] = []
+
+    @configured
+    async def command(*, other: Other) -> None:
+        await asyncio.sleep(0)
+        found.append(other.count)
+
+    app = typer.Typer()
+    app.command()(command)
+    get_command(app)(args=["--count=2"], standalone_mode=False)
+
+    assert found == [2]
+
+
+def test_interrupt_ends_a_command_that_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its event loop runs, which would let the read go on until its end."""
+    reads: list[str] = []
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            reads.append("begun")
+            os.kill(os.getpid(), signal.SIGINT)
+            reads.append("went on")
+            return b""
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Endless()))
+
+    assert run(["apply", "-f", "-"]) == 130
+    assert reads == ["begun"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,7 +136,8 @@ def contents(source: str, *, recursive: bool = False) -> Iterator[tuple[str, byt
     larger than the `FILE_LIMIT`.
     """
     if source == STANDARD_INPUT:
-        content = sys.stdin.buffer.read(FILE_LIMIT + 1)
+        with _interrupted_at_once():
+            content = sys.stdin.buffer.read(FILE_LIMIT + 1)
         _limited("standard input", len(content))
         yield "standard input", content
         return
@@ -151,6 +155,19 @@ def contents(source: str, *, recursive: bool = False) -> Iterator[tuple[str, byt
     for file in files:
         _limited(str(file), file.stat().st_size)
         yield str(file), file.read_bytes()
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the block: a running event loop would cancel the command only when the block has ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def unread(source: str) -> list[str]:

@@ -7,15 +7,12 @@ Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
         app.command("things", rich_help_panel=OBJECTS)(things)
 
     @configured
-    def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: ConnectionOptions) -> None:
+    async def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: ConnectionOptions) -> None:
         '''What --help says.'''
-        from wharfinger.cli import connect
+        from wharfinger.cli.connect import open_temporal
 
-        connect.run(_things(connection, name))     # asyncio.run
-
-    async def _things(connection: ConnectionOptions, name: str) -> None:
-        async with connect.open_store(connection) as store: ...
-        client = await connect.open_temporal(connection)
+        async with connection.store() as store: ...
+        client = await open_temporal(connection)
 
 `configured` replaces the parameter `connection` by the options that `ConnectionOptions` declares. Each is also an
 environment variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Neighbours:
@@ -27,12 +24,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import typer
@@ -42,6 +40,9 @@ from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.options import Declared, Option, declared, nested, setting
 from wharfinger.settings import CONNECTION_PANEL, EtcdSettings, TemporalSettings
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
 
 RUN = "Run"
 OBJECTS = "Objects"
@@ -100,9 +101,10 @@ class After:
     parameter: str
 
 
-def configured(function: Callable[..., None]) -> Callable[..., None]:
+def configured(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Give a command the options of each parameter that is a settings class or an `OptionGroup`, in its place.
 
+    A coroutine is run to its end, or while its output has a reader where the command's parameter `watch` is true.
     Annotations must be importable at run time (not under `TYPE_CHECKING`). Of two options of one name the first counts.
     """
     hints = get_type_hints(function, include_extras=True)
@@ -130,7 +132,11 @@ def configured(function: Callable[..., None]) -> Callable[..., None]:
             parameter: group.make({name: given.pop(name) for name in group.options if name in given})
             for parameter, group in groups.items()
         }
-        function(**given, **chosen)
+        running = function(**given, **chosen)
+        if running is not None:
+            from wharfinger.cli import connect
+
+            connect.run(running, watch=given.get("watch") is True)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     command.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -289,6 +295,12 @@ class ConnectionOptions:
         shown="as etcd says, else kubernetes",
         panel=CONNECTION_PANEL,
     )
+
+    def store(self) -> AbstractAsyncContextManager[Store]:
+        """The etcd that they name (`connect.open_store`)."""
+        from wharfinger.cli.connect import open_store
+
+        return open_store(self)
 
     def __post_init__(self) -> None:
         if self.etcd.key is not None and self.etcd.cert is None:

@@ -23,34 +23,31 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def cordon(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
+async def cordon(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
     """Let a member cluster take nothing new; what it has stays. PickFixed ignores it."""
-    from wharfinger.cli import connect
-
-    connect.run(_put(connection, name, "cordon", why))
+    await _put(connection, name, "cordon", why)
 
 
 @configured
-def drain(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
+async def drain(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
     """Let a member cluster give up what it has, as far as others can take it.
 
     PickN exchanges it as soon as there is a successor; PickAll gives it up; PickFixed only reports it.
     """
-    from wharfinger.cli import connect
-
-    connect.run(_put(connection, name, "drain", why))
+    await _put(connection, name, "drain", why)
 
 
 @configured
-def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
+async def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster take placements again."""
-    from wharfinger.cli import connect
+    from wharfinger.registry import placement_keys
 
-    connect.run(_remove(connection, name))
+    async with connection.store() as store:
+        was = await store.delete(placement_keys.drain(name))
+    typer.echo(f"membercluster/{name} {'uncordoned' if was else 'was not cordoned'}")
 
 
 async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author
     from wharfinger.contracts.placement_records import DrainRecord
     from wharfinger.errors import NotFound
@@ -60,7 +57,7 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
     from wharfinger.registry.store import Compare, Put
 
     by, time, key = author().who, rfc3339(datetime.now(UTC)), placement_keys.member_cluster(name)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         found = (await store.get(key)).kv
         moved = found is None
         if found is not None:
@@ -71,12 +68,3 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
         if moved:
             raise NotFound(f"there is no member cluster {name[:80]!r}")
     typer.echo(f"membercluster/{name} {'drained' if want == 'drain' else 'cordoned'}")
-
-
-async def _remove(connection: ConnectionOptions, name: str) -> None:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.registry import placement_keys
-
-    async with open_store(connection) as store:
-        was = await store.delete(placement_keys.drain(name))
-    typer.echo(f"membercluster/{name} {'uncordoned' if was else 'was not cordoned'}")

@@ -23,14 +23,12 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def list_clusters(
+async def list_clusters(
     *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:
     """List member clusters: whether their agents are there, and how many placements each has."""
-    from wharfinger.cli import connect
-
     listing = Listing(rows_of, "name", HEADINGS, _row, "no member clusters found")
-    connect.run(print_list(connection, listing, output, watch=watch), watch=watch)
+    await print_list(connection, listing, output, watch=watch)
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:

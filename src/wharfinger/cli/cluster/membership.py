@@ -28,7 +28,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def join(
+async def join(
     name: ClusterArgument,
     *,
     label: Annotated[
@@ -44,11 +44,11 @@ def join(
 
     Of one that is there already, these labels are set and these taints added; nothing else of it changes.
     """
-    from wharfinger.cli import connect
-
     labels = dict(_pair("label", text) for text in label or ())
     taints = dict(_pair("taint", text) for text in taint or ())
-    connect.run(_join(connection, name, labels, taints))
+    async with connection.store() as store:
+        result = await write_member(store, name, labels, taints, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    typer.echo(f"membercluster/{name} {result}")
 
 
 def _pair(option: str, text: str) -> tuple[str, str | None]:
@@ -58,16 +58,6 @@ def _pair(option: str, text: str) -> tuple[str, str | None]:
     if not is_qualified_name(key):
         raise UsageError(f"--{option} {text[:80]!r} is not KEY=VALUE")
     return key, value
-
-
-async def _join(
-    connection: ConnectionOptions, name: str, labels: dict[str, str | None], taints: dict[str, str | None]
-) -> None:
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
-        result = await write_member(store, name, labels, taints, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-    typer.echo(f"membercluster/{name} {result}")
 
 
 async def write_member(
@@ -118,18 +108,12 @@ async def write_member(
 
 
 @configured
-def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
+async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
-    from wharfinger.cli import connect
-
-    if not connect.run(_leave(connection, name)):
-        raise typer.Exit(1)
-
-
-async def _leave(connection: ConnectionOptions, name: str) -> bool:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.objects.delete import mark
     from wharfinger.manifests import kinds
 
-    async with open_store(connection) as store:
-        return await mark(store, Reference(kinds.MEMBER_CLUSTER, "", name), ignore_not_found=False)
+    async with connection.store() as store:
+        marked = await mark(store, Reference(kinds.MEMBER_CLUSTER, "", name), ignore_not_found=False)
+    if not marked:
+        raise typer.Exit(1)

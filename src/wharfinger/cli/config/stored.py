@@ -17,7 +17,6 @@ from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.times import rfc3339
 
 if TYPE_CHECKING:
-    from wharfinger.cli.config.changes import ValueChange
     from wharfinger.cli.config.rows import StoredValue
     from wharfinger.registry.store import Store
 
@@ -47,7 +46,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def set_value(
+async def set_value(
     kind: KindArgument,
     *,
     target: TargetOption,
@@ -72,29 +71,43 @@ def set_value(
 
     If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
     """
-    from wharfinger.cli import connect
-    from wharfinger.cli.config.changes import ValueChange
+    from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
+    from wharfinger.cli.config.rows import absence_note
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)
-    connect.run(_set(connection, ValueChange(kind, check_target(target), _given(file, value)), reason, again=again))
+    change = ValueChange(kind, check_target(target), _given(file, value))
+    async with connection.store() as store:
+        await check(store, change, known_plugins())
+        note = await absence_note(store, change.target)
+        done = await write(store, change, author(reason), now=_now(), again=again)
+    typer.echo(f"{change} {done.result}")
+    if note:  # it may be set before, but a slip of the pen looks the same
+        typer.echo(note, err=True)
+    for line in without_effect(change):
+        typer.echo(f"warning: {line}", err=True)
 
 
 @configured
-def unset(
+async def unset(
     kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: ConnectionOptions
 ) -> None:
     """Remove a value: that of the next less specific target counts, or what workers were started with."""
-    from wharfinger.cli import connect
-    from wharfinger.cli.config.changes import ValueChange
+    from wharfinger.cli.config.changes import ValueChange, write
+    from wharfinger.client.fleet_changes import author
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)
-    connect.run(_unset(connection, ValueChange(kind, check_target(target), None), reason))
+    change = ValueChange(kind, check_target(target), None)
+    async with connection.store() as store:
+        done = await write(store, change, author(reason), now=_now())
+    typer.echo(f"{change} {done.result}")
 
 
 @configured
-def get(
+async def get(
     kind: Annotated[str, typer.Argument(help="profile, queue, cohort or log; all without.", metavar="KIND")] = "",
     *,
     target: Annotated[str, typer.Option("--target", help="Only this target's.", metavar="TARGET")] = "",
@@ -108,7 +121,7 @@ def get(
     connection: ConnectionOptions,
 ) -> None:
     """Show values, or with --effective which of them count for an instance."""
-    from wharfinger.cli import connect
+    from wharfinger.cli.config import rows
     from wharfinger.config.dynamic import check_kind, check_target
 
     if kind:
@@ -117,19 +130,39 @@ def get(
         check_target(target)
     if target and effective:
         raise UsageError("these options exclude each other: --target and --effective")
-    connect.run(_get(connection, kind, target, effective, output))
+    async with connection.store() as store:
+        values = [one for one in await rows.read(store) if kind in ("", one.kind) and target in ("", one.target)]
+        if effective:
+            await _show_effective(store, values, kind, effective, output)
+            return
+    if output is not Output.TABLE:
+        show({"items": [one.mapping() for one in values]}, output)
+    elif not values:
+        some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
+        typer.echo(some, err=True)
+    else:
+        typer.echo(Columns(*rows.HEADINGS).render([one.row() for one in values]))
 
 
 @configured
-def history(
+async def history(
     kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:
     """Show who changed a value, when and why; with -o json what was set, too."""
-    from wharfinger.cli import connect
+    from wharfinger.cli.config import changes as config_changes
+    from wharfinger.cli.config import rows
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)
-    connect.run(_history(connection, kind, check_target(target), output))
+    target = check_target(target)
+    async with connection.store() as store:
+        changes = await config_changes.history(store, kind, target)
+    if output is not Output.TABLE:
+        show({"items": [{"number": number, **record.model_dump()} for number, record in changes]}, output)
+    elif not changes:
+        typer.echo(f"{kind} of {target} was never set", err=True)
+    else:
+        typer.echo(Columns(*rows.HISTORY_HEADINGS).render([rows.history_row(*change) for change in changes]))
 
 
 def _given(file: str, value: str) -> Mapping[str, Any]:
@@ -151,52 +184,6 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
     return parsed
 
 
-async def _set(connection: ConnectionOptions, change: ValueChange, reason: str, *, again: bool) -> None:
-    from wharfinger.cli.config.changes import check, without_effect, write
-    from wharfinger.cli.config.rows import absence_note
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.fleet_changes import author
-    from wharfinger.client.fleet_templates import known_plugins
-
-    async with open_store(connection) as store:
-        await check(store, change, known_plugins())
-        note = await absence_note(store, change.target)
-        done = await write(store, change, author(reason), now=_now(), again=again)
-    typer.echo(f"{change} {done.result}")
-    if note:  # it may be set before, but a slip of the pen looks the same
-        typer.echo(note, err=True)
-    for line in without_effect(change):
-        typer.echo(f"warning: {line}", err=True)
-
-
-async def _unset(connection: ConnectionOptions, change: ValueChange, reason: str) -> None:
-    from wharfinger.cli.config.changes import write
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.fleet_changes import author
-
-    async with open_store(connection) as store:
-        done = await write(store, change, author(reason), now=_now())
-    typer.echo(f"{change} {done.result}")
-
-
-async def _get(connection: ConnectionOptions, kind: str, target: str, effective: str, output: Output) -> None:
-    from wharfinger.cli.config import rows
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
-        values = [one for one in await rows.read(store) if kind in ("", one.kind) and target in ("", one.target)]
-        if effective:
-            await _show_effective(store, values, kind, effective, output)
-            return
-    if output is not Output.TABLE:
-        show({"items": [one.mapping() for one in values]}, output)
-    elif not values:
-        some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
-        typer.echo(some, err=True)
-    else:
-        typer.echo(Columns(*rows.HEADINGS).render([one.row() for one in values]))
-
-
 async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
     from wharfinger.cli.config import rows
 
@@ -210,21 +197,6 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
     for one in found:
         if one.problem:
             typer.echo(f"{one.kind}: {one.problem}", err=True)
-
-
-async def _history(connection: ConnectionOptions, kind: str, target: str, output: Output) -> None:
-    from wharfinger.cli.config import changes as config_changes
-    from wharfinger.cli.config import rows
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
-        changes = await config_changes.history(store, kind, target)
-    if output is not Output.TABLE:
-        show({"items": [{"number": number, **record.model_dump()} for number, record in changes]}, output)
-    elif not changes:
-        typer.echo(f"{kind} of {target} was never set", err=True)
-    else:
-        typer.echo(Columns(*rows.HISTORY_HEADINGS).render([rows.history_row(*change) for change in changes]))
 
 
 def _now() -> str:

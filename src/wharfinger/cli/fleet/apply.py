@@ -29,7 +29,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def apply(
+async def apply(
     files: FilesOption,
     *,
     tenants: Annotated[
@@ -61,22 +61,22 @@ def apply(
     stopped; 3 one was not complete within --timeout, which counts for each fleet. After 1 or 3, the remaining fleets
     are not changed.
     """
-    from wharfinger.cli import connect
     from wharfinger.cli.fleet.wait import seconds_of, wait_for
     from wharfinger.client.fleet_goals import Goal
     from wharfinger.client.fleets import Fleets
 
     seconds_of(timeout)
     wanted = _wanted(files, tenants)
-    notes = connect.run(_check(connection, wanted))
+    async with open_fleets(connection) as fleets:
+        notes = await fleets.check(wanted)  # raises all that is wrong, before anything is written
     for number, one in enumerate(wanted):
-        change(connection, partial(Fleets.apply, manifest=one.manifest, reason=reason))
+        await change(connection, partial(Fleets.apply, manifest=one.manifest, reason=reason))
         if (note := notes[number]) and note not in notes[:number]:  # a wave's are all alike
             typer.echo(plain(note), err=True)
         if not wait and tenants is None:
             continue
         try:
-            wait_for(connection, one.tenant, Goal.COMPLETE, timeout)
+            await wait_for(connection, one.tenant, Goal.COMPLETE, timeout)
         except typer.Exit:
             behind = ", ".join(later.tenant for later in wanted[number + 1 :])
             if behind:
@@ -110,9 +110,3 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[WantedFleet]:
     if len(found) != 1:
         raise UsageError(f"--tenants is for one manifest, not for {len(found)}")
     return for_tenants(found[0].manifest, [name.strip() for name in tenants.split(",")])
-
-
-async def _check(connection: ConnectionOptions, wanted: Sequence[WantedFleet]) -> list[str]:
-    """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
-    async with open_fleets(connection) as fleets:
-        return await fleets.check(wanted)

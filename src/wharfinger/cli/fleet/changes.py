@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def scale(
+async def scale(
     fleet: FleetArgument,
     replicas: Annotated[int, typer.Argument(help="Instances from now on.", metavar="N", min=0, max=_MOST)],
     *,
@@ -37,64 +37,61 @@ def scale(
     Scaling is not a rollout. The request is accepted while Temporal is down. A note says so where all fleets together
     then want more instances than the hosts have CPUs.
     """
-    from wharfinger.cli import connect
-
-    changed = change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))
-    if changed.written and (told := connect.run(_crowding(connection))):
+    changed = await change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))
+    if changed.written and (told := await _crowding(connection)):
         typer.echo(f"note: {told}", err=True)
 
 
 async def _crowding(connection: ConnectionOptions) -> str:
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_sentences import crowding
     from wharfinger.observe.fleet_reading import read
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         return crowding(await read(store, templates=False))
 
 
 @configured
-def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
+async def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Stop updating a fleet where it is.
 
     Steps that were begun are finished, within the instance's own deadline. Crashed instances return and scaling goes
     on; the progress deadline does not run.
     """
-    change(connection, lambda fleets: fleets.pause(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.pause(fleet, reason=reason))
 
 
 @configured
-def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
+async def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed.
 
     The progress deadline begins anew. Refused when the fleet is not paused and no rollout is open, and while the
     fleet's workflow has not yet seen a newer template (unless the fleet is paused) or another request.
     """
-    change(connection, lambda fleets: fleets.resume(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.resume(fleet, reason=reason))
 
 
 @configured
-def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
+async def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Let a rollout go on from its canary to all slots.
 
     Refused when no rollout is open, when the strategy has no canary, and while the fleet's workflow has not yet seen a
     newer template or another request.
     """
-    change(connection, lambda fleets: fleets.promote(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.promote(fleet, reason=reason))
 
 
 @configured
-def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
+async def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """End a rollout where it is: nothing more is updated, updated slots stay so.
 
     Use `fleet undo` to go back. Refused when no rollout is open, and while the fleet's workflow has not yet seen a
     newer template.
     """
-    change(connection, lambda fleets: fleets.abort(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.abort(fleet, reason=reason))
 
 
 @configured
-def undo(
+async def undo(
     fleet: FleetArgument,
     *,
     revision: Annotated[
@@ -116,17 +113,17 @@ def undo(
     completed revision that differs. Nothing is written when both templates are equal with all defaults written out.
     Replicas and strategy stay as they are.
     """
-    change(connection, lambda fleets: fleets.undo(fleet, revision=revision, reason=reason))
+    await change(connection, lambda fleets: fleets.undo(fleet, revision=revision, reason=reason))
 
 
 @configured
-def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
+async def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Replace every instance, by a rollout like any other: the template's restartedAt is changed."""
-    change(connection, lambda fleets: fleets.restart(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.restart(fleet, reason=reason))
 
 
 @configured
-def delete(
+async def delete(
     fleet: FleetArgument,
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing of the fleet is left.")] = False,
@@ -142,10 +139,10 @@ def delete(
     from wharfinger.cli.fleet.wait import seconds_of, wait_for
 
     seconds_of(timeout)
-    change(connection, lambda fleets: fleets.delete(fleet, reason=reason))
+    await change(connection, lambda fleets: fleets.delete(fleet, reason=reason))
     if fleet == COMMON:
         typer.echo("note: pods of no tenant, and of tenants without a fleet, wait until there is one again", err=True)
     if wait:
         from wharfinger.client.fleet_goals import Goal
 
-        wait_for(connection, fleet, Goal.DELETED, timeout)
+        await wait_for(connection, fleet, Goal.DELETED, timeout)

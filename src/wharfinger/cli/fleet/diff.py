@@ -32,7 +32,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def diff(
+async def diff(
     fleet: FleetArgument,
     *,
     file: FileOption = "",
@@ -51,11 +51,9 @@ def diff(
     schedulerConfiguration gets its defaults only where both sides have one. Changes nothing; exit code 0 whether or not
     there is a difference.
     """
-    from wharfinger.cli import connect
-
     if file and revision:
         raise UsageError("these options exclude each other: -f and --revision")
-    lines = connect.run(_diff(connection, fleet, file, revision))
+    lines = await _diff(connection, fleet, file, revision)
     for line in lines:
         typer.echo(typer.style(line, fg=_COLORS.get(line[0])) if line[:1] in _COLORS else line)
     if not lines:
@@ -63,13 +61,12 @@ def diff(
 
 
 async def _diff(connection: ConnectionOptions, tenant: str, file: str, revision: int) -> list[str]:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.options import fleet_in
     from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.observe.fleet_reading import existing, read
 
     wanted = fleet_in(file, tenant) if file else None
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         estate = await read(store, tenant)
     catalog = known_plugins()
     if wanted is not None:

@@ -18,7 +18,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def get(
+async def get(
     fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="FLEET", show_default="all")] = "",
     *,
     output: OutputOption = Output.TABLE,
@@ -29,26 +29,19 @@ def get(
     READY counts slots whose instance has reported that it is ready, UPDATED those of them on the wanted template.
     OUTDATED counts instances of other templates that may still run. Needs etcd alone.
     """
-    from wharfinger.cli import connect
-
-    connect.run(_get(connection, fleet, output))
-
-
-async def _get(connection: ConnectionOptions, tenant: str, output: Output) -> None:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import FLEET_HEADINGS, fleet_row
     from wharfinger.observe.fleet_reading import existing, read
 
-    async with open_store(connection) as store:
-        estate = await read(store, tenant, templates=False)
+    async with connection.store() as store:
+        estate = await read(store, fleet, templates=False)
     now = datetime.now(UTC)
-    fleets = [existing(estate, tenant)] if tenant else estate.fleets.values()
+    fleets = [existing(estate, fleet)] if fleet else estate.fleets.values()
     found = [picture for picture in fleets if picture.exists]
     if output is not Output.TABLE:
         from wharfinger.cli.fleet.mappings import fleet_object
 
         items: list[dict[str, Any]] = [fleet_object(picture) for picture in found]
-        show(items[0] if tenant else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+        show(items[0] if fleet else {"apiVersion": "v1", "kind": "List", "items": items}, output)
     elif not found:
         typer.echo("no fleet found", err=True)
     else:

@@ -18,7 +18,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def history(
+async def history(
     fleet: FleetArgument,
     *,
     output: OutputOption = Output.TABLE,
@@ -28,23 +28,16 @@ def history(
 
     The star marks the revision that is wanted. -o json and -o yaml show the templates too, as they were written.
     """
-    from wharfinger.cli import connect
-
-    connect.run(_history(connection, fleet, output))
-
-
-async def _history(connection: ConnectionOptions, tenant: str, output: Output) -> None:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HISTORY_HEADINGS, history_rows
     from wharfinger.observe.fleet_reading import existing, read
 
-    async with open_store(connection) as store:
-        picture = existing(await read(store, tenant), tenant)
+    async with connection.store() as store:
+        picture = existing(await read(store, fleet), fleet)
     if output is not Output.TABLE:
         from wharfinger.cli.fleet.mappings import history_list
 
         show(history_list(picture), output)
     elif not picture.revisions:
-        typer.echo(f"fleet {tenant} has no revision yet: its workflow has not looked at it", err=True)
+        typer.echo(f"fleet {fleet} has no revision yet: its workflow has not looked at it", err=True)
     else:
         typer.echo(Columns(*HISTORY_HEADINGS).render(history_rows(picture, datetime.now(UTC))))

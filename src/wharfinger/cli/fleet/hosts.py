@@ -36,23 +36,16 @@ def register(app: typer.Typer) -> None:
 
 
 @configured
-def list_hosts(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
+async def list_hosts(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
     NoAgent: the host has no live agent, but it has grants of instances or is cordoned. Lost: an operator confirmed that
     the host is gone for good.
     """
-    from wharfinger.cli import connect
-
-    connect.run(_list(connection, output))
-
-
-async def _list(connection: ConnectionOptions, output: Output) -> None:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HOST_HEADINGS, host_rows
     from wharfinger.observe.fleet_reading import read
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         estate = await read(store, templates=False)
     for problem in estate.unreadable:
         typer.echo(plain(problem), err=True)
@@ -70,46 +63,38 @@ async def _list(connection: ConnectionOptions, output: Output) -> None:
 
 
 @configured
-def cordon(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
+async def cordon(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Put no more instances on a host. Those there stay; one that ends is replaced on another host."""
-    _run(connection, host, "cordon", reason)
+    await _put(connection, checked(host), "cordon", reason)
 
 
 @configured
-def drain(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
+async def drain(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Cordon a host and move its instances to others, within what their fleets' strategies allow."""
-    _run(connection, host, "drain", reason)
+    await _put(connection, checked(host), "drain", reason)
 
 
 @configured
-def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
+async def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
     """Allow new instances on a host again."""
-    from wharfinger.cli import connect
+    from wharfinger.registry import keys
 
-    removed = connect.run(_uncordon(connection, checked(host)))
+    key = keys.cordon(checked(host))
+    async with connection.store() as store:
+        removed = await store.delete(key)
     typer.echo(f"host/{host} {'uncordoned' if removed else 'is not cordoned'}")
 
 
-def _run(connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
-    from wharfinger.cli import connect
+async def _put(connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
+    from wharfinger.registry import keys
 
-    written, alive = connect.run(_cordon(connection, checked(host), action, reason))
+    async with connection.store() as store:
+        written = await _write(store, host, action, reason)
+        alive = (await store.get(keys.host(host))).kv is not None
     words = {"cordon": ("cordoned", "is cordoned already"), "drain": ("is being drained", "is being drained already")}
     typer.echo(f"host/{host} {words[action][0 if written else 1]}")
     if not alive:
         typer.echo(f"note: no live agent calls itself {host}", err=True)
-
-
-async def _cordon(
-    connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str
-) -> tuple[bool, bool]:
-    """Whether anything was written, and whether the host has an agent."""
-    from wharfinger.cli.connect import open_store
-    from wharfinger.registry import keys
-
-    async with open_store(connection) as store:
-        written = await _write(store, host, action, reason)
-        return written, (await store.get(keys.host(host))).kv is not None
 
 
 async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
@@ -146,14 +131,6 @@ def _same(value: bytes, action: str, why: str) -> bool:
     return record.action == action and why in ("", record.why)
 
 
-async def _uncordon(connection: ConnectionOptions, host: str) -> bool:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.registry import keys
-
-    async with open_store(connection) as store:
-        return await store.delete(keys.cordon(host))
-
-
 def checked(host: str) -> str:
     """A host's name. Raises `UsageError` for what can be none."""
     if not is_dns_subdomain(host):
@@ -165,32 +142,24 @@ def checked(host: str) -> str:
 
 
 @configured
-def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
+async def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Confirm that a host without an agent is gone for good: its instances are replaced at once.
 
     Needed only when more than half of at least three hosts were lost within a minute: their slots are otherwise
     repaired one at a time. Instances that are ready stay. Refused while the host has a live agent.
     """
-    from wharfinger.cli import connect
-
-    written = connect.run(_confirm(connection, checked(host), reason))
-    typer.echo(f"host/{host} {'is taken for lost' if written else 'is taken for lost already'}")
-
-
-async def _confirm(connection: ConnectionOptions, host: str, reason: str) -> bool:
-    """Whether anything was written. Raises `UsageError` where the host has an agent."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author
     from wharfinger.contracts.fleet_records import LostHostRecord
     from wharfinger.registry import keys
     from wharfinger.registry.store import Compare, Put
 
-    by = author(reason)
+    lost, by = keys.lost_host(checked(host)), author(reason)
     record = LostHostRecord(who=by.who, why=by.why, time=rfc3339(datetime.now(UTC)))
-    async with open_store(connection) as store:
-        said = (await store.get(keys.lost_host(host))).kv
-        put = Put(keys.lost_host(host), record.to_bytes())
+    async with connection.store() as store:
+        said = (await store.get(lost)).kv
+        put = Put(lost, record.to_bytes())
         absent = [Compare(keys.host(host), "create", 0)]
         if not (await store.txn(absent, [put] if said is None or by.why else [])).succeeded:
             raise UsageError(f"host {host} has a live agent: it is not lost (`wharfinger host cordon` keeps off it)")
-        return said is None or bool(by.why)
+    already = said is not None and not by.why
+    typer.echo(f"host/{host} {'is taken for lost already' if already else 'is taken for lost'}")

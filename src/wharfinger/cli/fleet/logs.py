@@ -107,12 +107,11 @@ def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:
 
 async def _picture(connection: ConnectionOptions, tenant: str, found: dict[int, Path]) -> Picture:
     """What etcd has of the fleet; nothing when it does not answer but there are logs here."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.observe.fleet_pictures import Picture
     from wharfinger.observe.fleet_reading import read
 
     try:
-        async with open_store(connection) as store:
+        async with connection.store() as store:
             return (await read(store, tenant, templates=False)).fleet(tenant)
     except Unavailable:
         if not found:

@@ -58,21 +58,15 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def open_fleets(connection: ConnectionOptions) -> AsyncIterator[Fleets]:
     """The fleets in the etcd that the options name."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.fleets import Fleets
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         yield Fleets(store)
 
 
-def change(connection: ConnectionOptions, make: Callable[[Fleets], Awaitable[FleetChange]]) -> FleetChange:
+async def change(connection: ConnectionOptions, make: Callable[[Fleets], Awaitable[FleetChange]]) -> FleetChange:
     """Make a change, and print what became of it."""
-    from wharfinger.cli import connect
-
-    async def run() -> FleetChange:
-        async with open_fleets(connection) as fleets:
-            return await make(fleets)
-
-    changed = connect.run(run())
+    async with open_fleets(connection) as fleets:
+        changed = await make(fleets)
     typer.echo(changed.sentence)
     return changed

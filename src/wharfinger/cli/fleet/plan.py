@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from wharfinger.cli.fleet.commands import READ
-from wharfinger.cli.fleet.options import FileOption, FleetArgument
+from wharfinger.cli.fleet.options import FileOption, FleetArgument, fleet_in, open_fleets
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
-
-if TYPE_CHECKING:
-    from wharfinger.client.fleet_plans import FleetPlan
 
 
 def register(group: typer.Typer) -> None:
@@ -21,7 +16,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def plan(
+async def plan(
     fleet: FleetArgument,
     *,
     file: FileOption = "",
@@ -34,9 +29,9 @@ def plan(
     succeeds, and shows the least seconds that must pass. It ends where slots wait for a person (a canary, a partition,
     a pause). An open rollout is planned as if it began now, because only Temporal knows how long it has run.
     """
-    from wharfinger.cli import connect
-
-    found = connect.run(_plan(connection, fleet, file))
+    manifest = fleet_in(file, fleet) if file else None
+    async with open_fleets(connection) as fleets:
+        found = await fleets.plan(fleet, manifest)
     if found.note:
         typer.echo(plain(found.note), err=True)
     if output is not Output.TABLE:
@@ -46,11 +41,3 @@ def plan(
     else:
         for line in found.lines:
             typer.echo(f"{line.at:5.0f} s  {plain(line.text)}")
-
-
-async def _plan(connection: ConnectionOptions, tenant: str, file: str) -> FleetPlan:
-    from wharfinger.cli.fleet.options import fleet_in, open_fleets
-
-    manifest = fleet_in(file, tenant) if file else None
-    async with open_fleets(connection) as fleets:
-        return await fleets.plan(tenant, manifest)

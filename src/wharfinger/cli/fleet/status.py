@@ -19,7 +19,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def status(
+async def status(
     fleet: FleetArgument,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o.")] = False,
@@ -30,10 +30,8 @@ def status(
 
     Needs etcd alone: it shows what instances report even while Temporal is down.
     """
-    from wharfinger.cli import connect
-    from wharfinger.cli.fleet import status_view as fleet_status_view
+    from wharfinger.cli.fleet import status_view as view
 
     if watch and output is not Output.TABLE:
         raise UsageError("these options exclude each other: --watch and --output")
-    view = fleet_status_view
-    connect.run(view.watch(connection, fleet) if watch else view.once(connection, fleet, output), watch=watch)
+    await (view.watch(connection, fleet) if watch else view.once(connection, fleet, output))

@@ -38,11 +38,10 @@ _CALM = 0.3
 
 async def once(connection: ConnectionOptions, tenant: str, output: Output) -> None:
     """Show it as it is now."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_status import look
 
     now = datetime.now(UTC)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         found = await look(store, tenant, now)
     estate, picture = found.estate, found.picture
     if output is Output.TABLE:
@@ -110,9 +109,7 @@ def _field(name: str, value: str) -> str:
 
 async def watch(connection: ConnectionOptions, tenant: str) -> None:
     """Show it, and every change, until cancelled."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         estate = await read(store, tenant)
         existing(estate, tenant)
         screen = _Screen(tenant, estate)

@@ -30,7 +30,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def wait(
+async def wait(
     fleet: FleetArgument,
     *,
     goal: Annotated[
@@ -56,14 +56,12 @@ def wait(
     spec is invalid; complete cannot when the rollout failed, was aborted, or stands still by its deadline or by failed
     slots; paused cannot when the rollout is over.
     """
-    wait_for(connection, fleet, goal, timeout)
+    await wait_for(connection, fleet, goal, timeout)
 
 
-def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeout: str) -> None:
+async def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeout: str) -> None:
     """Wait, and print the outcome; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
-    from wharfinger.cli import connect
-
-    verdict = connect.run(_wait(connection, fleet, goal, seconds_of(timeout)))
+    verdict = await _wait(connection, fleet, goal, seconds_of(timeout))
     if verdict.kind == "reached":
         typer.echo(plain(f"fleet {fleet} is {goal.value}: {verdict.why}"))
         return

@@ -34,7 +34,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def apply(
+async def apply(
     files: FilesOption,
     *,
     recursive: RecursiveOption = False,
@@ -51,11 +51,11 @@ def apply(
     def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Awaitable[ApiWrite]:
         return writer.apply(manifest)
 
-    _run(upstream, _ordered(_manifests(files, recursive)), namespace, output, write)
+    await _run(upstream, _ordered(_manifests(files, recursive)), namespace, output, write)
 
 
 @configured
-def delete(
+async def delete(
     files: FilesOption,
     *,
     recursive: RecursiveOption = False,
@@ -77,33 +77,28 @@ def delete(
             return ApiWrite(done.object, "refused", "does not exist")
         return done
 
-    _run(upstream, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
+    await _run(upstream, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
 
 
-def _run(
+async def _run(
     upstream: ApiOptions,
     manifests: list[Mapping[str, Any]],
     namespace: str,
     output: Output,
     write: Callable[[ApiWriter, Mapping[str, Any]], Awaitable[ApiWrite]],
 ) -> None:
-    from wharfinger.cli import connect
     from wharfinger.client.api_objects import ApiWriter
-
-    async def run() -> list[ApiWrite]:
-        written = []
-        async with open_api(upstream) as api:
-            writer = ApiWriter(api, namespace)
-            for manifest in manifests:
-                done = await write(writer, manifest)
-                written.append(done)
-                if output is Output.TABLE:
-                    _print(done)
-        return written
 
     if not manifests:
         raise WharfingerError("no objects found")
-    written = connect.run(run())
+    written = []
+    async with open_api(upstream) as api:
+        writer = ApiWriter(api, namespace)
+        for manifest in manifests:
+            done = await write(writer, manifest)
+            written.append(done)
+            if output is Output.TABLE:
+                _print(done)
     if output is not Output.TABLE:
         show([one.mapping() for one in written], output)
     if any(one.result == "refused" for one in written):

@@ -25,7 +25,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def audit(
+async def audit(
     *,
     between: Annotated[
         float,
@@ -46,10 +46,9 @@ def audit(
     Reports differences that persist over two looks, and promises of binds that are older than a minute. The exit code
     is 1 when there is any.
     """
-    from wharfinger.cli import connect
     from wharfinger.observe.upstream_audit import to_plain
 
-    found = connect.run(_audit(connection, upstream, between))
+    found = await _audit(connection, upstream, between)
     if output is not Output.TABLE:
         show(to_plain(found), output)
     else:
@@ -59,11 +58,10 @@ def audit(
 
 
 async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> UpstreamAudit:
-    from wharfinger.cli.connect import open_store
     from wharfinger.observe import upstream_audit
     from wharfinger.process.upstream import cluster_uid, copied_kinds
 
-    async with open_store(connection) as store, open_api(upstream) as api:
+    async with connection.store() as store, open_api(upstream) as api:
         installation = await installed(store)
         uid = await cluster_uid(api)
         if uid != installation.upstream:

@@ -43,7 +43,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def status(
+async def status(
     *,
     leader_elect_resource_name: LeaseNameOption = _LEASE.name,
     leader_elect_resource_namespace: LeaseNamespaceOption = _LEASE.namespace,
@@ -57,11 +57,10 @@ def status(
     workers' Lease where it is not kube-system. The exit code is 0 whatever is shown; `warnings` of -o json has what is
     wrong.
     """
-    from wharfinger.cli import connect
     from wharfinger.observe.upstream_status import to_plain
 
     election = ElectionSettings(name=leader_elect_resource_name, namespace=leader_elect_resource_namespace)
-    found = connect.run(_status(connection, upstream, election))
+    found = await _status(connection, upstream, election)
     if output is not Output.TABLE:
         show(to_plain(found), output)
     else:
@@ -69,11 +68,10 @@ def status(
 
 
 async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> UpstreamStatus:
-    from wharfinger.cli.connect import open_store
     from wharfinger.observe.upstream_status import read_status
     from wharfinger.process.upstream import COPIED_KINDS, cluster_uid, copied_kinds
 
-    async with open_store(connection) as store, open_api(upstream) as api:
+    async with connection.store() as store, open_api(upstream) as api:
         installation = await installed(store)
         uid, trouble = "", ""
         kinds: Sequence[ApiResource] = COPIED_KINDS

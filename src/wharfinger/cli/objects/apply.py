@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 @configured
-def apply(
+async def apply(
     files: FilesOption,
     *,
     recursive: RecursiveOption = False,
@@ -74,9 +74,7 @@ def apply(
     An object that cannot be read or stored is refused, and so is one that --validate refuses. The others are written,
     and the exit code is 1.
     """
-    from wharfinger.cli import connect
-
-    applied = connect.run(_apply(connection, contents_of(files, recursive=recursive), namespace, output, validate))
+    applied = await _apply(connection, contents_of(files, recursive=recursive), namespace, output, validate)
     if output is not Output.TABLE:
         say(to_text([entry.mapping() for entry in applied], output))
     if any(entry.result == REFUSED for entry in applied):
@@ -90,11 +88,9 @@ async def _apply(
     output: Output,
     validate: Validation,
 ) -> list[Applied]:
-    from wharfinger.cli.connect import open_store
-
     applied: list[Applied] = []
     strict = validate is Validation.STRICT
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         manifests = load(
             files, namespace or DEFAULT_NAMESPACE, agreeing=bool(namespace), judged=True, format_=store.format
         )

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 @configured
-def delete(
+async def delete(
     kind: Annotated[str, typer.Argument(help="pod, node, or any other kind.", metavar="KIND")] = "",
     names: Annotated[list[str] | None, typer.Argument(help="Names of the objects.", metavar="NAME")] = None,
     *,
@@ -57,19 +57,15 @@ def delete(
 
     The exit code is 1 when an object does not exist or a manifest cannot be read; the others are deleted.
     """
-    from wharfinger.cli import connect
-
     if files:
         if kind or names:
             raise UsageError("either -f or KIND NAME..., not both")
-        failed = connect.run(
-            _delete_given(connection, contents_of(files, recursive=recursive), namespace, ignore_not_found)
-        )
+        failed = await _delete_given(connection, contents_of(files, recursive=recursive), namespace, ignore_not_found)
     elif not kind or not names:
         raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
     else:
         named = [_named(kind, name, namespace or DEFAULT_NAMESPACE) for name in names]
-        failed = connect.run(_delete_named(connection, named, ignore_not_found))
+        failed = await _delete_named(connection, named, ignore_not_found)
     if failed:
         raise typer.Exit(1)
 
@@ -98,18 +94,14 @@ async def _delete_given(
     connection: ConnectionOptions, files: Iterable[tuple[str, bytes]], namespace: str, ignore_not_found: bool
 ) -> bool:
     """Whether any object was missing, or a manifest could not be read."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         found, unreadable = _references(files, namespace, store.format)
         return await _delete(store, found, ignore_not_found) or unreadable
 
 
 async def _delete_named(connection: ConnectionOptions, objects: list[Reference], ignore_not_found: bool) -> bool:
     """Whether any of them was missing."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         for about in objects:
             check_kind(store, about.kind)
         return await _delete(store, objects, ignore_not_found)

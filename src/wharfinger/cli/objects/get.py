@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 @configured
-def get(
+async def get(
     kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
     name: Annotated[str | None, typer.Argument(help="One object only.", metavar="NAME")] = None,
     *,
@@ -44,8 +44,6 @@ def get(
     connection: ConnectionOptions,
 ) -> None:
     """List objects."""
-    from wharfinger.cli import connect
-
     if name == "":
         raise UsageError("the name is empty: leave it out for all objects")
     pairs = {
@@ -65,19 +63,17 @@ def get(
         scope, name = pod_key(name, scope)
     check_name("the name", name)
     if invalid:
-        connect.run(_get_invalid(connection, found, scope, name, output))
+        await _get_invalid(connection, found, scope, name, output)
     elif watch:
         from wharfinger.cli.objects.watching import follow
 
-        connect.run(follow(connection, found, scope, name, output), watch=True)
+        await follow(connection, found, scope, name, output)
     else:
-        connect.run(_get(connection, found, scope, name, output))
+        await _get(connection, found, scope, name, output)
 
 
 async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         if name:
             found = [await one(store, kind, namespace, name)]
             if output is not Output.TABLE and not shows(found[0]):
@@ -113,9 +109,7 @@ async def _held(store: Store, found: list[Stored], namespace: str, *, alone: boo
 
 
 async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         _, found = await every(store, kind, namespace)
     invalid = [
         (_key(store.as_stored(entry.kv.key)), entry.invalid)

@@ -45,9 +45,7 @@ from wharfinger.registry.store import Event, KeyValue, Store
 
 async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     """Print what there is, then every change, until interrupted."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         await show_changes(store, kind, namespace, name, output)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.cli.placement.wait import TimeoutOption, say_waiting, tell_verdict
 from wharfinger.client.placement_goals import PATIENCE, PlacementGoal
 from wharfinger.errors import UsageError
-
-if TYPE_CHECKING:
-    from wharfinger.client.placement_deliveries import RequestedEviction
-    from wharfinger.client.placement_goals import PlacementVerdict
 
 LATEST = "latest"
 DIGITS = 9
@@ -30,7 +26,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def rollback(
+async def rollback(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -50,27 +46,21 @@ def rollback(
     A hub rolls the pinned snapshot out within the placement's budget. Snapshots go on being taken meanwhile;
     `--to latest` removes the pin.
     """
-    from wharfinger.cli import connect
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+    from wharfinger.observe.placements import reference_of
 
     written = to.isascii() and to.isdecimal() and len(to) <= DIGITS
     number = None if to == LATEST else int(to) if written else 0
     if number == 0:
         raise UsageError(f"--to {to[:40]!r} is neither the number of a snapshot nor {LATEST}")
-    typer.echo(plain(connect.run(_rollback(connection, placement, namespace, number, why))))
-
-
-async def _rollback(connection: ConnectionOptions, name: str, namespace: str, to: int | None, why: str) -> str:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.placement_deliveries import PlacementDeliveries
-    from wharfinger.observe.placements import reference_of
-
-    reference = reference_of(name, namespace)
-    async with open_store(connection) as store:
-        return (await PlacementDeliveries(store).rollback(reference, to, why=why)).sentence
+    reference = reference_of(placement, namespace)
+    async with connection.store() as store:
+        changed = await PlacementDeliveries(store).rollback(reference, number, why=why)
+    typer.echo(plain(changed.sentence))
 
 
 @configured
-def evict(
+async def evict(
     placement: PlacementArgument,
     *,
     cluster: Annotated[str, typer.Option("--cluster", help="The member that it is to leave.", metavar="NAME")],
@@ -87,11 +77,15 @@ def evict(
 
     With --wait, the outcome is shown, and the exit code is 1 when the eviction was not executed, or has not ended.
     """
-    from wharfinger.cli import connect
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
 
-    eviction = connect.run(_evict(connection, placement, cluster, wait))
-    if wait is None:
-        return
+    async with connection.store() as store:
+        placements = PlacementDeliveries(store)
+        eviction = await placements.evict(placement, cluster)
+        typer.echo(f"clusterresourceplacementeviction/{eviction.name} created")
+        if wait is None:
+            return
+        eviction = await placements.eviction(eviction, timeout=wait)
     outcome = eviction.outcome
     if outcome is None:
         typer.echo(
@@ -104,19 +98,8 @@ def evict(
         raise typer.Exit(1)
 
 
-async def _evict(connection: ConnectionOptions, name: str, cluster: str, wait: float | None) -> RequestedEviction:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.placement_deliveries import PlacementDeliveries
-
-    async with open_store(connection) as store:
-        placements = PlacementDeliveries(store)
-        requested = await placements.evict(name, cluster)
-        typer.echo(f"clusterresourceplacementeviction/{requested.name} created")
-        return requested if wait is None else await placements.eviction(requested, timeout=wait)
-
-
 @configured
-def delete(
+async def delete(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -131,24 +114,14 @@ def delete(
 
     With --wait, the exit code is 1 when something is left after --timeout.
     """
-    from wharfinger.cli import connect
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
     from wharfinger.observe.placements import reference_of
 
     reference = reference_of(placement, namespace)
-    verdict = connect.run(_delete(connection, reference, timeout, wait=wait))
-    if verdict is not None:
-        tell_verdict(reference, PlacementGoal.GONE, verdict, timeout)
-
-
-async def _delete(
-    connection: ConnectionOptions, reference: str, timeout: float, *, wait: bool
-) -> PlacementVerdict | None:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.placement_deliveries import PlacementDeliveries
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         placements = PlacementDeliveries(store)
         typer.echo((await placements.delete(reference)).sentence)
         if not wait:
-            return None
-        return await placements.wait(reference, PlacementGoal.GONE, timeout=timeout, say=say_waiting)
+            return
+        verdict = await placements.wait(reference, PlacementGoal.GONE, timeout=timeout, say=say_waiting)
+    tell_verdict(reference, PlacementGoal.GONE, verdict, timeout)

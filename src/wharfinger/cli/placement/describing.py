@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
     """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.objects.stored import one, pod_key
 
     if kind.namespaced:
         namespace, name = pod_key(name, namespace)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         found = await one(store, kind, namespace if kind.namespaced else "", name)
         obj = dict(found.mapping())
         if not obj:

@@ -21,7 +21,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def diff(
+async def diff(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -37,9 +37,7 @@ def diff(
 
     The exit code is 0 where nothing differs, and 1 where something does.
     """
-    from wharfinger.cli import connect
-
-    found = connect.run(_read(connection, placement, namespace, cluster))
+    found = await _read(connection, placement, namespace, cluster)
     if output is not Output.TABLE:
         show(found, output)
     elif found:
@@ -54,13 +52,12 @@ def diff(
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, cluster: str) -> list[dict[str, Any]]:
-    from wharfinger.cli.connect import open_store
     from wharfinger.client.placement_deliveries import PlacementDeliveries
     from wharfinger.errors import NotFound
     from wharfinger.observe.placements import reference_of
 
     reference = reference_of(name, namespace)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         delivery = await PlacementDeliveries(store).status(reference)
     members = [one for one in delivery.members if cluster in ("", one.name)]
     if cluster and not members:

@@ -17,7 +17,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def explain(
+async def explain(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -31,9 +31,7 @@ def explain(
     forgotten that, the record is shown, and that it cannot be decided again. The exit code is 1 when the answer is
     another one.
     """
-    from wharfinger.cli import connect
-
-    told = connect.run(_read(connection, placement, namespace, cluster))
+    told = await _read(connection, placement, namespace, cluster)
     if output is not Output.TABLE:
         show(told, output)
     else:
@@ -57,7 +55,6 @@ def explain(
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, cluster: str) -> dict[str, Any]:
-    from wharfinger.cli.connect import open_store
     from wharfinger.errors import NotFound
     from wharfinger.model.placement import MemberScores
     from wharfinger.observe.placements import decided_again, record_of, reference_of
@@ -66,7 +63,7 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, cluste
         return None if of is None else {"spread": of.spread, "affinity": of.affinity}
 
     reference = reference_of(name, namespace)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         record = await record_of(store, reference)
         again = await decided_again(store, reference, record)
     decision = record.decision

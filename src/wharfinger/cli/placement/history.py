@@ -25,7 +25,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def history(
+async def history(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -39,9 +39,7 @@ def history(
 
     The numbers of snapshots are those of `placement rollback --to`.
     """
-    from wharfinger.cli import connect
-
-    told = connect.run(_read(connection, placement, namespace, limit))
+    told = await _read(connection, placement, namespace, limit)
     if output is not Output.TABLE:
         show(told, output)
         return
@@ -98,7 +96,7 @@ def _snapshots(snapshots: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, limit: int) -> dict[str, Any]:
-    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.connect import open_temporal
     from wharfinger.client.placements import Placements
     from wharfinger.contracts.placement_records import PolicyRecord
     from wharfinger.observe.placements import reference_of
@@ -107,7 +105,7 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, limit:
     reference = reference_of(name, namespace)
     client = await open_temporal(connection)
     policies = []
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         async for (_, number), kv in placement_keys.policy.rows(store, reference):
             try:
                 record = PolicyRecord.model_validate_json(kv.value)

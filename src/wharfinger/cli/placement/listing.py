@@ -25,14 +25,12 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def list_placements(
+async def list_placements(
     *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:
     """List placements: how many members each wants and has, and whether its policy is fulfilled."""
-    from wharfinger.cli import connect
-
     listing = Listing(rows_of, "placement", HEADINGS, _row, "no placements found")
-    connect.run(print_list(connection, listing, output, watch=watch), watch=watch)
+    await print_list(connection, listing, output, watch=watch)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.model.delivery import RolloutStep
+
+if TYPE_CHECKING:
+    from wharfinger.engine.placements.hub_view import HubView
 
 
 def register(group: typer.Typer) -> None:
@@ -19,7 +21,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def plan(
+async def plan(
     *,
     files: Annotated[
         list[str] | None,
@@ -59,13 +61,31 @@ def plan(
     Without options: what hubs are about to decide. All placements are decided on the present state, with what the
     options suppose. New members are taken to be online.
     """
-    from wharfinger.cli import connect
     from wharfinger.cli.files import contents_of
+    from wharfinger.observe.placement_plans import Supposition
+    from wharfinger.observe.placements import read_all
 
-    asked = _Supposed(
-        contents_of(files or ()), label or (), taint or (), leave or (), cordon or (), drain or (), delete or ()
-    )
-    found = connect.run(_plan(connection, asked))
+    contents = contents_of(files or ())
+    async with connection.store() as store:
+        view = await read_all(store)
+    supposition = Supposition(view)
+    left_out = sum(supposition.suppose_file(name, content) for name, content in contents)
+    if left_out:
+        some = "1 object of another kind is" if left_out == 1 else f"{left_out} objects of other kinds are"
+        typer.echo(f"{some} left out: only placements and members are planned", err=True)
+    for text in label or ():
+        supposition.suppose_label(text)
+    for text in taint or ():
+        supposition.suppose_taint(text)
+    for name in leave or ():
+        supposition.suppose_leaving(name)
+    for name in cordon or ():
+        supposition.suppose_drain(name, "cordon")
+    for name in drain or ():
+        supposition.suppose_drain(name, "drain")
+    for text in delete or ():
+        supposition.suppose_deleted(text)
+    found = _planned(view)
     if output is not Output.TABLE:
         show(found, output)
     elif not found:
@@ -84,44 +104,9 @@ def plan(
             typer.echo(plain(f"then waits: {', '.join(one['held'])}"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Supposed:
-    """What the options suppose."""
-
-    files: Sequence[tuple[str, bytes]]
-    labels: Sequence[str]
-    taints: Sequence[str]
-    leaving: Sequence[str]
-    cordoned: Sequence[str]
-    drained: Sequence[str]
-    deleted: Sequence[str]
-
-
-async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[str, Any]]:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.observe.placement_plans import Supposition
-    from wharfinger.observe.placements import read_all
+def _planned(view: HubView) -> list[dict[str, Any]]:
     from wharfinger.observe.supposed_placements import supposed
 
-    async with open_store(connection) as store:
-        view = await read_all(store)
-    supposition = Supposition(view)
-    left_out = sum(supposition.suppose_file(name, content) for name, content in asked.files)
-    if left_out:
-        some = "1 object of another kind is" if left_out == 1 else f"{left_out} objects of other kinds are"
-        typer.echo(f"{some} left out: only placements and members are planned", err=True)
-    for text in asked.labels:
-        supposition.suppose_label(text)
-    for text in asked.taints:
-        supposition.suppose_taint(text)
-    for name in asked.leaving:
-        supposition.suppose_leaving(name)
-    wanted: dict[Literal["cordon", "drain"], Sequence[str]] = {"cordon": asked.cordoned, "drain": asked.drained}
-    for want, names in wanted.items():
-        for name in names:
-            supposition.suppose_drain(name, want)
-    for text in asked.deleted:
-        supposition.suppose_deleted(text)
     return [
         {
             "placement": one.reference,

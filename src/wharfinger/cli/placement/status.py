@@ -23,7 +23,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def status(
+async def status(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -37,19 +37,12 @@ def status(
     STATE ends with what the member's agent reports. -o json shows KubeFleet's conditions, too, of each member and of
     the whole placement.
     """
-    from wharfinger.cli import connect
-
-    connect.run(_status(connection, placement, namespace, output, watch=watch), watch=watch)
-
-
-async def _status(connection: ConnectionOptions, name: str, namespace: str, output: Output, *, watch: bool) -> None:
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.placement.delivered import HEADINGS, status_mapping
     from wharfinger.client.placement_deliveries import PlacementDeliveries
     from wharfinger.observe.placements import reference_of
 
-    reference = reference_of(name, namespace)
-    async with open_store(connection) as store:
+    reference = reference_of(placement, namespace)
+    async with connection.store() as store:
         if watch:
             await watch_status(store, reference, output)
             return

@@ -25,7 +25,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def wait(
+async def wait(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
@@ -45,19 +45,13 @@ def wait(
     a sentence says what is still waited for, or why it cannot be so any more. Meanwhile, standard error shows each
     change of what is waited for.
     """
-    from wharfinger.cli import connect
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
     from wharfinger.observe.placements import reference_of
 
     reference = reference_of(placement, namespace)
-    tell_verdict(reference, goal, connect.run(_wait(connection, reference, goal, timeout)), timeout)
-
-
-async def _wait(connection: ConnectionOptions, reference: str, goal: PlacementGoal, seconds: float) -> PlacementVerdict:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.placement_deliveries import PlacementDeliveries
-
-    async with open_store(connection) as store:
-        return await PlacementDeliveries(store).wait(reference, goal, timeout=seconds, say=say_waiting)
+    async with connection.store() as store:
+        verdict = await PlacementDeliveries(store).wait(reference, goal, timeout=timeout, say=say_waiting)
+    tell_verdict(reference, goal, verdict, timeout)
 
 
 def say_waiting(what: str) -> None:

@@ -42,10 +42,9 @@ class Listing:
 
 async def print_list(connection: ConnectionOptions, listing: Listing, output: Output, *, watch: bool) -> None:
     """Print all rows; `watch`: then those that change, until interrupted."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.observe.placements import read_all
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         if watch:
             await watch_list(store, listing, output)
         found = listing.rows(await read_all(store))

@@ -24,14 +24,9 @@ WhyOption = Annotated[
 T = TypeVar("T")
 
 
-def with_runs(connection: ConnectionOptions, use: Callable[[UpdateRuns], Awaitable[T]]) -> T:
+async def with_runs(connection: ConnectionOptions, use: Callable[[UpdateRuns], Awaitable[T]]) -> T:
     """Open etcd, and use its update runs."""
-    from wharfinger.cli import connect
+    from wharfinger.client.update_runs import UpdateRuns
 
-    async def used() -> T:
-        from wharfinger.client.update_runs import UpdateRuns
-
-        async with connect.open_store(connection) as store:
-            return await use(UpdateRuns(store))
-
-    return connect.run(used())
+    async with connection.store() as store:
+        return await use(UpdateRuns(store))

@@ -18,7 +18,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def plan(
+async def plan(
     run: Annotated[
         str, typer.Argument(help="Name of an update run; without: give --placement and --strategy.", metavar="RUN")
     ] = "",
@@ -43,7 +43,7 @@ def plan(
 
     if bool(run) is bool(placement or strategy) or bool(placement) is not bool(strategy):
         raise UsageError("give the name of a run, or --placement and --strategy")
-    found = with_runs(
+    found = await with_runs(
         connection,
         lambda runs: (
             runs.plan(run, namespace)

@@ -27,7 +27,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def start(
+async def start(
     run: RunArgument,
     *,
     placement: Annotated[
@@ -51,7 +51,7 @@ def start(
     The run makes a plan first: the stages, their members in order, the snapshot and all overrides. The plan never
     changes. The placement must have the strategy type External.
     """
-    with_runs(
+    await with_runs(
         connection,
         lambda runs: runs.start(
             run,

@@ -25,7 +25,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def status(
+async def status(
     run: RunArgument,
     *,
     namespace: RunNamespaceOption = "",
@@ -34,19 +34,11 @@ def status(
     connection: ConnectionOptions,
 ) -> None:
     """Show how far a run is: its phase, what it waits for, and each member of each stage."""
-    from wharfinger.cli import connect
-
-    connect.run(_status(connection, (run, namespace), output, watch=watch), watch=watch)
-
-
-async def _status(connection: ConnectionOptions, run: tuple[str, str], output: Output, *, watch: bool) -> None:
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         if watch:
-            await watch_run(store, run, output)
+            await watch_run(store, (run, namespace), output)
         else:
-            tell(await read(store, run), output)
+            tell(await read(store, (run, namespace)), output)
 
 
 async def read(store: Store, run: tuple[str, str]) -> dict[str, Any]:

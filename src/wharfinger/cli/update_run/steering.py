@@ -28,7 +28,7 @@ def register(group: typer.Typer) -> None:
 
 
 @configured
-def approve(
+async def approve(
     run: RunArgument,
     stage: Annotated[str, typer.Argument(help="Name of the stage.", metavar="STAGE")],
     when: Annotated[ApprovalWhen, typer.Argument(help="Whether it may start, or end.", metavar="before|after")],
@@ -38,32 +38,32 @@ def approve(
     connection: ConnectionOptions,
 ) -> None:
     """Let a stage start, or end. Refused while the stage does not wait for it."""
-    with_runs(connection, lambda runs: runs.approve(run, stage, when.value, namespace=namespace, why=why))
+    await with_runs(connection, lambda runs: runs.approve(run, stage, when.value, namespace=namespace, why=why))
     typer.echo(plain(f"update run {run}: {stage}.{when} is approved"))
 
 
 @configured
-def stop(
+async def stop(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:
     """Start nothing new. Members that were started finish, and a wait keeps what is left of it."""
-    changed = with_runs(connection, lambda runs: runs.stop(run, namespace, why=why))
+    changed = await with_runs(connection, lambda runs: runs.stop(run, namespace, why=why))
     typer.echo(f"update run {run} {'is stopped' if changed else 'was stopped already'}")
 
 
 @configured
-def resume(
+async def resume(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:
     """Go on with a run that is stopped, or start one that is only planned."""
-    changed = with_runs(connection, lambda runs: runs.resume(run, namespace, why=why))
+    changed = await with_runs(connection, lambda runs: runs.resume(run, namespace, why=why))
     typer.echo(f"update run {run} {'goes on' if changed else 'was under way already'}")
 
 
 @configured
-def retry(
+async def retry(
     run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
 ) -> None:
     """Try failed and skipped members again, by the same plan. A run that has ended goes on."""
-    number = with_runs(connection, lambda runs: runs.retry(run, namespace, why=why))
+    number = await with_runs(connection, lambda runs: runs.retry(run, namespace, why=why))
     typer.echo(f"update run {run} tries again (retry {number})")
