@@ -17,7 +17,7 @@ BARS: Mapping[str, Bar] = {
     "arrivals.cpu_ms_per_pod": Bar(1.2, most=True),
     "arrivals.p50_ms": Bar(80.0, most=True, ratio=False),
     "arrivals.p99_ms": Bar(250.0, most=True, ratio=False),
-    "lone.p50_ms": Bar(3.5, most=True, wanted=2.8),
+    "lone.p50_ms": Bar(3.3, most=True, wanted=2.8),
     "binds.per_s": Bar(1000.0, most=False, ratio=False),
     "import.fresh_s": Bar(15.0, most=True, ratio=False),
     "import.restart_s": Bar(8.0, most=True, ratio=False),
