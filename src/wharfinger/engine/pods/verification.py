@@ -142,11 +142,9 @@ class Verification:
 
         `together`: pods that are bound in the same transaction, or not at all; its rules may rely on them.
         """
-        node = self._cache.nodes.get(node_name)
-        if node is None:
-            return "the node is gone"
-        if node.create_revision > computation.revision:
-            return "the node was created anew since the decision"
+        lost = self.node_lost(node_name, computation)
+        if lost:
+            return lost
         forms = self._forms_for(pod)
         ours = computation.profile == forms.whole.digest
         if self._untouched(pod, node_name, rules) and ours:
@@ -168,11 +166,9 @@ class Verification:
         `surely`: facts, and pods whose bind has happened or precedes this one in its transaction. All filters must
         allow the pod there; those that look at the node alone must also allow it beside all pods assumed on the node.
         """
-        node = self._cache.nodes.get(node_name)
-        if node is None or node_name not in surely.index:
-            return "the node is gone"
-        if node.create_revision > computation.revision:
-            return "the node was created anew since the decision"
+        lost = self.node_lost(node_name, computation) if node_name in surely.index else "the node is gone"
+        if lost:
+            return lost
         forms = self._forms_for(pod)
         ours = computation.profile == forms.whole.digest
         status = (forms.whole if ours else forms.room_only).verify(pod, surely, node_name)
@@ -180,6 +176,13 @@ class Verification:
             alone = self._cache.snapshot(excluding=pod.identity, only=node_name)
             status = forms.local_only.verify(pod, alone, node_name)
         return "" if status.ok else f"{status.plugin}: {status.message}"
+
+    def node_lost(self, node_name: str, computation: Computation) -> str:
+        """Why the node is not the one that was decided on; empty when it is."""
+        node = self._cache.nodes.get(node_name)
+        if node is None:
+            return "the node is gone"
+        return "the node was created anew since the decision" if node.create_revision > computation.revision else ""
 
     def _row_untouched(self, pod: Pod, node_name: str) -> bool:
         """Whether nothing but our own decisions happened to the node since this pod was decided."""

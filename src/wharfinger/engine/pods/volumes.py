@@ -99,7 +99,7 @@ async def read(store: Store, cache: Cache, binds: Iterable[tuple[Pod, str]], lim
 def checked(pod: Pod, node_name: str, cache: Cache, stored: Mapping[str, KeyValue]) -> VolumeWrites | Status:
     """Work out again what the bind has to do about the pod's volumes, of which `stored` has been read."""
     writes = needed(pod, node_name, cache)
-    if writes is None or not pod.claims or cache.upstream is not None:
+    if writes is None or cache.upstream is not None:
         return _moved(node_name) if writes is None else writes
     refused = refusal(writes.steps, node_name)
     if refused is not None:
@@ -122,8 +122,6 @@ def compares(writes: VolumeWrites, cache: Cache) -> list[Compare]:
 
 def puts(pod: Pod, writes: VolumeWrites, attempt: str, now: str) -> Iterator[Operation]:
     """What the bind's transaction writes. Raises `InvalidObject` for a volume or claim that cannot be written."""
-    if not pod.claims:
-        return
     version = json.dumps({"attempt": attempt, "pod": f"{pod.namespace}/{pod.name}"}, separators=(",", ":")).encode()
     for key in writes.taken:
         yield Put(key, version)

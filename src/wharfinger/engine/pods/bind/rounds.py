@@ -87,8 +87,7 @@ class Bindings:
         self._clock = core.process.clock
         self._utc_now = core.process.utc_now
         self._metrics = core.process.metrics
-        self._locks = core.locks
-        self._seats = Seats(core)
+        self._locks, self._seats = core.locks, Seats(core)
         self._keeping = Keeping(core, self._seats)
 
     async def bind(self, request: BindInput) -> BindOutcome:
@@ -110,13 +109,11 @@ class Bindings:
             group = BindGroup(request, policy, self._clock(), calls)
             left, found = await self._seats.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
-            room = await self._keeping.look(group, left) if held else None
-            if room is not None:
-                left, found = list(room.left), {**found, **room.outcomes}
+            left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
             with in_flight(self._cache.upstream, list(map(group.key, range(len(request.seats))))):
-                now = await self._rounds(group, BindProgress(Outcomes(found), self._limits, tuple(left)))
+                now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
                 outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
-            return outcomes if room is None else await self._keeping.release(group, room, outcomes)
+            return await self._keeping.release(group, room, outcomes) if held else outcomes
 
     async def close(self) -> None:
         """The process ends."""

@@ -45,6 +45,7 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.verification import LEANS, ask_to_bind, tell_bound
+from wharfinger.engine.pods.volumes import NO_VOLUMES
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject, PluginError
 from wharfinger.framework.domain import terms_of
@@ -277,7 +278,7 @@ class Seats:
         for seat in seats if whole else ():
             self._cache.assume_there(seat.found.pod, seat.node)
         together = frozenset(seat.identity for seat in seats) if whole else frozenset[PodIdentity]()
-        lost = [self._outside(group, seat) or self._fits(sending, seat, surely, together) for seat in seats]
+        lost = [(whole and self._outside(group, seat)) or self._fits(sending, seat, surely, together) for seat in seats]
         if any(lost) and len(seats) > 1 and not whole:
             for seat in seats:
                 self._cache.forget_unsent(seat.identity)
@@ -331,7 +332,7 @@ class Seats:
             return rejected(steps.plugin, steps.message)
         if steps and not group.policy.holds:  # the plugin was enabled after the group had been decided
             return Contended(message=ALONE)
-        needed = volumes.checked(pod, node.name, self._cache, sending.stored)
+        needed = volumes.checked(pod, node.name, self._cache, sending.stored) if pod.claims else NO_VOLUMES
         if isinstance(needed, Status):
             return rejected(needed.plugin, needed.message)
         if steps != seated.steps or needed is not seated.volumes:

@@ -102,17 +102,16 @@ class Commit:
             Compare(keys.node(node.name), "mod", node.mod_revision),
             Compare(keys.binding(node.name), "mod", known.bindings[node.name]),
             *across_nodes.conditions(pod, seat.rules, known),
-            *volumes.compares(seat.volumes, known),
+            *(volumes.compares(seat.volumes, known) if pod.claims else ()),
             *tenancy,
         ]
         if seat.hold:  # a bind that was on its way while the room was given back must not happen afterwards
             conditions.append(Compare(keys.hold(*pod.key), "mod", seat.hold))
-        promise: Promise | None = None
         if side is not None:
             if not side.active:
                 raise UpstreamUnavailable(NOT_HELD)
             conditions.append(Compare(keys.ACTIVE, "mod", side.active))
-            promise = _promise(seat, stamp, pods)
+        promise = _promise(seat, stamp, pods) if side is not None else None
         return cls(seat, node, tuple(conditions), _writes(seat, node, stamp, promise), stamp, promise)
 
     @property
@@ -159,7 +158,9 @@ def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> 
     if seat.steps and promise is None:
         record = HoldRecord.model_validate({**made, "calls": _calls(seat)})
         return [Put(keys.hold(*key), record.to_bytes()), *volumes.puts(pod, replace(seat.volumes, stored={}), *stamp)]
-    writes: list[Operation] = [Put(keys.pod(*key), bound), *volumes.puts(pod, seat.volumes, *stamp)]
+    writes: list[Operation] = [Put(keys.pod(*key), bound)]
+    if pod.claims:
+        writes += volumes.puts(pod, seat.volumes, *stamp)
     if not format_.marks_pods:
         writes.append(Put(keys.bound_by(*key), BoundByRecord.model_validate(made).to_bytes()))
     if promise is not None:

@@ -26,9 +26,8 @@ a gang's dry runs the gang is completed whatever comes: only a member that goes 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.plugin_calls import NO_CALLS, Held, PluginAnswer
@@ -43,6 +42,7 @@ from wharfinger.engine.pods.bind.outcome import (
     Outcome,
     Outcomes,
     Seated,
+    of_gang,
     reference,
     rejected,
     why_unbound,
@@ -62,7 +62,7 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
 from wharfinger.model.texts import shortened
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue
+from wharfinger.registry.store import Compare, Delete, Get
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +72,8 @@ NOT_BOUND = "it answered success, and the pod is not bound on its node"
 NOT_HELD_ANY_MORE = "its room on node {node} is not held any more"
 
 
-class HeldRoom(NamedTuple):
-    """A lone pod's room that may be held by a record in etcd, once plugins' answers are applied."""
-
-    left: Sequence[Seated]
-    """The seat, while it is still to be bound."""
-    outcomes: Mapping[int, Outcome]
-    """Else its outcome."""
-    seat: Seated | None = None
-    """The seat, where this attempt holds the room."""
+HeldRoom = tuple[list[Seated], Mapping[int, Outcome], Seated | None]
+"""A lone pod's seat while it is still to be bound, or its outcome; and the seat, where this attempt holds its room."""
 
 
 class Keeping:
@@ -92,12 +85,13 @@ class Keeping:
         self._held = HeldPods(core)
         self._profiles = core.pool.profiles
         self._cache = core.pool.cache
+        self._verification = core.verification
         self._upstream = core.upstream
         self._metrics = core.process.metrics
 
     # --- rooms that are held in etcd ----------------------------------------------------------
 
-    async def look(self, group: BindGroup, left: Sequence[Seated]) -> HeldRoom:
+    async def look(self, group: BindGroup, left: list[Seated]) -> HeldRoom:
         """Find the record by which the attempt holds the pod's room, and apply the answers of plugins.
 
         The bind compares that record, and Unreserve comes after it. Without one the room was given back, and the pod is
@@ -105,7 +99,7 @@ class Keeping:
         """
         calls = group.calls
         if calls is None or not left:
-            return HeldRoom(left, {})
+            return left, {}, None
         seat = left[0]
         if self._upstream is None and not group.binder:
             seat = replace(seat, hold=(await self._held.read(reference(seat.seat), group.attempt, calls.node)).record)
@@ -113,16 +107,16 @@ class Keeping:
                 again, outcomes = await self._seats.ask(group, {0: seat})
                 if not again or calls.failed is None:
                     lost = self._seats.ended(again, Contended(message=LOST)) if again else ()
-                    return HeldRoom((), {**outcomes, **dict(lost)})
+                    return [], {**outcomes, **dict(lost)}, None
                 seat = again[0]
         answer = calls.failed or (_error(group.binder) if group.binder else None)
         if answer is None and self._upstream is None:
-            return HeldRoom((seat,), {}, seat)
+            return [seat], {}, seat
         # Without an answer, the promise was given up meanwhile: nothing of this placement is left.
         outcome = Contended(message=LOST) if answer is None else _of_answer(answer)
-        return HeldRoom((), dict(self._seats.ended([seat], outcome)), seat)
+        return [], dict(self._seats.ended([seat], outcome)), seat
 
-    async def release(self, group: BindGroup, room: HeldRoom, outcomes: Outcomes) -> Outcomes:
+    async def release(self, group: BindGroup, held: Seated | None, outcomes: Outcomes) -> Outcomes:
         """End the record of the room, once the bind has its outcome; then Unreserve.
 
         Raises `StoreError`: bind again.
@@ -131,9 +125,9 @@ class Keeping:
         if self._upstream is not None or isinstance(outcome, Held):
             return outcomes
         await self._held.release(group.key(0), group.attempt)
-        if room.seat is None or not room.seat.hold or isinstance(outcome, Bound | Gone):
+        if held is None or not held.hold or isinstance(outcome, Bound | Gone):
             return outcomes
-        again, found = await self._seats.ask(group, {0: room.seat})  # no bind of this attempt can happen any more
+        again, found = await self._seats.ask(group, {0: held})  # no bind of this attempt can happen any more
         for seat in again:
             self._seats.undo(group, 0, seat.found.pod, seat.seat.node)
         return outcomes | found
@@ -151,9 +145,9 @@ class Keeping:
         if outcomes.bound and group.policy.whole:
             refused = await self._rehearsed(group, upstream, outcomes)
             if refused:
-                why = f"the gang was not bound: {refused}"
-                await gather_to_end(upstream.promises.give_up(group.key(number), why) for number in outcomes.bound)
-                return outcomes | dict.fromkeys(outcomes.bound, Contended(message=why))
+                lost, pods = of_gang(refused), map(group.key, outcomes.bound)
+                await gather_to_end(upstream.promises.give_up(pod, lost.message) for pod in pods)
+                return outcomes | dict.fromkeys(outcomes.bound, lost)
         stopped = False
 
         async def one(number: int, bound: Bound) -> Outcome:
@@ -293,11 +287,8 @@ class Keeping:
         """Why there is no such node any more; None while there is. Calls take long, and the API does not ask."""
         if self._cache.progress.revision < promise.mod_revision:
             return None
-        node = self._cache.nodes.get(promise.node)
-        if node is not None and node.create_revision <= group.computation(0).revision:
-            return None
-        why = "the node is gone" if node is None else "the node was created anew since the decision"
-        return PluginAnswer(point="Bind", plugin=BINDER, code="lost", message=why)
+        why = self._verification.node_lost(promise.node, group.computation(0))
+        return PluginAnswer(point="Bind", plugin=BINDER, code="lost", message=why) if why else None
 
     async def _give_up(
         self, group: BindGroup, promises: Promises, pod: Pod, node: str, answer: PluginAnswer
@@ -380,7 +371,7 @@ class HeldPods:
             if promise.withdrawn or (promise.attempt, promise.node) != (attempt, node):
                 return HeldPod(unbound, lost=promise.withdrawn or NOT_HELD_ANY_MORE.format(node=node))
             return HeldPod(unbound, promise=promise)
-        found = _record(held)
+        found = HoldRecord.from_bytes(held.value) if held is not None else None
         if found is None or (found.attempt, found.node, found.create_revision) != (attempt, node, pod.create_revision):
             return HeldPod(unbound, lost=NOT_HELD_ANY_MORE.format(node=node))
         return HeldPod(unbound, record=held.mod_revision if held is not None else 0)
@@ -388,10 +379,6 @@ class HeldPods:
     async def release(self, key: PodKey, attempt: str) -> None:
         """End the record by which this attempt holds a room in etcd. Safe to run again. Raises `StoreError`."""
         kv = (await self._store.get(keys.hold(*key))).kv
-        found = _record(kv)
+        found = HoldRecord.from_bytes(kv.value) if kv is not None else None
         if kv is not None and (found is None or found.attempt == attempt):
             await self._store.txn([Compare(kv.key, "mod", kv.mod_revision)], [Delete(kv.key)])
-
-
-def _record(kv: KeyValue | None) -> HoldRecord | None:
-    return HoldRecord.from_bytes(kv.value) if kv is not None else None
