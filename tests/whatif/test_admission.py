@@ -9,8 +9,7 @@ import pytest
 from tests.whatif.objects import pod, workload
 from wharfinger.errors import InvalidObject
 from wharfinger.whatif.admission.amounts import best_effort, pod_limits, pod_requests, shown
-from wharfinger.whatif.admission.quota_scopes import scopes_of
-from wharfinger.whatif.admission.quotas import is_counted_for, usage_of
+from wharfinger.whatif.admission.quotas import is_counted_for, scopes_of, usage_of
 from wharfinger.whatif.budgets import BudgetStatus, may_always_be_evicted, status_of
 from wharfinger.whatif.inventory import Inventory
 

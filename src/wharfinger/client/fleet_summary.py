@@ -7,6 +7,7 @@ right: the actor may be behind, or away. Neighbours: `fleet_sentences` says what
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import SlotStatus
@@ -152,3 +153,24 @@ def host_status(estate: Estate, name: str) -> str:
     words = "Ready" if name in estate.hosts else "Lost" if name in estate.lost else "NoAgent"
     cordon = estate.cordons.get(name)
     return f"{words},{'Draining' if cordon.action == 'drain' else 'Cordoned'}" if cordon is not None else words
+
+
+def revision_rows(picture: Picture) -> list[dict[str, Any]]:
+    """The templates that were wanted as plain values, the oldest first: who wanted each, and how its rollout ended."""
+    found = []
+    for number, record in sorted(picture.revisions.items()):
+        outcome = picture.outcomes.get(number)
+        found.append(
+            {
+                "revision": number,
+                "wanted": number == picture.target,
+                "outcome": outcome.outcome if outcome is not None else None,
+                "outcomeWhy": outcome.why if outcome is not None else None,
+                "ended": outcome.time if outcome is not None else None,
+                "who": record.who,
+                "why": record.why,
+                "time": record.time,
+                "digest": record.digest,
+            }
+        )
+    return found

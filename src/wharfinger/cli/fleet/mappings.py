@@ -81,25 +81,15 @@ def _instance(one: FleetInstance) -> dict[str, Any]:
 
 def history_list(picture: Picture) -> list[dict[str, Any]]:
     """The revisions with their outcomes, the oldest first."""
-    found = []
-    for number, record in sorted(picture.revisions.items()):
-        outcome = picture.outcomes.get(number)
-        found.append(
-            {
-                "revision": number,
-                "wanted": number == picture.target,
-                "outcome": outcome.outcome if outcome is not None else None,
-                "outcomeWhy": outcome.why if outcome is not None else None,
-                "ended": outcome.time if outcome is not None else None,
-                "who": record.who,
-                "why": record.why,
-                "time": record.time,
-                "lastChange": _last_change(picture) if number == picture.target else None,
-                "digest": record.digest,
-                "template": record.template,
-            }
-        )
-    return found
+    return [
+        {
+            **{name: value for name, value in row.items() if name != "digest"},
+            "lastChange": _last_change(picture) if row["wanted"] else None,
+            "digest": row["digest"],
+            "template": picture.revisions[row["revision"]].template,
+        }
+        for row in fleet_summary.revision_rows(picture)
+    ]
 
 
 def host_list(estate: Estate) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from wharfinger.client import fleet_summary
 from wharfinger.client.committing import readable
 from wharfinger.client.fleet_edits import not_promotable
 from wharfinger.client.fleet_plans import plan
-from wharfinger.client.fleet_status import FleetInstance, FleetStatus, status_of
+from wharfinger.client.fleet_status import FleetInstance, status_of
+from wharfinger.client.fleet_summary import revision_rows
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.contracts.names import COMMON
@@ -23,7 +24,7 @@ from wharfinger.errors import Compacted, ConfigurationError, RevisionFuture, Sto
 from wharfinger.framework.catalog import Catalog
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import read
-from wharfinger.page.follow.plain import moment, text
+from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
@@ -119,7 +120,7 @@ class FleetLooks:
             "slots": [self._slot(one) for one in found.instances],
             "waiting": [text(one) for one in found.waiting],
             "hints": [text(one) for one in found.hints],
-            "history": _history(found, picture),
+            "history": bounded(revision_rows(picture)[: -MOST_HISTORY - 1 : -1]),
         }
 
     def _slot(self, one: FleetInstance) -> dict[str, Any]:
@@ -140,27 +141,6 @@ class FleetLooks:
             "exit": {name: text(str(value)) for name, value in exited.items() if value} if exited else None,
             "metrics": self._scraper.figures(one.health or ""),
         }
-
-
-def _history(found: FleetStatus, picture: Picture) -> list[dict[str, Any]]:
-    """The templates that were wanted, with who wanted them and how their rollouts ended, the newest first."""
-    told = []
-    for number, record in sorted(picture.revisions.items(), reverse=True)[:MOST_HISTORY]:
-        outcome = picture.outcomes.get(number)
-        told.append(
-            {
-                "revision": number,
-                "wanted": number == found.revision,
-                "outcome": outcome.outcome if outcome is not None else None,
-                "outcomeWhy": text(outcome.why) if outcome is not None else None,
-                "ended": outcome.time if outcome is not None else None,
-                "who": text(record.who),
-                "why": text(record.why),
-                "time": record.time,
-                "digest": record.digest,
-            }
-        )
-    return told
 
 
 def applicable(picture: Picture) -> list[str]:

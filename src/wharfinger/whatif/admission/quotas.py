@@ -1,21 +1,28 @@
-"""ResourceQuotas: what a namespace may have at most, and what its objects use of that.
+"""ResourceQuotas: what a namespace may have at most, which objects count, and what these use of that.
 
 As in Kubernetes 1.36 (`apiserver/pkg/admission/plugin/resourcequota`, `pkg/quota/v1`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, quantities, text
+from wharfinger.manifests.fields import choice, mapping, mappings, quantities, text, texts
 from wharfinger.manifests.kinds import KINDS
 from wharfinger.manifests.storage import CLASS_ANNOTATION
 from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from wharfinger.model.quantities import NANO, round_up
-from wharfinger.whatif.admission.amounts import Amounts, each_container, is_native, pod_limits, pod_requests, shown
-from wharfinger.whatif.admission.quota_scopes import Scope, scopes_of
+from wharfinger.whatif.admission.amounts import (
+    Amounts,
+    best_effort,
+    each_container,
+    is_native,
+    pod_limits,
+    pod_requests,
+    shown,
+)
 from wharfinger.whatif.admission.verdict import NotMade
 
 POD, CLAIM = "Pod", "PersistentVolumeClaim"
@@ -32,6 +39,79 @@ _OF_PODS_STORAGE = frozenset(f"{prefix}{EPHEMERAL_STORAGE}" for prefix in ("", _
 _PLURALS = {kind.name: f"{kind.plural}.{kind.group}" if kind.group else kind.plural for kind in KINDS}
 _PLAIN_COUNTS = {"ReplicationController": "replicationcontrollers", "Service": "services"}
 """Kinds whose number a quota may also limit without the prefix `count/`."""
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_POD_SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+)
+_CLAIM_SCOPES = ("VolumeAttributesClass",)
+_AFFINITIES = ("podAffinity", "podAntiAffinity")
+_TERMS = (
+    ("requiredDuringSchedulingIgnoredDuringExecution", ""),
+    ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One demand on the objects that a quota counts."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+    def matches(self, kind: str, obj: Mapping[str, Any]) -> bool:
+        """Whether an object is within the scope; one of a kind that does not have the scope never is."""
+        spec = mapping(obj, "spec")
+        if kind == "PersistentVolumeClaim" and self.name in _CLAIM_SCOPES:
+            return self._selects(text(spec, "volumeAttributesClassName", "spec."))
+        if kind != "Pod":
+            return False
+        match self.name:
+            case "Terminating" | "NotTerminating":
+                return (spec.get("activeDeadlineSeconds") is not None) is (self.name == "Terminating")
+            case "BestEffort" | "NotBestEffort":
+                return best_effort(spec) is (self.name == "BestEffort")
+            case "PriorityClass":
+                return self._selects(text(spec, "priorityClassName", "spec."))
+            case "CrossNamespacePodAffinity":
+                return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _terms(spec))
+        return False
+
+    def _selects(self, name: str) -> bool:
+        match self.operator:
+            case "In":
+                return name in self.values
+            case "NotIn":
+                return name not in self.values
+            case "DoesNotExist":
+                return not name
+        return bool(name)
+
+
+def scopes_of(spec: Mapping[str, Any]) -> tuple[Scope, ...]:
+    """`spec.scopes` and `spec.scopeSelector` of a quota; all of them have to match. Raises `InvalidObject`."""
+    found = [Scope(name) for name in texts(spec, "scopes", "spec.")]
+    where = "spec.scopeSelector."
+    for index, entry in enumerate(mappings(mapping(spec, "scopeSelector", "spec."), "matchExpressions", where)):
+        path = f"{where}matchExpressions[{index}]."
+        name = choice(entry, "scopeName", path, (*_POD_SCOPES, *_CLAIM_SCOPES), None)
+        operator = choice(entry, "operator", path, _OPERATORS, None)
+        found.append(Scope(name, operator, texts(entry, "values", path)))
+    return tuple(found)
+
+
+def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    affinity = mapping(spec, "affinity", "spec.")
+    for kind in _AFFINITIES:
+        of_kind = mapping(affinity, kind, "spec.affinity.")
+        for name, inner in _TERMS:
+            for term in mappings(of_kind, name, f"spec.affinity.{kind}."):
+                yield mapping(term, inner) if inner else term
 
 
 def is_counted_for(kind: str, resource: str) -> bool:
