@@ -18,21 +18,24 @@ import asyncio
 import contextlib
 import functools
 import json
+import math
 import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import objects
 import real_cluster
+from etcd_side import put_all
 from kubernetes_children import Child, Children, quiet, up
-from kubernetes_pods import NAMESPACE, SILENCE, PodWatch, clear, load_nodes, load_pods, node, pod
+from kubernetes_pods import NAMESPACE, SILENCE, PodWatch, clear, load_nodes, load_pods, node, node_name, pod
 from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
+from kubernetes_turns import Sizes, Turn
 from report import say
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
@@ -60,15 +63,17 @@ class Timeline:
     """Moments, in seconds of the wall clock."""
 
     began: float
+    until: float = math.inf
+    """What comes later is not shown."""
     moments: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, what: str, at: float | None = None) -> None:
         """Something was seen, now or at `at`."""
         self.moments.append((time.time() if at is None else at, what))
 
-    def lines(self, until: float) -> list[str]:
-        """All moments up to `until`, in order."""
-        shown = sorted(one for one in self.moments if one[0] <= until)
+    def lines(self) -> list[str]:
+        """All moments that are shown, in order."""
+        shown = sorted(one for one in self.moments if one[0] <= self.until)
         return [f"{(at - self.began) * 1000:8.0f} ms  {what}" for at, what in shown]
 
 
@@ -114,87 +119,79 @@ async def history_moments(client: Client, workflow_id: str, timeline: Timeline) 
         timeline.add(f"history {event.event_id} {name}", event.event_time.ToDatetime(UTC).timestamp())
 
 
-async def first_bind_of(side: Side, watch: PodWatch, names: Sequence[str]) -> tuple[float, float]:
-    """Start the side while pods wait. When it was started, and when the first pod was seen bound."""
-    watch.expect(names)
-    began, began_at = time.perf_counter(), time.time()
-    await side.start()
-    await watch.first_bound()
-    first = min(watch.bound[name] for name in names if name in watch.bound)
-    await watch.all_bound()
-    return began_at, began_at + first - began
+async def first_bind(side: Side, seen: Callable[[], Awaitable[float]], timeline: Timeline) -> dict[str, float]:
+    """Start the side while pods wait, until `seen` is over, which returns when: figures of seconds."""
+    timeline.began, began = time.time(), time.perf_counter()
+    child = await side.start()
+    taken = await seen() - began
+    cpu = child.cpu_seconds
+    timeline.add("       the first pod is bound", timeline.began + taken)
+    await asyncio.sleep(SETTLED)
+    read_log(child, timeline)
+    timeline.until = timeline.began + taken + SKEW
+    return {"first_bind_s": taken, "first_bind.cpu_s": cpu}
+
+
+def _add(figures: dict[str, list[float]], found: Mapping[str, float]) -> None:
+    for name, value in found.items():
+        figures.setdefault(name, []).append(value)
 
 
 async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
     """Measure starts and lone pods on a Kubernetes API."""
-    async with Children(folder / "logs") as children:
+    figures: dict[str, dict[str, list[float]]] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        children = await stack.enter_async_context(Children(folder / "logs"))
         api = await ApiServer.start(children, servers.etcd, folder)
         client = api.client()
+        stack.push_async_callback(client.close)
+        say(f"creating {given.nodes} nodes")
+        await load_nodes(client, map(node, range(given.nodes)))
         ours = Wharfinger(children, api, folder / "wharfinger", servers)
-        peer = KubeScheduler(children, api, folder / "kube-scheduler")
-        try:
-            say(f"creating {given.nodes} nodes")
-            await load_nodes(client, map(node, range(given.nodes)))
-            await ours.open()
-            assert ours.etcd is not None
-            assert ours.temporal is not None
-            store = await EtcdStore.connect(EtcdSettings(endpoints=(ours.etcd.url,)))
-            temporal = await Client.connect(ours.temporal.near)
-            async with PodWatch.open(client) as watch:
-                firsts: dict[str, list[float]] = {peer.name: [], ours.name: []}
-                lones: dict[str, list[float]] = {peer.name: [], ours.name: []}
-                timelines: list[list[str]] = []
-                for turn in range(given.turns):
-                    for side in (peer, ours):
-                        await up(await side.start(), side.is_up)  # it catches up with the other side's turn
-                        await quiet(children.cpu)
-                        await side.stop()
-                        names = [f"first-{turn}-{number}" for number in range(given.backlog)]
-                        await load_pods(client, map(pod, names))
-                        await quiet(children.cpu)
-                        timeline = Timeline(0.0)
-                        async with etcd_moments(store, timeline, f"{names[0]}"):
-                            timeline.began, bound = await first_bind_of(side, watch, names)
-                        firsts[side.name].append(bound - timeline.began)
-                        if side is ours:
-                            timeline.add("api    the first pod is bound", bound)
-                            assert ours.process is not None
-                            read_log(ours.process, timeline)
-                            timelines.append(timeline.lines(bound + SKEW))
-                        lones[side.name] += await _lone(client, watch, given.lone, turn)
-                        if side is ours and given.lone:
-                            timelines.append(await _followed(client, watch, store, temporal, f"followed-{turn}"))
-                        await clear(client)
-                        await quiet(children.cpu)
-                        await side.stop()
-            await store.close()
-            for lines in timelines[-2 if given.lone else -1 :]:
-                print("\n".join(lines), end="\n\n")
-            _print_medians("first_bind_s", firsts, 1.0)
+        await ours.open()
+        store = await stack.enter_async_context(_store_of(ours))
+        watch = await stack.enter_async_context(PodWatch.open(client))
+        sides: tuple[Side, ...] = (KubeScheduler(children, api, folder / "kube-scheduler"), ours)
+        for turn, side in [(turn, side) for turn in range(given.turns) for side in sides]:
+            await up(await side.start(), side.is_up)  # it catches up with the other side's turn
+            await quiet(children.cpu)
+            await side.stop()
+            names = [f"first-{turn}-{number}" for number in range(given.backlog)]
+            await load_pods(client, map(pod, names))
+            await quiet(children.cpu)
+            watch.expect(names)
+            timeline = Timeline(0.0)
+            async with etcd_moments(store, timeline, names[0]):
+                found = await first_bind(side, functools.partial(_first_shown, watch, names), timeline)
+            await watch.all_bound()
+            shown = [timeline.lines()]
             if given.lone:
-                _print_medians("lone.p50_ms", lones, 1000.0)
-        finally:
-            await client.close()
+                lone = await Turn(api, client, watch, side, Sizes(0, 0, 0, given.lone), say).lone()
+                found["lone.p50_ms"] = lone["p50_ms"]
+                shown.append(await _followed(client, watch, store, ours, f"followed-{turn}") if side is ours else [])
+            _add(figures.setdefault(side.name, {}), found)
+            await clear(client)
+            await quiet(children.cpu)
+            await side.stop()
+    print("\n\n".join("\n".join(lines) for lines in shown), end="\n\n")
+    print_medians(figures)
     return 0
 
 
-async def _lone(client: Upstream, watch: PodWatch, count: int, turn: int) -> list[float]:
-    """Seconds of each of several pods, one after another."""
-    taken = []
-    for number in range(count):
-        name = f"lone-{turn}-{number}"
-        watch.expect([name])
-        began = time.perf_counter()
-        await load_pods(client, [pod(name)])
-        await watch.all_bound()
-        taken.append(watch.bound[name] - began)
-        await asyncio.sleep(0.05)
-    return taken
+async def _first_shown(watch: PodWatch, names: Sequence[str]) -> float:
+    await watch.first_bound()
+    return min(watch.bound[name] for name in names if name in watch.bound)
 
 
-async def _followed(client: Upstream, watch: PodWatch, store: Store, temporal: Client, name: str) -> list[str]:
+def _store_of(side: Wharfinger) -> EtcdStore:
+    assert side.etcd is not None, "it is open"
+    return EtcdStore(EtcdSettings(endpoints=(side.etcd.url,)))
+
+
+async def _followed(client: Upstream, watch: PodWatch, store: Store, side: Wharfinger, name: str) -> list[str]:
     """The timeline of one pod."""
-    timeline = Timeline(0.0)
+    assert side.temporal is not None, "it is open"
+    timeline = Timeline(time.time())
     async with etcd_moments(store, timeline, name):
         watch.expect([name])
         timeline.began, began = time.time(), time.perf_counter()
@@ -205,41 +202,34 @@ async def _followed(client: Upstream, watch: PodWatch, store: Store, temporal: C
         await asyncio.sleep(SETTLED)
     found = (await client.get(PODS, name, namespace=NAMESPACE)).object
     assert found is not None
+    temporal = await Client.connect(side.temporal.near)
     await history_moments(temporal, pod_workflow_id("wharfinger", NAMESPACE, name, uid_of(found)), timeline)
-    return timeline.lines(time.time())
+    return timeline.lines()
 
 
 async def on_etcd(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
     """Measure starts on an etcd of one's own."""
+    figures: dict[str, list[float]] = {}
     async with Children(folder / "logs") as children:
         ours = Wharfinger(children, None, folder / "wharfinger", servers)
         await ours.open()
-        assert ours.etcd is not None
-        store = await EtcdStore.connect(EtcdSettings(endpoints=(ours.etcd.url,)))
-        await up(await ours.start(), ours.is_up)
-        await ours.stop()
-        for number in range(given.nodes):
-            await store.put(keys.node(f"node-{number:05}"), objects.node(f"node-{number:05}"))
-        firsts = []
-        for turn in range(given.turns):
-            names = [f"first-{turn}-{number}" for number in range(given.backlog)]
-            for name in names:
-                await store.put(keys.pod(NAMESPACE, name), objects.pod(name))
-            await quiet(children.cpu)
-            timeline = Timeline(0.0)
-            async with etcd_moments(store, timeline, names[0]):
-                timeline.began = time.time()
-                child = await ours.start()
-                bound = await _first_in_etcd(store)
-                await quiet(children.cpu)
-            firsts.append(bound - timeline.began)
-            read_log(child, timeline)
+        async with _store_of(ours) as store:
+            await up(await ours.start(), ours.is_up)
             await ours.stop()
-            for name in names:
-                await store.delete(keys.pod(NAMESPACE, name))
-        await store.close()
-        print("\n".join(timeline.lines(bound + SKEW)), end="\n\n")
-        print(json.dumps({"figure": "first_bind_s", "wharfinger": round(statistics.median(firsts), 3)}))
+            await put_all(store, {keys.node(name): objects.node(name) for name in map(node_name, range(given.nodes))})
+            for turn in range(given.turns):
+                names = [f"first-{turn}-{number}" for number in range(given.backlog)]
+                await put_all(store, {keys.pod(NAMESPACE, name): objects.pod(name) for name in names})
+                await quiet(children.cpu)
+                timeline = Timeline(0.0)
+                async with etcd_moments(store, timeline, names[0]):
+                    _add(figures, await first_bind(ours, functools.partial(_first_in_etcd, store), timeline))
+                    await quiet(children.cpu)
+                await ours.stop()
+                for name in names:
+                    await store.delete(keys.pod(NAMESPACE, name))
+    print("\n".join(timeline.lines()), end="\n\n")
+    print_medians({ours.name: figures})
     return 0
 
 
@@ -249,16 +239,16 @@ async def _first_in_etcd(store: Store) -> float:
     async with asyncio.timeout(SILENCE), store.watch(keys.BINDINGS, first) as batches:
         async for batch in batches:
             if batch.events:
-                return time.time()
+                return time.perf_counter()
     raise AssertionError("a watch does not end by itself")
 
 
-def _print_medians(figure: str, sides: dict[str, list[float]], scale: float) -> None:
-    medians = {name: statistics.median(values) * scale for name, values in sides.items()}
-    peer, ours = medians.values()
-    print(
-        json.dumps({"figure": figure, **{n: round(v, 3) for n, v in medians.items()}, "ratio": round(ours / peer, 2)})
-    )
+def print_medians(sides: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Print a line a figure: the medians of all sides, and the ratio of the last one to the first."""
+    for figure in next(iter(sides.values())):
+        found = {name: round(statistics.median(values[figure]), 3) for name, values in sides.items()}
+        values = [*found.values()]
+        print(json.dumps({"figure": figure, **found, "ratio": round(values[-1] / values[0], 2)}))
 
 
 def slow_imports() -> list[str]:
