@@ -35,8 +35,7 @@ from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import STATES, state_of
-from wharfinger.hub_loops.contents import ContentsStreams
-from wharfinger.hub_loops.following import HubStreams
+from wharfinger.hub_loops.following import ContentsStreams, HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
 from wharfinger.hub_loops.rollouts import RolloutJudge

@@ -23,7 +23,7 @@ from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import catching_up
 from wharfinger.engine.placements.hub_view import STREAMS
-from wharfinger.hub_loops.contents import ContentsStreams
+from wharfinger.hub_loops.following import ContentsStreams
 from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.registry import placement_keys
 

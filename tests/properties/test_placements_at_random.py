@@ -29,8 +29,7 @@ from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Tai
 from wharfinger.placement import spread
 from wharfinger.placement.deciding import decide
 from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.question import PlacementStanding, Question
-from wharfinger.placement.settled import counting
+from wharfinger.placement.question import PlacementStanding, Question, counting
 
 LIVES = 4000
 SHARDS = 8

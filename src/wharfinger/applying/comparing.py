@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Any
 
-from wharfinger.applying.merge import CLUSTERS_METADATA, merged_for_comparison
-from wharfinger.applying.plain import mapping, plain, pointer, same
+from wharfinger.applying.merge import CLUSTERS_METADATA, mapping, merged_for_comparison, plain, pointer, same
 
 MOST = 100
 """Differences that are reported of one object."""

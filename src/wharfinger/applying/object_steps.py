@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wharfinger.applying.comparing import Difference, differences
-from wharfinger.applying.merge import conflicts, merged
-from wharfinger.applying.plain import plain, same
+from wharfinger.applying.merge import conflicts, merged, plain, same
 
 WHOLE = (Difference("/", "(the whole object)", ""),)
 

@@ -1,4 +1,9 @@
-"""All that is wrong with a configuration, as one error: each problem with the path of its field."""
+"""All that is wrong with a configuration, as one error: each problem with the path of its field.
+
+Some problems of a field are there only because of what another field says, such as a type. A type that cannot be read
+has its default while the other fields are checked. What is wrong with them only beside that default was not written by
+anyone, and is not reported: `config.placement` leaves it out.
+"""
 
 from __future__ import annotations
 
@@ -110,3 +115,26 @@ def _path(location: tuple[int | str, ...], prefix: str) -> str:
         else:
             path += f".{part}" if path else part
     return path
+
+
+class BecauseOf(str):
+    """What is wrong with a field because of another one."""
+
+    field: str
+    """Path of the other one."""
+
+    __slots__ = ("field",)
+
+    def __new__(cls, field: str, told: str) -> BecauseOf:
+        """`told`: the text itself."""
+        made = super().__new__(cls, told)
+        made.field = field
+        return made
+
+
+def stands(problem: Problem, malformed: Sequence[str]) -> bool:
+    """Whether it is to be told beside what is wrong with the fields at these paths by themselves."""
+    path, told = problem
+    if any(within(path, part) or within(part, path) for part in malformed):
+        return False
+    return not isinstance(told, BecauseOf) or not any(within(told.field, part) for part in malformed)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.config.errors import Problem, refuse
+from wharfinger.config.errors import BecauseOf, Problem, refuse, stands
 from wharfinger.config.placement_fields import (
     BudgetFields,
     EvictionFields,
@@ -35,7 +35,6 @@ from wharfinger.config.placement_policy_fields import (
     TolerationFields,
     label_problems,
 )
-from wharfinger.config.placement_problems import BecauseOf, stands
 from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart

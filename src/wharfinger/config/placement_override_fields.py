@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from wharfinger.config.errors import Problem
+from wharfinger.config.errors import BecauseOf, Problem
 from wharfinger.config.placement_fields import ObjectFields, ResourceSelectorFields
 from wharfinger.config.placement_policy_fields import SelectorFields, Text, label_problems
-from wharfinger.config.placement_problems import BecauseOf
 from wharfinger.config.understanding import stored
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart

@@ -10,6 +10,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping, text
 from wharfinger.model import placement_kinds
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
 
@@ -253,3 +254,10 @@ def _name_rule(kind: Kind) -> str:
     if kind is FLEET:
         return "lower case letters, digits and dashes, at most 63, no dash at the ends"
     return "lower case letters, digits, dashes and dots, at most 253, a letter or digit at both ends"
+
+
+def check_taken(format_: ClusterFormat, group: str, kind: str) -> None:
+    """Whether members of a format can have objects of a kind. Raises `InvalidObject` with the reason if not."""
+    if format_ is not ClusterFormat.KUBERNETES:
+        raise InvalidObject(f"objects cannot be placed on members of the format {format_.value}")
+    of_object({"apiVersion": f"{group}/v1" if group else "v1", "kind": kind})

@@ -20,7 +20,7 @@ from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.eligibility import why_not_eligible
-from wharfinger.placement.settled import counting
+from wharfinger.placement.question import counting
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import KeyValue, Store
 

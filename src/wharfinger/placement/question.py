@@ -1,12 +1,13 @@
-"""What a decision depends on: the placement, its members, and what it has already."""
+"""What a decision depends on (the placement, its members, and what it has already), and what counts in a decision."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wharfinger.model.members import Member
-from wharfinger.model.placement import ChosenMember, Placement
+from wharfinger.model.placement import ChosenMember, Placement, PlacementDecision
 from wharfinger.placement.eligibility import Ages
 
 NOTHING: frozenset[str] = frozenset()
@@ -48,3 +49,20 @@ class Question:
     def closed(self, name: str) -> bool:
         """Whether a member takes nothing new, and keeps what it has."""
         return (name in self.cordoned or name in self.unreadable) and name not in self.drained
+
+
+def counting(decision: PlacementDecision) -> bytes:
+    """A digest of all that counts in a decision.
+
+    Members, the policy each was chosen by, how many are wanted, the condition, and who refused whom by which code
+    count; scores, ages and texts do not: they change all the time.
+    """
+    told = (
+        decision.policy,
+        decision.generation,
+        decision.number,
+        sorted((one.name, one.identity, one.policy) for one in decision.chosen),
+        sorted((one.name, one.plugin, one.code) for one in decision.verdicts),
+        (decision.condition.status, decision.condition.reason),
+    )
+    return hashlib.blake2b(repr(told).encode(errors="surrogatepass"), digest_size=16).digest()

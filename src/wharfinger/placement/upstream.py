@@ -15,7 +15,6 @@ from wharfinger.model.placement import MemberScores, Placement, PlacementType, P
 from wharfinger.placement import filters, spread, texts
 from wharfinger.placement.affinity import affinity_of, liking
 from wharfinger.placement.eligibility import Ages, why_not_eligible
-from wharfinger.placement.naming import nameable
 from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.upstream_records import (
     DECISIONS,
@@ -27,6 +26,7 @@ from wharfinger.placement.upstream_records import (
     SnapshotStatus,
     StatusLine,
     by_name,
+    nameable,
     unselected,
 )
 

@@ -13,7 +13,7 @@ from wharfinger.engine.placements.questions import WhatFollows, answer, differs
 from wharfinger.engine.placements.seen_decisions import SeenDecision
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.deviations import in_order
-from wharfinger.placement.settled import counting
+from wharfinger.placement.question import counting
 from wharfinger.registry import placement_keys
 
 REASONS = 8

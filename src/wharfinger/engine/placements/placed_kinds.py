@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject
-from wharfinger.manifests.placed import check_taken
+from wharfinger.manifests.kinds import check_taken
 from wharfinger.model.contents import ObjectId
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE, PLACEMENT_GROUP, PLACEMENTS

@@ -26,8 +26,7 @@ from wharfinger.placement.deciding import decide
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.evicting import Delivered, judge_eviction
 from wharfinger.placement.properties import Unreadable
-from wharfinger.placement.question import PlacementStanding, Question
-from wharfinger.placement.settled import counting
+from wharfinger.placement.question import PlacementStanding, Question, counting
 from wharfinger.registry import placement_keys
 
 DELETING = PolicyCondition(False, "PlacementDeleting", "the placement is being deleted, and nothing is chosen for it")

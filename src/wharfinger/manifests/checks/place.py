@@ -18,7 +18,7 @@ _LONGEST = 200
 class FieldPlace:
     """A field: where it is, its value, and the list that collects what is wrong.
 
-    Values have the types of Kubernetes' fields (`types` is asked before); a field that is absent has the value None.
+    Values have the types of Kubernetes' fields (`check_types` comes first); a field that is absent has the value None.
     """
 
     __slots__ = ("_above", "_step", "problems", "value")
