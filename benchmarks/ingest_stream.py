@@ -159,15 +159,17 @@ class Recorded(Store):
         for at in range(0, len(whole), CHUNK):
             self._chunks.put_nowait(whole[at : at + CHUNK])
 
-    async def list(self, prefix: str, *, page_size: int = 500) -> AsyncIterator[Page]:
+    async def list(self, prefix: str, *, page_size: int = 500, **_: object) -> AsyncIterator[Page]:
         """Everything of the prefix, page by page."""
         found = [item for item in self._listed if item.key.startswith(prefix)]
         for at in range(0, len(found), page_size) or (0,):
             yield Page(tuple(found[at : at + page_size]), self._revision)
 
-    def watch(self, prefix: str, start: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+    def watch(
+        self, prefix: str, start_revision: int, *, previous: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
         """The real watch, over the recorded lines."""
-        watch = Watch(self._connection, prefix, start, previous=False, observe=lambda _: None)
+        watch = Watch(self._connection, prefix, start_revision, previous=previous, observe=lambda _: None)
         return aclosing(watch.batches())
 
     @asynccontextmanager

@@ -44,17 +44,14 @@ class EtcdLease(Lease):
         alive: Callable[[], bool] | None,
         clock: Callable[[], float],
     ) -> None:
-        self._id = lease_id
-        self._ttl = ttl
+        super().__init__(lease_id, ttl)
         self._open_connection = open_connection
         self._give_back = give_back
         self._alive = alive
         self._clock = clock
         self._expires = sent + ttl * LOST_AT
         self._renew_at = sent + ttl / 3
-        self._reason: str | None = None
         self._owner = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
         self._lock = threading.Lock()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -62,25 +59,9 @@ class EtcdLease(Lease):
         self._thread.start()
 
     @property
-    def id(self) -> int:
-        """The lease's id."""
-        return self._id
-
-    @property
-    def ttl(self) -> float:
-        """Seconds, as etcd granted them."""
-        return self._ttl
-
-    @property
     def lost(self) -> bool:
         """Whether it is over, or may be: judged by the clock too, should the thread have been paused."""
         return self._reason is not None or self._clock() >= self._expires
-
-    async def wait_lost(self) -> str:
-        """Return the reason once the lease is lost."""
-        await self._ended.wait()
-        assert self._reason is not None
-        return self._reason
 
     async def revoke(self) -> None:
         """Give the lease back; its keys vanish. Idempotent, and quiet when it is lost already."""
@@ -88,7 +69,7 @@ class EtcdLease(Lease):
         await self.stop("revoked")
         if not was_lost:
             with contextlib.suppress(LeaseLost):
-                await self._give_back(self._id)
+                await self._give_back(self.id)
 
     async def stop(self, reason: str) -> None:
         """Stop renewing and end the thread; the lease itself runs out at its TTL."""
@@ -112,7 +93,7 @@ class EtcdLease(Lease):
             with contextlib.suppress(asyncio.CancelledError):
                 asyncio.run(self._keep())
         except Exception as error:  # the thread's end must be known as the lease's end
-            log.exception("lease_keep_alive_failed lease=%x", self._id)
+            log.exception("lease_keep_alive_failed lease=%x", self.id)
             self._lose(f"its keep-alive broke: {error!r}")
 
     async def _keep(self) -> None:
@@ -131,9 +112,9 @@ class EtcdLease(Lease):
             while self._reason is None:
                 await asyncio.sleep(max(0.0, min(self._renew_at, self._expires) - self._clock()))
                 if self._clock() >= self._expires:
-                    self._lose(f"not renewed for {self._ttl * LOST_AT:.1f} s")
+                    self._lose(f"not renewed for {self.ttl * LOST_AT:.1f} s")
                 elif self._alive is not None and not self._alive():
-                    self._renew_at = self._clock() + self._ttl / 12
+                    self._renew_at = self._clock() + self.ttl / 12
                 else:
                     await self._renew(connection)
         finally:
@@ -141,11 +122,11 @@ class EtcdLease(Lease):
 
     async def _renew(self, connection: Connection) -> None:
         sent = self._clock()
-        self._renew_at = sent + self._ttl / 3
-        within = min(self._ttl / 3, self._expires - sent)
+        self._renew_at = sent + self.ttl / 3
+        within = min(self.ttl / 3, self._expires - sent)
         try:
             answer = await connection.call(
-                Method.KEEP_ALIVE, {"ID": self._id}, repeatable=True, within=within, attempt=self._ttl / 6
+                Method.KEEP_ALIVE, {"ID": self.id}, repeatable=True, within=within, attempt=self.ttl / 6
             )
         except Unavailable:
             self._renew_at = self._clock()
@@ -154,8 +135,8 @@ class EtcdLease(Lease):
             self._lose(str(error))
             return
         except WharfingerError as error:  # denied, say: it may be put right before the lease runs out
-            log.warning("lease_not_renewed effect=retried lease=%x error=%r", self._id, str(error))
-            self._renew_at = self._clock() + self._ttl / 12
+            log.warning("lease_not_renewed effect=retried lease=%x error=%r", self.id, str(error))
+            self._renew_at = self._clock() + self.ttl / 12
             return
         ttl = connection.wire.renewed(answer)
         if ttl <= 0:

@@ -10,6 +10,8 @@ either `wharfinger.registry.rk8s_keys.Rk8sKeys`. One conformance suite holds for
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -126,24 +128,30 @@ class TxnResult:
     reads: tuple[KeyValue | None, ...] = ()
 
 
-class Lease(Protocol):
+class Lease(ABC):
     """A lease kept alive by a thread of its own until it is revoked or lost."""
 
-    @property
-    def id(self) -> int:
-        """The lease's id."""
-
-    @property
-    def ttl(self) -> float:
+    def __init__(self, lease_id: int, ttl: float) -> None:
+        self.id = lease_id
+        self.ttl = ttl
         """Seconds without a renewal after which the store ends it, as it was granted: it may be more than was asked."""
+        self._reason: str | None = None
+        """Why it is lost."""
+        self._ended = asyncio.Event()
+        """Set with the reason, on the event loop of its owner."""
 
     @property
+    @abstractmethod
     def lost(self) -> bool:
         """Whether it expired, was revoked, or may have expired (declared before `sent + TTL`)."""
 
     async def wait_lost(self) -> str:
         """Return the reason once the lease is lost."""
+        await self._ended.wait()
+        assert self._reason is not None
+        return self._reason
 
+    @abstractmethod
     async def revoke(self) -> None:
         """Give the lease back; its keys vanish. Idempotent, and quiet when it is lost already."""
 

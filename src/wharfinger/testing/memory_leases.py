@@ -28,36 +28,17 @@ class MemoryLease(Lease):
         alive: Callable[[], bool],
         revoke: Callable[[], None],
     ) -> None:
-        self._id = lease_id
+        super().__init__(lease_id, ttl)
         self._revoke = revoke
-        self._reason: str | None = None
-        self._ended = asyncio.Event()
-        self._ttl = ttl
         self.owner = owner
         self.alive = alive
         self.renew_at = now + ttl / 3
         self.expires = now + ttl
 
     @property
-    def id(self) -> int:
-        """The lease's id."""
-        return self._id
-
-    @property
-    def ttl(self) -> float:
-        """Seconds, as they were asked for."""
-        return self._ttl
-
-    @property
     def lost(self) -> bool:
         """Whether it expired or was revoked."""
         return self._reason is not None
-
-    async def wait_lost(self) -> str:
-        """Return the reason once the lease is lost."""
-        await self._ended.wait()
-        assert self._reason is not None
-        return self._reason
 
     async def revoke(self) -> None:
         """Give the lease back; its keys vanish. Idempotent."""
