@@ -10,7 +10,7 @@ from tests.worker_loops.lives.worker import Parts
 
 ENOUGH = 400
 """Lives within which each of them is seen; most of them in the first few."""
-NOTICED = (0, 2, 3, 5, 10, 11, 16)
+NOTICED = (0, 2, 3, 5, 10, 11, 16, 159)
 """Lives that noticed one of them last time; they are played first."""
 
 
@@ -27,6 +27,10 @@ NOTICED = (0, 2, 3, 5, 10, 11, 16)
         (broken.ForgetsEnds, "none is in flight"),
         (broken.CountsNoGroups, "groups in flight"),
         (broken.ForgetsFailures, "run that failed"),
+        (broken.IgnoresOverdueRuns, "has not heard"),
+        (broken.TearsGangs, "gang torn"),
+        (broken.EvictsNone, "could be bound"),
+        (broken.StartsNoGang, "is idle"),
         (broken.HoldsTheAlone, "ready alone"),
         (broken.TurnsTheOrder, "started pods before"),
         (broken.SaysBound, "untrue"),

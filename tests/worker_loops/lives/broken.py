@@ -10,6 +10,7 @@ from typing import Any, cast
 from tests.worker_loops.lives.link import Link
 from tests.worker_loops.lives.worker import Parts
 from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.model.pod import Pod
 from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
@@ -19,7 +20,7 @@ from wharfinger.queue.window import Window
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.run_ends import RunEnds
+from wharfinger.worker_loops.run_ends import OverdueRuns, RunEnds
 from wharfinger.worker_loops.signals import Attempts
 
 
@@ -187,6 +188,41 @@ class ForgetsFailures(Parts):
 
     def run_ends(self) -> RunEnds:
         return _Deaf()
+
+
+class IgnoresOverdueRuns(Parts):
+    """No end of a run is waited for that another worker may see."""
+
+    def assembled(self, loops: Loops) -> None:
+        loops.dispatcher._overdue = cast("OverdueRuns", _Follows())
+
+
+class _Follows:
+    def follow(self, workflow_ids: Iterable[str]) -> None:
+        """Follow none."""
+
+
+class TearsGangs(Parts):
+    """A gang is bound without one of its members."""
+
+    async def activity(self, name: str, run: Callable[..., Any], request: Any) -> Any:
+        if name == "bind_many" and request.whole:
+            request = request.model_copy(update={"seats": request.seats[:-1]})
+        return await super().activity(name, run, request)
+
+
+class EvictsNone(Parts):
+    """Victims are said to be evicted, and are not."""
+
+    async def activity(self, name: str, run: Callable[..., Any], request: Any) -> Any:
+        return Evicted() if name == "evict" else await super().activity(name, run, request)
+
+
+class StartsNoGang(Parts):
+    """Gangs are left in the queue."""
+
+    def assembled(self, loops: Loops) -> None:
+        loops.queue.pop_gang = list  # type: ignore[method-assign]
 
 
 class _Holds(Active):

@@ -17,6 +17,9 @@ from wharfinger.queue.entry import Entry, Part
 CONSISTENT_EVERY = 40
 """Looks at a worker between two at all that it has in its queue."""
 
+NOTICED = 8.0
+"""Seconds without trouble after which a worker has heard that the run of its group failed in another one."""
+
 AT_A_TIME = 4
 """Calls to Temporal that may be under way in any case (`worker_loops.starts.LEAST`)."""
 
@@ -33,6 +36,8 @@ class WorkerJudge:
         self._ready: dict[Entry, tuple[int, float]] = {}
         """Pods that could be started at the last look, with their order."""
         self._counts: tuple[int, ...] = ()
+        self._failed: dict[str, float] = {}
+        """Groups whose runs failed anywhere, and since when that could have been heard of."""
 
     def look(self) -> None:
         """Look at the worker now."""
@@ -43,6 +48,8 @@ class WorkerJudge:
             self.look_through()
         if self._worker.failed:
             self._returned()
+        if self._failed:
+            self._heard()
         if self._worker.loops.shards.me is None:
             return
         queue = self._queue
@@ -76,6 +83,26 @@ class WorkerJudge:
         left = [key.name for key in self._queue if (entry := self._queue.get(key)) and entry.group in names]
         if left:
             self._violated(self._worker.name, "leaves", " ".join(left), "with a run that failed")
+
+    def failed(self, chain: Chain) -> None:
+        """The run of a group of this worker has failed, here or in another worker."""
+        self._failed[chain.workflow_id.rpartition("/")[2]] = self._worker.loop.now
+
+    @property
+    def unheard(self) -> list[str]:
+        """Groups that count though their runs have failed."""
+        return [group for group in self._failed if group in self._queue.window] if self._worker.alive else []
+
+    def _heard(self) -> None:
+        """The pods of groups whose runs failed are not in flight with them for long."""
+        now = self._worker.loop.now
+        if self._worker.hindered or self._worker.temporal.stopped:
+            self._failed = dict.fromkeys(self._failed, now)
+        due = [group for group, since in self._failed.items() if now - since >= NOTICED]
+        for group in due:
+            del self._failed[group]
+            if group in self._queue.window:
+                self._violated(self._worker.name, "has not heard that the run failed of", group)
 
     def _order(self) -> None:
         """What was started since the last look went before all that could have been started; and it is not too much."""

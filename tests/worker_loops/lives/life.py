@@ -98,6 +98,7 @@ class World:
         loop.set_exception_handler(self._unhandled)
         loop.moment = self._moment
         self.temporal.started = self._started
+        self.temporal.failed = self._failed
         listener = _Listener(self.violated)
         with listener:
             try:
@@ -130,7 +131,8 @@ class World:
             if self.violations:
                 return
             self.truth.follow()
-            quiet = 0.0 if self.truth.left_out() else quiet + 1.0
+            unheard = any(judge.unheard for judge in self.judges.values())
+            quiet = 0.0 if unheard or self.truth.left_out() else quiet + 1.0
             if quiet >= REST and not self._unqueued():
                 return
         for name in self.truth.left_out():
@@ -159,6 +161,11 @@ class World:
         for judge in self.judges.values():
             if judge.name == chain.by:
                 judge.started(chain, self.temporal.open.values())
+
+    def _failed(self, chain: Chain) -> None:
+        for judge in self.judges.values():
+            if judge.name == chain.by and chain.kind == "cohort":
+                judge.failed(chain)
 
     def _end(self) -> None:
         for worker in self.workers.values():

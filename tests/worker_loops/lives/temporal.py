@@ -103,6 +103,8 @@ class TemporalServer:
         self.troubles = CALM
         self.started: Callable[[Chain], None] = lambda _: None
         """Called with each chain before it is opened."""
+        self.failed: Callable[[Chain], None] = lambda _: None
+        """Called with each chain that has ended in a failure."""
         self.polling: dict[str, Worker] = {}
         """By name."""
         self.open: dict[str, Chain] = {}
@@ -262,6 +264,8 @@ class TemporalServer:
                 del self.open[chain.workflow_id]
                 chain.failure = failure
                 chain.ended.set()
+                if failure is not None:
+                    self.failed(chain)
             if chain.worker is not None and chain.worker.alive:
                 chain.worker.context.run(chain.worker.ended, chain.workflow_id, failure)
             if failure is None or chain.workflow_id not in self.open:

@@ -276,7 +276,7 @@ class SimulatedWorker:
         self.link = Link(store, Random(rng.getrandbits(32)), name, tell)
         self._parts = parts
         self._answers = answers
-        self._temporal = temporal
+        self.temporal = temporal
         self._stop = asyncio.Event()
         self.settings = settings
         process = ProcessParts(
@@ -322,7 +322,7 @@ class SimulatedWorker:
     def kill(self) -> None:
         """Die: nothing of it reaches etcd or Temporal any more."""
         self.alive = False
-        self._temporal.poll(self, False)
+        self.temporal.poll(self, False)
         self.link.sever()
         for task in list(self.tasks):
             task.cancel()
@@ -364,4 +364,4 @@ class SimulatedWorker:
     async def _probe(self) -> None:
         if not self.alive:
             raise RPCError("the process is dead", RPCStatusCode.UNAVAILABLE, b"")
-        await self._temporal.probe()
+        await self.temporal.probe()
