@@ -75,6 +75,14 @@ def test_members_are_selected_by_labels_only() -> None:
     assert found == [f"{where}propertySelector", f"{where}propertySorter", f"{where}labelSelector"]
 
 
+def test_an_expression_that_no_hub_can_read_is_refused() -> None:
+    term = {"labelSelector": {"matchExpressions": [{"key": "a"}]}}
+    where = f"{RULES}[0].clusterSelector.clusterSelectorTerms[0].labelSelector.matchExpressions[0]."
+    assert problems(override(rules=[{**RULE, "clusterSelector": {"clusterSelectorTerms": [term]}}])) == [
+        f"{where}operator"
+    ]
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     unnamed = {"group": "", "kind": "ConfigMap"}
     obj = override("ClusterResourceOverride", [], [unnamed, NAMED, NAMED, {**NAMED, "labelSelector": {}}])
