@@ -83,6 +83,8 @@ class Commit:
     """The pod's first, then the node's."""
     writes: Sequence[Operation]
     """Beside the versions."""
+    versions: Sequence[str]
+    """The keys whose rewriting makes this bind visible to others; no rule is about a pod that is not bound yet."""
     stamp: Stamp
     promise: Promise | None = None
     """What is sent to the Kubernetes API afterwards, where one is the store."""
@@ -112,7 +114,10 @@ class Commit:
                 raise UpstreamUnavailable(NOT_HELD)
             conditions.append(Compare(keys.ACTIVE, "mod", side.active))
         promise = _promise(seat, stamp, pods) if side is not None else None
-        return cls(seat, node, tuple(conditions), _writes(seat, node, stamp, promise), stamp, promise)
+        versions = [keys.binding(node.name)]
+        if promise is not None or not seat.steps:
+            versions += across_nodes.rewritten(pod, seat.rules)
+        return cls(seat, node, tuple(conditions), _writes(seat, node, stamp, promise), versions, stamp, promise)
 
     @property
     def pod(self) -> Pod:
@@ -138,16 +143,11 @@ class Commit:
     @property
     def shape(self) -> Shape:
         """What it adds to a transaction."""
-        prefixes = [condition.prefix for condition in self.conditions if not isinstance(condition, Compare)]
+        compares = [one.key if isinstance(one, Compare) else one.prefix for one in self.conditions]
+        if not self.seat.found.format.marks_pods:  # read when the transaction fails, as what is compared
+            compares.append(keys.bound_by(*self.pod.key))
         size = sum(len(write.value) for write in self.writes if isinstance(write, Put))
-        written = [write.key for write in self.writes]
-        return Shape((*self.reads, *prefixes), (*written, *self.versions), size + VERSIONS)
-
-    @property
-    def versions(self) -> list[str]:
-        """The keys whose rewriting makes this bind visible to others; no rule is about a pod that is not bound yet."""
-        binding = keys.binding(self.node.name)
-        return [binding] if self.holds else [binding, *across_nodes.rewritten(self.pod, self.seat.rules)]
+        return Shape(tuple(compares), (*(write.key for write in self.writes), *self.versions), size + VERSIONS)
 
 
 def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> list[Operation]:
