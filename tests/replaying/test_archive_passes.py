@@ -196,7 +196,7 @@ async def test_a_pass_that_cannot_be_written_is_tried_again(
     monkeypatch.setattr("wharfinger.cli.connect.open_temporal", AsyncMock())
     monkeypatch.setattr(archive_command, "_passed", fails)
     monkeypatch.setattr(archive_command, "EVERY", 0.0)
-    connection = cast("ConnectionOptions", SimpleNamespace(cluster=CLUSTER))
+    connection = ConnectionOptions(cluster=CLUSTER)
 
     with pytest.raises(KeyboardInterrupt):
         await archive_command._followed(tmp_path / "archive", connection, datetime.now(UTC), UNLIMITED, None)

@@ -148,17 +148,22 @@ def _group(hint: Any) -> tuple[OptionGroup | None, str]:
     settings, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if given := [one for one in extras if isinstance(one, OptionGroup)]:
         return given[0], ""
-    if not isinstance(settings, type) or not is_dataclass(settings) or not declared(settings):
+    if not _declares(settings):
         return None, ""
     after = "".join(one.parameter for one in extras if isinstance(one, After))
     return OptionGroup(options_of(settings), functools.partial(settings_from, settings)), after
 
 
-def options_of(settings: type[Any]) -> dict[str, tuple[Any, Any]]:
+def _declares(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint) and bool(declared(hint))
+
+
+@functools.cache  # a group of commands asks for the same ones again and again
+def options_of(settings: Any) -> OptionTable:
     """The options that a settings class declares, those of nested ones among them (`OptionTable`)."""
     found: dict[str, tuple[Any, Any]] = {}
     for one in declared(settings):
-        found |= options_of(one.hint) if one.option is None else {_parameter(one): _for_typer(one, one.option)}
+        found |= dict(options_of(one.hint)) if one.option is None else {_parameter(one): _for_typer(one, one.option)}
     return found
 
 

@@ -122,11 +122,11 @@ def _served(address: str, serving: ServingChoices) -> ServingOptions:
 
 async def _written(file: Path, connection: ConnectionOptions, since: datetime, memory: MemoryLimit) -> None:
     """One pass. Raises `StoreError`, `ServerError`."""
-    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.connect import open_temporal
     from wharfinger.replaying.archiving import ArchiveFile
 
     out = ArchiveFile(file, connection.cluster, since=since.timestamp(), memory=memory)
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         client = await open_temporal(connection)
         _say(await _passed(out, store, (client, connection.cluster), datetime.now(UTC)))
 
@@ -135,7 +135,7 @@ async def _followed(
     file: Path, connection: ConnectionOptions, since: datetime, memory: MemoryLimit, served: ServingOptions | None
 ) -> None:
     """A pass a minute, whether servers answer or not; both must when it begins."""
-    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.connect import open_temporal
     from wharfinger.replaying.archive_metrics import BEHIND, ArchiveMetrics
     from wharfinger.replaying.archiving import SETTLED, ArchiveFile, ArchiveNotWritten
     from wharfinger.serving.content import Content
@@ -146,7 +146,7 @@ async def _followed(
     metrics.opened(out)
     content = Content(metrics.registry, checks=metrics.checks, refresh=metrics.refresh)
     server = Server(served, content) if served is not None else None
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         client = await open_temporal(connection)
         try:
             if server is not None:

@@ -75,9 +75,8 @@ def describe(
 
 
 async def _describe(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
-    from wharfinger.cli.connect import open_store
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         if kind is PRIORITY_CLASS:
             found = await one(store, kind, "", name)
             _, pods = await every(store, POD)

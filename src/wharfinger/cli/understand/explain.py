@@ -91,12 +91,12 @@ def explain(
 
 
 async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, output: Output) -> None:
-    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.connect import open_temporal
     from wharfinger.cli.understand.story import tell
     from wharfinger.observe.attempts import explain_pod
     from wharfinger.observe.explanation import to_plain
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "pending":
@@ -161,14 +161,14 @@ async def held_back(store: Store, key: PodKey) -> str:
 
 
 async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
-    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.connect import open_temporal
     from wharfinger.cli.understand import verdicts
     from wharfinger.engine.transactions import Limits
     from wharfinger.observe import deciding_again
     from wharfinger.observe.attempts import explain_pod
     from wharfinger.profiles import load_profiles
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         client = await open_temporal(connection)
         limit = LAST if number is None else EVERY
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)

@@ -91,9 +91,7 @@ def pending(
 
 async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[PodsByReason], list[str]]:
     """The groups of pending pods, and notes on pods that cannot be read or that an API server would refuse."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         _, found = await every(store, POD, namespace)
         nominated = [entry for entry in found if entry.pod is not None and entry.pod.nominated_node_name]
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
@@ -123,9 +121,7 @@ def doubtful(found: Iterable[Stored]) -> list[str]:
 
 async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[PodsByReason], list[str]]:
     """The groups of lost pods; pods that cannot be read are not looked for."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         lost = await lost_pods(store, namespace)
     found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
     return sorted((PodsByReason(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), []

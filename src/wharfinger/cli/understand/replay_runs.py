@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from wharfinger.cli.connect import open_store, open_temporal
+from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.understand.replay import written
 from wharfinger.cli.understand.supposed import progress
@@ -55,7 +55,7 @@ async def replayed(
     undecided: list[RunName] = []
     unread: list[tuple[RunName, str]] = []
     try:
-        async with open_store(connection) as store:
+        async with connection.store() as store:
             await _check_with_recorded(store, change)
             client = await open_temporal(connection)
             with progress("reading histories", 0) as advance:

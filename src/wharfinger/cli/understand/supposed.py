@@ -153,10 +153,9 @@ async def _take_live(
     objects: list[GivenObject] | None,
 ) -> list[GivenObject]:
     """Add the live state; answers the given objects, read in the cluster's format."""
-    from wharfinger.cli.connect import open_store
     from wharfinger.cli.understand.live_state import read_live
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         if objects is None or store.format is not found.format:
             objects = given.objects_in(read, store.format)
         await read_live(store, found)

@@ -54,9 +54,8 @@ def workflow_id(
 
 
 async def _query(connection: ConnectionOptions, key: PodKey) -> str:
-    from wharfinger.cli.connect import open_store
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         try:
             pod = (await one(store, POD, key.namespace, key.name)).pod
         except NotFound:
@@ -65,9 +64,8 @@ async def _query(connection: ConnectionOptions, key: PodKey) -> str:
 
 
 async def _workflow_id(connection: ConnectionOptions, key: PodKey) -> str:
-    from wharfinger.cli.connect import open_store
 
-    async with open_store(connection) as store:
+    async with connection.store() as store:
         found = await one(store, POD, key.namespace, key.name)
     if found.pod is None:
         raise InvalidObject(f"pod {key} cannot be read: {found.invalid}")
