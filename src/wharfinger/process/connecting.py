@@ -7,7 +7,7 @@ import os
 import random
 import socket
 from asyncio import sleep
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
@@ -97,11 +97,10 @@ async def connect_etcd(
 ) -> Store:
     """A store of a cluster of this format, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
     said = False
-    impatient = replace(settings, deadline=min(settings.deadline, FIRST_ANSWER))
+    within = min(settings.deadline, FIRST_ANSWER)
     for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
-            await (await EtcdStore.connect(impatient)).close()
-            return store_of(await EtcdStore.connect(settings), format_)
+            return store_of(await EtcdStore.connect(settings, within=within), format_)
         except Unavailable as error:
             if not said:
                 said = True
