@@ -154,7 +154,9 @@ def contents(source: str, *, recursive: bool = False) -> Iterator[tuple[str, byt
         raise UsageError(f"there is no file {path}")
     for file in files:
         _limited(str(file), file.stat().st_size)
-        yield str(file), file.read_bytes()
+        with _interrupted_at_once():  # it may be a pipe
+            content = file.read_bytes()
+        yield str(file), content
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class FollowedKind:
         self.shown = False
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
+        elif await self._upstream_revision() < progress.revision:
+            raise UpstreamWentBack  # a watch from a revision to come shows nothing, and does not fail
         try:
             shown = self._upstream.watch(resource, revision=progress.revision, field_selector=selector, gather=GATHER)
             async with shown as batches:
@@ -107,6 +109,11 @@ class FollowedKind:
                         known, progress.live = None, True
         finally:
             progress.live = False
+
+    async def _upstream_revision(self) -> int:
+        """The revision at which the API is. Raises `UpstreamError`."""
+        _, revision = await anext(self._upstream.list(self.progress.resource, page=1))
+        return revision
 
     async def _take(self, batch: Batch) -> None:
         if batch.changes:

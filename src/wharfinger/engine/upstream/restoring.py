@@ -4,8 +4,8 @@ Revisions of the API went back, so no copy can be told to be older or newer than
 meanwhile: the right to bind goes first. Promises name revisions that the API may give out again, so none is kept; the
 nodes' pods that are bound in the API come back with the list.
 
-A restore shows in the Lease, whose revision is read every two seconds, and in a list that is older than the copies. It
-does not show where the API has written more since than was lost.
+A restore shows in the Lease, whose revision is read every two seconds, when a watch is opened again, and in a list that
+is older than the copies. It does not show where the API has written more since than was lost.
 """
 
 from __future__ import annotations
