@@ -17,7 +17,7 @@ _OPTION = "option"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How the command line gives a field. The option is also an environment variable, but for one that is hidden."""
+    """An option of a field. It is an environment variable, too, unless it is hidden or `variable` is false."""
 
     help: str
     metavar: str | None = None

@@ -205,8 +205,9 @@ async def _kinds(store: Store, imported: Imported, names: Sequence[str]) -> list
     found = []
     for name in dict.fromkeys([*names, *imported.revisions]):
         plural, _, group = name.partition(".")
-        page = await store.whole(keys.stored_prefix(plural))
-        copies = sum(not group or group_of(kv.value) == group for kv in page.items)
+        copies = 0
+        async for kv in store.each(keys.stored_prefix(plural)):  # never all at once: they may be many
+            copies += not group or group_of(kv.value) == group
         found.append(CopiedKindStatus(name, imported.revisions.get(name, 0), copies))
     return found
 

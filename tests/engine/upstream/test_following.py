@@ -199,11 +199,13 @@ async def test_a_list_that_breaks_off_is_begun_anew(followed: Followed) -> None:
     assert await followed.names() == ["b"]
 
 
-async def test_a_list_of_the_past_is_a_restored_api(followed: Followed) -> None:
-    followed.begin_to_follow(floor=followed.api.revision + 1)
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_a_list_of_the_past_is_a_restored_api(followed: Followed, resumed: bool) -> None:
+    ahead = followed.api.revision + 1
+    followed.begin_to_follow(floor=ahead, revision=ahead if resumed else None)
     with pytest.raises(UpstreamWentBack):
         await followed.task
-    assert followed.progress.revision is None
+    assert followed.progress.revision == (ahead if resumed else None)
 
 
 async def test_a_kind_that_may_not_be_watched_is_raised(followed: Followed) -> None:
