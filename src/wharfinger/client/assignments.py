@@ -217,22 +217,31 @@ async def _list_before(store: Store, from_revision: int) -> tuple[list[_Bound], 
 
 async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], int]:
     """The bound pods as of now, as soon as etcd answers."""
-    return await _answered(lambda: _list_now(store), "assignments_list_failed", rng)
+    return await _answered(
+        lambda: _list_now(store), rng, lambda why: log.warning("assignments_list_failed error=%r", why)
+    )
 
 
 async def _with_binders(store: Store, found: list[_Bound], revision: int, rng: random.Random) -> list[_Bound]:
     """The same with what bound them, as soon as etcd answers."""
     pods = [one.pod for one in found]
-    return _named(found, await _answered(lambda: binders_of(store, pods, revision), "assignments_binders_unknown", rng))
+    return _named(
+        found,
+        await _answered(
+            lambda: binders_of(store, pods, revision),
+            rng,
+            lambda why: log.warning("assignments_binders_unknown error=%r", why),
+        ),
+    )
 
 
-async def _answered(ask: Callable[[], Awaitable[T]], failure: str, rng: random.Random) -> T:
-    """What etcd answers, as soon as it does; `failure` is logged each time that it does not."""
+async def _answered(ask: Callable[[], Awaitable[T]], rng: random.Random, failed: Callable[[str], None]) -> T:
+    """What etcd answers, as soon as it does; `failed` is told why each time that it does not."""
     for delay in delays(FIRST_DELAY, LONGEST_DELAY, rng):
         try:
             return await ask()
         except (Unavailable, Compacted) as error:
-            log.warning("%s error=%r", failure, str(error))
+            failed(str(error))
         await asyncio.sleep(delay)
     raise AssertionError("delays are endless")
 

@@ -59,11 +59,9 @@ class PlacementStarter(Protocol):
 class PlacementJudge(Controller):
     """Judges, and starts attempts, for the placements of one hub."""
 
-    events = "", "placement"
-
     def __init__(self, process: ProcessParts, view: HubView, starter: PlacementStarter, *, me: str) -> None:
         """`me`: the hub's name."""
-        super().__init__(process, lambda: view.in_sync, log)
+        super().__init__(process, lambda: view.in_sync)
         self._view = view
         self._starter = starter
         self._me = me
@@ -152,6 +150,12 @@ class PlacementJudge(Controller):
         for name in self._passed(self._aging):
             self._stamps[MemberChange.ELIGIBILITY] += 1
             self._members[name] = self._members.get(name, MemberChange(0)) | MemberChange.ELIGIBILITY
+
+    def _log_failing(self, name: str, error: str) -> None:
+        log.warning("starts_fail effect=retried placement=%s error=%r", name, error)
+
+    def _log_accepted(self) -> None:
+        log.info("starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Judge everything that is due; users' edits first, also those that come meanwhile."""

@@ -42,8 +42,6 @@ class RolloutStarter(Protocol):
 class RolloutJudge(Controller):
     """Judges, and starts rollouts, for the placements of one hub."""
 
-    events = "rollout_", "placement"
-
     def __init__(
         self,
         process: ProcessParts,
@@ -55,7 +53,7 @@ class RolloutJudge(Controller):
         sees: Callable[[], bool],
     ) -> None:
         """`mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now."""
-        super().__init__(process, lambda: view.in_sync, log)
+        super().__init__(process, lambda: view.in_sync)
         self._view = view
         self._contents = contents
         self._starter = starter
@@ -114,6 +112,12 @@ class RolloutJudge(Controller):
     async def run(self) -> None:
         """Judge until cancelled."""
         await self._reconcile(self._sweep(), self._tick(), rest=GLANCE)
+
+    def _log_failing(self, name: str, error: str) -> None:
+        log.warning("rollout_starts_fail effect=retried placement=%s error=%r", name, error)
+
+    def _log_accepted(self) -> None:
+        log.info("rollout_starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Judge everything that is due."""

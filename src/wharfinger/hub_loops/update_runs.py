@@ -43,13 +43,12 @@ class UpdateRunJudge(Controller):
 
     soon = 2.0
     again = 60.0
-    events = "update_run_", "run"
 
     def __init__(
         self, process: ProcessParts, view: HubView, starter: UpdateRunStarter, *, mine: Callable[[str], bool]
     ) -> None:
         """`mine`: whether this hub looks after a placement."""
-        super().__init__(process, lambda: view.in_sync, log)
+        super().__init__(process, lambda: view.in_sync)
         self._store = process.store
         self._view = view
         self._starter = starter
@@ -63,6 +62,12 @@ class UpdateRunJudge(Controller):
     async def run(self) -> None:
         """Look until cancelled."""
         await self._reconcile(every=EVERY)
+
+    def _log_failing(self, name: str, error: str) -> None:
+        log.warning("update_run_starts_fail effect=retried run=%s error=%r", name, error)
+
+    def _log_accepted(self) -> None:
+        log.info("update_run_starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Start what has something to do, and remove records of deleted runs."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,15 +38,12 @@ class Controller:
     """Seconds for which a key is left alone after a start; doubled with each further one."""
     again: ClassVar[float] = 30.0
     """Seconds of that at most."""
-    events: ClassVar[tuple[str, str]]
-    """What the log events begin with, and what they call a key."""
 
-    def __init__(self, process: ProcessParts, in_sync: Callable[[], bool], log: logging.Logger) -> None:
+    def __init__(self, process: ProcessParts, in_sync: Callable[[], bool]) -> None:
         """`in_sync`: whether all was listed. No timer passes before."""
         self._clock = process.clock
         self._metrics = process.metrics
         self._in_sync = in_sync
-        self._log = log
         self._due: dict[str, str] = {}
         """Key -> why it is looked at."""
         self._later: list[tuple[float, str]] = []
@@ -62,6 +58,14 @@ class Controller:
 
     async def reconcile_due(self) -> None:
         """Look at all keys that are due."""
+        raise NotImplementedError
+
+    def _log_failing(self, name: str, error: str) -> None:
+        """Log that Temporal refuses starts: the first one, of the key of that name."""
+        raise NotImplementedError
+
+    def _log_accepted(self) -> None:
+        """Log that Temporal accepts starts again."""
         raise NotImplementedError
 
     async def _reconcile(self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0) -> None:
@@ -119,7 +123,6 @@ class Controller:
 
         `name`: of the key, in the log.
         """
-        event, kind = self.events
         accepted = True
         try:
             async with self._places:
@@ -127,12 +130,12 @@ class Controller:
         except Exception as error:
             accepted = False
             if not self._failing:
-                self._log.warning("%sstarts_fail effect=retried %s=%s error=%r", event, kind, name, str(error))
+                self._log_failing(name, str(error))
             self._metrics.start_failures.inc()
         finally:
             self._starting.pop(key, None)
         if accepted and self._failing:
-            self._log.info("%sstarts_accepted_again", event)
+            self._log_accepted()
         self._failing = not accepted
         before = self._started.get(key)
         wait = min(self.again, 2 * before.wait) if accepted and before is not None else self.soon
