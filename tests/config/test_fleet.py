@@ -12,7 +12,8 @@ from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet, read_t
 from wharfinger.config.fleet_fields import SpecFields, TemplateFields
 from wharfinger.errors import InvalidConfiguration
 from wharfinger.manifests import documents
-from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret, Share
+from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.plugins.builtin import catalog
 
 
@@ -50,7 +51,11 @@ class TestMeaning:
     def test_nothing_written_means_the_defaults(self) -> None:
         found = read(fleet())
         assert found.spec == FleetSpec()
-        assert (found.spec.replicas, found.spec.max_surge, found.spec.max_unavailable) == (1, Share(1), Share(0))
+        assert (found.spec.replicas, found.spec.max_surge, found.spec.max_unavailable) == (
+            1,
+            IntOrPercent(1),
+            IntOrPercent(0),
+        )
         assert (found.spec.min_ready, found.spec.instance_deadline, found.spec.progress_deadline) == (10, 300, 600)
         assert (found.spec.drain_timeout, found.spec.kill_timeout, found.spec.history_limit) == (60, 10, 10)
         assert (found.spec.on_deadline, found.spec.paused, found.spec.request) == ("pause", False, None)
@@ -98,8 +103,8 @@ class TestMeaning:
         )
         assert found.spec == FleetSpec(
             replicas=7,
-            max_surge=Share(25, percent=True),
-            max_unavailable=Share(2),
+            max_surge=IntOrPercent(25, percent=True),
+            max_unavailable=IntOrPercent(2),
             partition=3,
             canary=1,
             min_ready=1.5,
@@ -256,8 +261,10 @@ class TestBounds:
     def test_a_share_is_a_number_or_a_percentage(self, field: str, share: object) -> None:
         assert paths(of_spec(**rolling(**{field: share}))) == [f"spec.strategy.rollingUpdate.{field}"]
 
-    @pytest.mark.parametrize(("share", "meant"), [(0, Share(0)), (100, Share(100)), ("0%", Share(0, True))])
-    def test_shares_within(self, share: object, meant: Share) -> None:
+    @pytest.mark.parametrize(
+        ("share", "meant"), [(0, IntOrPercent(0)), (100, IntOrPercent(100)), ("0%", IntOrPercent(0, True))]
+    )
+    def test_shares_within(self, share: object, meant: IntOrPercent) -> None:
         assert read(fleet(rolling(maxSurge=share))).spec.max_surge == meant
 
     @pytest.mark.parametrize("none", [{"maxSurge": 0}, {"maxSurge": "0%", "maxUnavailable": 0}])

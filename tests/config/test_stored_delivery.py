@@ -9,7 +9,7 @@ import pytest
 from wharfinger.config.placement_fields import ApplyStrategyFields, stored_delivery
 from wharfinger.errors import InvalidObject
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 
 DEFAULTS = {
     "type": "ClientSideApply",
@@ -27,15 +27,20 @@ def read(**strategy: Any) -> DeliverySpec:
 
 @pytest.mark.parametrize("spec", [{}, {"strategy": None}, {"strategy": {"rollingUpdate": None, "applyStrategy": {}}}])
 def test_what_is_left_out_has_kubefleets_defaults(spec: dict[str, Any]) -> None:
-    quarter = Share(25, percent=True)
+    quarter = IntOrPercent(25, percent=True)
     assert stored_delivery(spec)[0] == DeliverySpec(RolloutBudget(quarter, quarter, 60.0), DEFAULTS, False, ())
 
 
 @pytest.mark.parametrize(
     ("written", "share"),
-    [(0, Share(0)), (3, Share(3)), ("0%", Share(0, percent=True)), ("100%", Share(100, percent=True))],
+    [
+        (0, IntOrPercent(0)),
+        (3, IntOrPercent(3)),
+        ("0%", IntOrPercent(0, percent=True)),
+        ("100%", IntOrPercent(100, percent=True)),
+    ],
 )
-def test_a_budget_is_a_number_or_a_percentage(written: int | str, share: Share) -> None:
+def test_a_budget_is_a_number_or_a_percentage(written: int | str, share: IntOrPercent) -> None:
     budget = read(rollingUpdate={"maxUnavailable": written, "maxSurge": written}).budget
     assert (budget.max_unavailable, budget.max_surge) == (share, share)
 

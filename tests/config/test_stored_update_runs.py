@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.config.placement_update_fields import stored_run, stored_strategy
 from wharfinger.errors import InvalidObject
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.update_runs import (
@@ -48,11 +48,11 @@ def test_a_strategy_is_read_with_all_its_fields() -> None:
         "prod",
         LabelSelector((Requirement("env", Operator.IN, ("prod",)),)),
         "order",
-        Share(50, percent=True),
+        IntOrPercent(50, percent=True),
         (StageTask(TaskKind.APPROVAL),),
         (StageTask(TaskKind.TIMED_WAIT, 900.0), StageTask(TaskKind.APPROVAL)),
         300.0,
-        Share(10, percent=True),
+        IntOrPercent(10, percent=True),
         OnFailure.ROLLBACK,
     )
     assert stored_strategy(strategy(written, unmatched="Last")) == StagedStrategy((expected,), Unmatched.LAST)
@@ -60,7 +60,9 @@ def test_a_strategy_is_read_with_all_its_fields() -> None:
 
 def test_defaults_are_kubefleets() -> None:
     found = stored_strategy({**strategy({"name": "a"}), "kind": "StagedUpdateStrategy"})
-    assert found == StagedStrategy((Stage("a", None, "", Share(1), (), (), None, Share(0), OnFailure.PAUSE),))
+    assert found == StagedStrategy(
+        (Stage("a", None, "", IntOrPercent(1), (), (), None, IntOrPercent(0), OnFailure.PAUSE),)
+    )
     assert stored_strategy(strategy({"name": "a", "labelSelector": {}})).stages[0].labels == LabelSelector()
 
 

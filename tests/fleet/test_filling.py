@@ -12,7 +12,8 @@ from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.hosts import Hosts
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.fleet.seeing import broken
-from wharfinger.model.fleet import Cordon, FleetSpec, Host, Share
+from wharfinger.model.fleet import Cordon, FleetSpec, Host
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
 
 
@@ -326,7 +327,7 @@ def test_a_new_fleet_is_spread_though_one_host_is_emptier_in_sum() -> None:
 def test_rollout_keeps_a_fleets_spread_and_spreads_an_uneven_one() -> None:
     steps = roll(rolling(2)).steps
     assert [(step.slot, step.host) for step in steps] == [(1, "b")]
-    picture = rolling(4, max_surge=Share(4))
+    picture = rolling(4, max_surge=IntOrPercent(4))
     for slot in range(4):
         picture.life(slot, host="a")
     assert sorted(step.host for step in roll(picture).steps) == ["a", "a", "b", "b"]

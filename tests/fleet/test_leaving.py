@@ -9,7 +9,8 @@ import pytest
 from tests.fleet.builders import CLOCK, IDENTITY, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
 from wharfinger.fleet.lives import Asked
 from wharfinger.fleet.planner import plan
-from wharfinger.model.fleet import Cordon, Host, InstanceState, Share
+from wharfinger.model.fleet import Cordon, Host, InstanceState
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
 
 
@@ -241,7 +242,7 @@ def test_a_cordoned_host_keeps_what_it_has() -> None:
 
 
 def test_nothing_is_retired_from_a_draining_host_when_there_is_no_other() -> None:
-    picture = standing(2, max_surge=Share(0), max_unavailable=Share(1))
+    picture = standing(2, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     picture.hosts = {"a": Host("a")}
     for slot in (0, 1):
         picture.life(slot, host="a")

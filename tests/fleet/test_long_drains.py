@@ -10,7 +10,8 @@ from tests.fleet.builders import Picture, brief, keep, later, roll, rolling, sta
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.scenes import SPEC, settle, world_of
 from wharfinger.contracts.fleets import Planned
-from wharfinger.model.fleet import RolloutRequest, Share
+from wharfinger.model.fleet import RolloutRequest
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Memory, Plan, Retire
 from wharfinger.workflows.fleet_steps import left
 
@@ -33,7 +34,7 @@ def test_an_aborted_rollout_fills_what_crashes_beside_a_long_drain() -> None:
 
 
 def test_an_aborted_rollout_scales_down_beside_a_long_drain() -> None:
-    picture = aborted().want(max_unavailable=Share(1)).life(3, host="b")
+    picture = aborted().want(max_unavailable=IntOrPercent(1)).life(3, host="b")
     decided = roll(picture, None, Busy("retire", 2, 1, host="a"))
 
     assert brief(decided) == ["retire 3.1"]

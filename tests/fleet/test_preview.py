@@ -8,7 +8,8 @@ import pytest
 
 from tests.fleet.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.preview import preview
-from wharfinger.model.fleet import FleetSpec, Host, Share
+from wharfinger.model.fleet import FleetSpec, Host
+from wharfinger.model.int_or_percent import IntOrPercent
 
 
 def told(picture: Picture, limit: int = 100) -> list[str]:
@@ -54,7 +55,7 @@ def test_a_rolling_update_with_surge() -> None:
 
 
 def test_without_surge_the_former_goes_first() -> None:
-    lines = told(standing(2, max_surge=Share(0), max_unavailable=Share(1)).want("t2"))
+    lines = told(standing(2, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1)).want("t2"))
     assert lines[2:6] == [
         "slot 1: drain incarnation 1 on b",
         "slot 1: bring up an instance of revision 2 on b",
@@ -112,7 +113,7 @@ def test_slots_one_after_the_other_take_the_sum_of_their_seconds() -> None:
 
 
 def test_two_beside_each_other_take_the_seconds_of_one() -> None:
-    assert timed(standing(4, min_ready=3.0, max_surge=Share(2)).want("t2")) == [
+    assert timed(standing(4, min_ready=3.0, max_surge=IntOrPercent(2)).want("t2")) == [
         (0.0, "3: up r2"),
         (0.0, "2: up r2"),
         (3.0, "2: drain 1"),
@@ -135,7 +136,9 @@ def test_a_new_fleet_is_complete_when_its_instances_count() -> None:
 
 def test_what_is_recreated_comes_back_at_once_and_counts_later() -> None:
     assert timed(
-        standing(2, min_ready=3.0, max_surge=Share(0), max_unavailable=Share(100, percent=True)).want("t2")
+        standing(2, min_ready=3.0, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(100, percent=True)).want(
+            "t2"
+        )
     ) == [
         (0.0, "1: drain 1"),
         (0.0, "0: drain 1"),
@@ -146,7 +149,7 @@ def test_what_is_recreated_comes_back_at_once_and_counts_later() -> None:
 
 
 def test_without_surge_the_next_goes_when_the_one_before_is_back() -> None:
-    assert timed(standing(2, min_ready=3.0, max_surge=Share(0), max_unavailable=Share(1)).want("t2")) == [
+    assert timed(standing(2, min_ready=3.0, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1)).want("t2")) == [
         (0.0, "1: drain 1"),
         (0.0, "1: up r2"),
         (3.0, "0: drain 1"),

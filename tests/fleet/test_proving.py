@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Decisions, RolloutRequest, Share, SlotTrial
+from wharfinger.model.fleet import Decisions, RolloutRequest, SlotTrial
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Crashed, Memory, Plan, ReadySince
 
 SOAK = 30.0
@@ -71,7 +72,7 @@ def test_the_next_former_instance_stays_until_the_updated_slot_is_proven() -> No
 
 
 def test_without_surge_the_next_one_goes_when_the_one_before_is_proven() -> None:
-    picture, memory = updated(max_surge=Share(0), max_unavailable=Share(1))
+    picture, memory = updated(max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     first = roll(picture, memory)
     assert brief(first) == []
     assert brief(roll(picture, later(first, SOAK))) == ["retire 1.1"]
@@ -80,7 +81,7 @@ def test_without_surge_the_next_one_goes_when_the_one_before_is_proven() -> None
 @pytest.mark.parametrize(("surge", "unavailable", "ended"), [(0, 2, 2), (2, 2, 2), (0, 9, 6)])
 def test_no_more_than_surge_and_unavailable_together_are_exposed(surge: int, unavailable: int, ended: int) -> None:
     """Of six slots the two highest are updated and unproven; `ended`: what may be exposed beside a surge."""
-    picture = rolling(6, soak=SOAK, max_surge=Share(surge), max_unavailable=Share(unavailable))
+    picture = rolling(6, soak=SOAK, max_surge=IntOrPercent(surge), max_unavailable=IntOrPercent(unavailable))
     first = roll(picture)
     gone = [step for step in brief(first) if step.startswith("retire")]
     assert len(gone) == min(ended, 6)
@@ -147,7 +148,7 @@ def test_newer_target_removes_the_unproven_newcomer_not_its_predecessor() -> Non
 
 
 def test_end_of_an_unproven_slot_holds_the_next_until_observed_anew() -> None:
-    picture, memory = updated(max_surge=Share(1), max_unavailable=Share(1))
+    picture, memory = updated(max_surge=IntOrPercent(1), max_unavailable=IntOrPercent(1))
     picture.life(1, 2, revision=2)
     first = roll(picture, counting(memory, picture))
     assert "retire 1.1" in brief(first)  # two may be exposed
@@ -178,7 +179,7 @@ def test_brief_loss_of_a_former_instances_lease_is_ignored_while_held() -> None:
 
 
 def test_while_a_slot_is_held_a_former_one_that_ends_returns_as_it_was() -> None:
-    picture, memory = updated(max_unavailable=Share(2), max_surge=Share(2))
+    picture, memory = updated(max_unavailable=IntOrPercent(2), max_surge=IntOrPercent(2))
     first = roll(picture, memory)
     picture.died(2, 2).died(0)
     held = roll(picture, later(first, 5.0))
@@ -283,7 +284,7 @@ def test_an_end_is_counted_once_however_often_it_is_seen() -> None:
 
 
 def test_the_end_of_a_proven_slot_is_repaired_and_holds_nothing() -> None:
-    picture, memory = updated(max_unavailable=Share(1))
+    picture, memory = updated(max_unavailable=IntOrPercent(1))
     first = roll(picture, memory)
     picture.life(1, 2, revision=2)
     proven = roll(picture, counting(later(first, SOAK), picture))

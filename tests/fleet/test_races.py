@@ -38,7 +38,8 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import RolloutRequest, Share
+from wharfinger.model.fleet import RolloutRequest
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins.builtin import catalog
@@ -92,11 +93,11 @@ def test_r03_going_back_after_a_bad_template_ends_nothing_that_serves() -> None:
 
 def test_r04_former_instance_that_stays_is_never_taken_for_its_successor() -> None:
     """Create of an id that existed was success: the update was done while the old version ran."""
-    world = world_of(2, max_surge=Share(0), max_unavailable=Share(1))
+    world = world_of(2, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     former = world.process("common", (1, 1))
     assert former is not None
     former.behaviour = Behaviour(drain=1_000.0)
-    world.apply("common", replace(SPEC, replicas=2, max_surge=Share(0), max_unavailable=Share(1)), "t2")
+    world.apply("common", replace(SPEC, replicas=2, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1)), "t2")
     settle(world)
     assert not former.alive
     assert {grant.revision for grant in world.etcd.shelf("common").grants.values()} == {2}
@@ -134,7 +135,7 @@ def test_r06_stopped_rollout_is_not_reported_done_and_resumes_on_request() -> No
 
 def test_r07_slot_being_filled_is_waited_for_and_does_not_count_yet() -> None:
     """Create of a busy id returned success at once, and the loop went on to the next instance."""
-    picture = rolling(2, max_surge=Share(0), max_unavailable=Share(1)).without(1)
+    picture = rolling(2, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1)).without(1)
     picture.life(1, 2, revision=2, state=None, assign=False)
     assert brief(roll(picture, picture.memory(), Busy("up", 1, 2, 2, "a"))) == []
 
@@ -341,10 +342,10 @@ def test_r26_times_leave_room_for_those_within_them() -> None:
 
 def test_r27_an_instance_that_cannot_be_ended_keeps_no_other_slot_waiting() -> None:
     """A newer configuration waited behind instances that could not be killed."""
-    world = world_of(3, hosts=3, max_surge=Share(2), max_unavailable=Share(1))
+    world = world_of(3, hosts=3, max_surge=IntOrPercent(2), max_unavailable=IntOrPercent(1))
     stuck = world.etcd.shelf("common").grants[2, 1].host
     world.machines[stuck].cut_off()
-    spec = replace(SPEC, max_surge=Share(2), max_unavailable=Share(1))
+    spec = replace(SPEC, max_surge=IntOrPercent(2), max_unavailable=IntOrPercent(1))
     world.apply("common", spec, "t2")
     world.timeline.run(world.timeline.now + 10.0)
     world.apply("common", spec, "t3")

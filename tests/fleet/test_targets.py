@@ -8,7 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest, Share
+from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
 
 
@@ -59,7 +60,7 @@ def test_fleet_repairs_and_scales_while_its_own_drain_delays_a_rollout() -> None
     filling = Busy("up", 1, 0, 1, first.steps[0].host)
     second = keep(picture, later(first, 5.0), draining, filling)
     assert (brief(second), second.give_up, second.rollout) == ([], (), 0)
-    third = keep(picture.want(replicas=2, max_unavailable=Share(1)), later(second, 1.0), draining, filling)
+    third = keep(picture.want(replicas=2, max_unavailable=IntOrPercent(1)), later(second, 1.0), draining, filling)
     assert (brief(third), third.give_up) == (["retire 2.1"], ())
 
 
@@ -91,7 +92,7 @@ def test_lost_host_is_fenced_while_a_drain_delays_a_rollout() -> None:
 
 
 def test_beside_a_long_drain_nothing_is_replaced_twice() -> None:
-    picture = rolling(3, max_surge=Share(2))
+    picture = rolling(3, max_surge=IntOrPercent(2))
     picture.cordons = (Cordon("a", action="drain"),)
     assert brief(keep(picture, None, Busy("retire", 3, 1, host="a"))) == []
     assert brief(roll(picture)) == ["up 2 r2", "up 1 r2"]

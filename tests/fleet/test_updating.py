@@ -10,32 +10,33 @@ from tests.fleet.builders import LEASE, brief, keep, later, roll, rolling, stand
 from wharfinger.fleet.draft import Budget
 from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import FleetSpec, Host, Share
+from wharfinger.model.fleet import FleetSpec, Host
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Counted, Drop, Retire
 
 
 @pytest.mark.parametrize(
     ("surge", "unavailable", "replicas", "floor", "ceiling"),
     [
-        (Share(1), Share(0), 3, 3, 4),
-        (Share(0), Share(0), 3, 3, 4),
-        (Share(0), Share(1), 3, 2, 3),
-        (Share(25, percent=True), Share(25, percent=True), 10, 8, 13),
-        (Share(10, percent=True), Share(10, percent=True), 3, 3, 4),
-        (Share(0), Share(100, percent=True), 4, 0, 4),
-        (Share(1), Share(5), 2, 0, 3),
-        (Share(1), Share(0), 0, 0, 1),
+        (IntOrPercent(1), IntOrPercent(0), 3, 3, 4),
+        (IntOrPercent(0), IntOrPercent(0), 3, 3, 4),
+        (IntOrPercent(0), IntOrPercent(1), 3, 2, 3),
+        (IntOrPercent(25, percent=True), IntOrPercent(25, percent=True), 10, 8, 13),
+        (IntOrPercent(10, percent=True), IntOrPercent(10, percent=True), 3, 3, 4),
+        (IntOrPercent(0), IntOrPercent(100, percent=True), 4, 0, 4),
+        (IntOrPercent(1), IntOrPercent(5), 2, 0, 3),
+        (IntOrPercent(1), IntOrPercent(0), 0, 0, 1),
     ],
 )
 def test_surge_rounds_up_unavailable_down_and_both_nought_surge_one(
-    surge: Share, unavailable: Share, replicas: int, floor: int, ceiling: int
+    surge: IntOrPercent, unavailable: IntOrPercent, replicas: int, floor: int, ceiling: int
 ) -> None:
     spec = FleetSpec(replicas=replicas, max_surge=surge, max_unavailable=unavailable)
     assert Budget.of(spec) == Budget(floor, ceiling)
 
 
 def test_a_stored_budget_of_nothing_surges_one_and_a_condition_says_so() -> None:
-    decided = roll(rolling(3, max_surge=Share(0), max_unavailable=Share(0)))
+    decided = roll(rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(0)))
     assert brief(decided) == ["up 2 r2"]
     assert decided.writes.status is not None
     (told,) = [one.message for one in decided.writes.status.conditions if one.type == "Progressing"]
@@ -46,7 +47,7 @@ def test_highest_slot_gets_a_newcomer_first_and_surge_limits_newcomers() -> None
     decided = roll(rolling(3))
     assert brief(decided) == ["up 2 r2"]
     assert not decided.steps[0].assign  # type: ignore[union-attr]
-    assert brief(roll(rolling(3, max_surge=Share(2)))) == ["up 2 r2", "up 1 r2"]
+    assert brief(roll(rolling(3, max_surge=IntOrPercent(2)))) == ["up 2 r2", "up 1 r2"]
 
 
 def test_former_instance_leaves_when_its_newcomer_counts_and_relies_on_it() -> None:
@@ -87,7 +88,7 @@ def test_a_ready_record_that_was_rewritten_begins_anew() -> None:
 
 
 def test_drain_comes_first_without_surge_and_relies_on_the_floor() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     decided = roll(picture)
     assert brief(decided) == ["retire 2.1"]
     step = decided.steps[0]
@@ -97,7 +98,7 @@ def test_drain_comes_first_without_surge_and_relies_on_the_floor() -> None:
 
 
 def test_drain_comes_first_where_every_host_is_full_despite_surge() -> None:
-    picture = rolling(3, max_surge=Share(1), max_unavailable=Share(1))
+    picture = rolling(3, max_surge=IntOrPercent(1), max_unavailable=IntOrPercent(1))
     for slot in range(3):
         picture.life(slot, host="a")
     picture.hosts = {"a": Host("a", capacity=3)}
@@ -107,12 +108,12 @@ def test_drain_comes_first_where_every_host_is_full_despite_surge() -> None:
     assert status is not None
     assert not status.slots[2].note  # it has a place: its own
 
-    picture.spec = replace(picture.spec, max_unavailable=Share(0))
+    picture.spec = replace(picture.spec, max_unavailable=IntOrPercent(0))
     assert brief(roll(picture)) == []
 
 
 def test_two_drains_of_one_plan_never_count_on_each_other() -> None:
-    decided = roll(rolling(4, max_surge=Share(0), max_unavailable=Share(2)))
+    decided = roll(rolling(4, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(2)))
     assert brief(decided) == ["retire 3.1", "retire 2.1"]
     for step in decided.steps:
         assert isinstance(step, Retire)
@@ -120,7 +121,7 @@ def test_two_drains_of_one_plan_never_count_on_each_other() -> None:
 
 
 def test_uncommitted_drain_keeps_the_instances_that_it_relies_on() -> None:
-    picture = rolling(4, max_surge=Share(0), max_unavailable=Share(2))
+    picture = rolling(4, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(2))
     busy = Busy("retire", 3, 1, host="b")
     assert brief(roll(picture, None, busy)) == []
     picture.life(3, 1, host="b", want="drain", state="draining")
@@ -128,13 +129,13 @@ def test_uncommitted_drain_keeps_the_instances_that_it_relies_on() -> None:
 
 
 def test_recreate_lets_all_go_at_once() -> None:
-    decided = roll(rolling(3, max_surge=Share(0), max_unavailable=Share(100, percent=True)))
+    decided = roll(rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(100, percent=True)))
     assert brief(decided) == ["retire 2.1", "retire 1.1", "retire 0.1"]
     assert all(step.counted == () for step in decided.steps if isinstance(step, Retire))
 
 
 def test_recreate_brings_a_slot_back_while_others_still_end() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(100, percent=True))
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(100, percent=True))
     for slot in (0, 1, 2):
         picture.life(slot, want="drain", state="draining")
     picture.died(2, planned=True)
@@ -153,7 +154,7 @@ def test_what_is_not_ready_and_outdated_is_replaced_at_once() -> None:
 
 
 def test_unseen_outdated_instance_is_kept_until_its_lease_expires() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     memory = picture.memory()
     decided = roll(picture.without_record(0), memory)
     assert brief(decided) == []  # one less is all that the floor allows, and it is unknown whether slot 0 serves
@@ -165,7 +166,7 @@ def test_unseen_outdated_instance_is_kept_until_its_lease_expires() -> None:
 
 
 def test_what_comes_and_goes_is_not_ready_in_the_end() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1), min_ready=30.0)
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1), min_ready=30.0)
     memory = picture.memory()
     decided = roll(picture.without_record(0), memory)
     for _ in range(2):
@@ -176,7 +177,7 @@ def test_what_comes_and_goes_is_not_ready_in_the_end() -> None:
 
 
 def test_what_counts_again_begins_anew() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1), min_ready=2.0)
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1), min_ready=2.0)
     memory = picture.memory()
     decided = roll(picture.without_record(0), memory)
     assert [entry.lost for entry in decided.memory.ready if entry.slot == 0] == [memory.clock]
@@ -186,7 +187,7 @@ def test_what_counts_again_begins_anew() -> None:
 
 
 def test_host_of_an_unseen_instance_is_asked_before_a_long_lease_expires() -> None:
-    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    picture = rolling(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
     asked = Asked("rollout", "acme", picture.generation, (), 60.0)
     memory = picture.memory()
     picture.without_record(0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.placement.cases import decided, fixed, member, pick
 from wharfinger.model.evictions import Eviction, EvictionOutcome, PlacementBudget
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import Placement, PlacementPolicy, PlacementRef
 from wharfinger.placement.evicting import Delivered, judge_eviction
 
@@ -65,16 +65,16 @@ def test_a_valid_eviction_is_carried_out_or_says_why_not(found: EvictionOutcome,
 @pytest.mark.parametrize(
     ("budget", "available", "executed"),
     [
-        (PlacementBudget(max_unavailable=Share(1)), "abc", True),
-        (PlacementBudget(max_unavailable=Share(1)), "bc", False),
-        (PlacementBudget(max_unavailable=Share(0)), "abc", False),
-        (PlacementBudget(max_unavailable=Share(34, percent=True)), "bc", True),
-        (PlacementBudget(max_unavailable=Share(1, percent=True)), "abc", True),
-        (PlacementBudget(min_available=Share(2)), "abc", True),
-        (PlacementBudget(min_available=Share(3)), "abc", False),
-        (PlacementBudget(min_available=Share(2)), "bc", False),
-        (PlacementBudget(min_available=Share(67, percent=True)), "abc", False),
-        (PlacementBudget(min_available=Share(66, percent=True)), "abc", True),
+        (PlacementBudget(max_unavailable=IntOrPercent(1)), "abc", True),
+        (PlacementBudget(max_unavailable=IntOrPercent(1)), "bc", False),
+        (PlacementBudget(max_unavailable=IntOrPercent(0)), "abc", False),
+        (PlacementBudget(max_unavailable=IntOrPercent(34, percent=True)), "bc", True),
+        (PlacementBudget(max_unavailable=IntOrPercent(1, percent=True)), "abc", True),
+        (PlacementBudget(min_available=IntOrPercent(2)), "abc", True),
+        (PlacementBudget(min_available=IntOrPercent(3)), "abc", False),
+        (PlacementBudget(min_available=IntOrPercent(2)), "bc", False),
+        (PlacementBudget(min_available=IntOrPercent(67, percent=True)), "abc", False),
+        (PlacementBudget(min_available=IntOrPercent(66, percent=True)), "abc", True),
     ],
 )
 def test_a_budget_allows_as_many_disruptions(budget: PlacementBudget, available: str, *, executed: bool) -> None:
@@ -86,10 +86,10 @@ def test_a_budget_allows_as_many_disruptions(budget: PlacementBudget, available:
 @pytest.mark.parametrize(
     ("budget", "executed"),
     [
-        (PlacementBudget(max_unavailable=Share(1)), False),
-        (PlacementBudget(max_unavailable=Share(2)), True),
-        (PlacementBudget(min_available=Share(2)), True),
-        (PlacementBudget(min_available=Share(3)), False),
+        (PlacementBudget(max_unavailable=IntOrPercent(1)), False),
+        (PlacementBudget(max_unavailable=IntOrPercent(2)), True),
+        (PlacementBudget(min_available=IntOrPercent(2)), True),
+        (PlacementBudget(min_available=IntOrPercent(3)), False),
     ],
 )
 def test_who_was_just_evicted_counts_as_unavailable(budget: PlacementBudget, *, executed: bool) -> None:
@@ -103,10 +103,10 @@ def test_who_was_just_evicted_counts_as_unavailable(budget: PlacementBudget, *, 
 @pytest.mark.parametrize(
     ("budget", "executed"),
     [
-        (PlacementBudget(max_unavailable=Share(1)), False),
-        (PlacementBudget(min_available=Share(50, percent=True)), False),
-        (PlacementBudget(min_available=Share(2)), True),
-        (PlacementBudget(min_available=Share(3)), False),
+        (PlacementBudget(max_unavailable=IntOrPercent(1)), False),
+        (PlacementBudget(min_available=IntOrPercent(50, percent=True)), False),
+        (PlacementBudget(min_available=IntOrPercent(2)), True),
+        (PlacementBudget(min_available=IntOrPercent(3)), False),
     ],
 )
 def test_pick_all_takes_only_a_number_that_must_be_available(budget: PlacementBudget, *, executed: bool) -> None:

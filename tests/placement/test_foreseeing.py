@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from wharfinger.model.delivery import MemberDelivery, RolloutBudget
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.placement.foreseeing import ForeseenRollout, foresee
 
-ONE_DOWN = RolloutBudget(Share(1), Share(0))
-ONE_UP = RolloutBudget(Share(0), Share(1))
+ONE_DOWN = RolloutBudget(IntOrPercent(1), IntOrPercent(0))
+ONE_UP = RolloutBudget(IntOrPercent(0), IntOrPercent(1))
 
 
 def told(found: ForeseenRollout) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.model.delivery import MemberDelivery, RolloutBudget, RolloutSteps, StepKind
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.placement.rolling import is_ready, plan
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "kubefleet_rollouts.json").read_text())["cases"]
@@ -26,11 +26,11 @@ DIFFERENT = {
     " bindings": (f"{FREE}; {COUNTED}", [1, 2, 3]),
 }
 """Case -> why it differs, and what is done here."""
-NO_SURGE = RolloutBudget(Share(1), Share(0), 60.0)
+NO_SURGE = RolloutBudget(IntOrPercent(1), IntOrPercent(0), 60.0)
 
 
-def _share(written: int | str) -> Share:
-    return Share(int(written[:-1]), percent=True) if isinstance(written, str) else Share(written)
+def _int_or_percent(written: int | str) -> IntOrPercent:
+    return IntOrPercent(int(written[:-1]), percent=True) if isinstance(written, str) else IntOrPercent(written)
 
 
 def _delivery(index: int, binding: dict[str, Any], latest: str, period: float) -> MemberDelivery:
@@ -52,7 +52,7 @@ def _delivery(index: int, binding: dict[str, Any], latest: str, period: float) -
 def _planned(case: dict[str, Any]) -> RolloutSteps:
     rolling = case["rollingUpdate"]
     period = float(rolling["unavailablePeriodSeconds"])
-    budget = RolloutBudget(_share(rolling["maxUnavailable"]), _share(rolling["maxSurge"]), period)
+    budget = RolloutBudget(_int_or_percent(rolling["maxUnavailable"]), _int_or_percent(rolling["maxSurge"]), period)
     members = [_delivery(index, one, case["latest"], period) for index, one in enumerate(case["bindings"])]
     targeted = sum(one["state"] != "Unscheduled" for one in case["bindings"])
     return plan(members, case["number"] if case["type"] == "PickN" else targeted, budget)
@@ -82,9 +82,11 @@ def test_a_placement_shrinks_to_nothing_while_one_is_not_ready() -> None:
 
 def test_a_successor_waits_until_what_is_removed_is_gone() -> None:
     removing = MemberDelivery("a", want="absent")
-    assert not plan([removing, MemberDelivery("b", chosen=True)], 1, RolloutBudget(Share(1), Share(0))).steps
+    assert not plan(
+        [removing, MemberDelivery("b", chosen=True)], 1, RolloutBudget(IntOrPercent(1), IntOrPercent(0))
+    ).steps
     gone = MemberDelivery("a", want="absent", gone=True)
-    found = plan([gone, MemberDelivery("b", chosen=True)], 1, RolloutBudget(Share(1), Share(0)))
+    found = plan([gone, MemberDelivery("b", chosen=True)], 1, RolloutBudget(IntOrPercent(1), IntOrPercent(0)))
     assert [(step.member, step.kind) for step in found.steps] == [("a", StepKind.DROP), ("b", StepKind.ADD)]
 
 
@@ -114,17 +116,17 @@ def test_contents_that_never_become_available_can_be_replaced() -> None:
 
 def test_an_apply_strategy_goes_to_all_at_once() -> None:
     members = [MemberDelivery(name, True, "present", same_strategy=False, available=True) for name in "abc"]
-    found = plan(members, 3, RolloutBudget(Share(0), Share(0)))
+    found = plan(members, 3, RolloutBudget(IntOrPercent(0), IntOrPercent(0)))
     assert [(step.member, step.kind) for step in found.steps] == [(name, StepKind.STRATEGY) for name in "abc"]
 
 
 def test_a_leaving_member_is_released_within_the_budget() -> None:
     leaving = MemberDelivery("a", want="present", available=True, leaving=True, yields=True)
     successor = MemberDelivery("b", chosen=True)
-    found = plan([leaving, successor], 1, RolloutBudget(Share(0), Share(1)))
+    found = plan([leaving, successor], 1, RolloutBudget(IntOrPercent(0), IntOrPercent(1)))
     assert [(step.member, step.want) for step in found.steps] == [("b", "present")]
     arrived = MemberDelivery("b", chosen=True, want="present", available=True)
-    found = plan([leaving, arrived], 1, RolloutBudget(Share(0), Share(1)))
+    found = plan([leaving, arrived], 1, RolloutBudget(IntOrPercent(0), IntOrPercent(1)))
     assert [(step.member, step.want) for step in found.steps] == [("a", "release")]
 
 
@@ -186,7 +188,7 @@ deliveries = st.builds(
 @given(st.lists(deliveries, max_size=9), st.integers(0, 9), st.integers(0, 3), st.integers(0, 3))
 def test_no_steps_break_floor_or_ceiling(given_: list[MemberDelivery], target: int, down: int, up: int) -> None:
     members = [MemberDelivery(**{**_fields(one), "member": str(at)}) for at, one in enumerate(given_)]
-    budget = RolloutBudget(Share(down), Share(up), 60.0)
+    budget = RolloutBudget(IntOrPercent(down), IntOrPercent(up), 60.0)
     found = plan(members, target, budget)
     lost = sum(step.ready for step in found.steps)
     ready = {one.member for one in members if is_ready(one, budget) and one.there and not one.gone}

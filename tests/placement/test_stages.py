@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.update_runs import (
     UNMATCHED_STAGE,
@@ -52,19 +52,19 @@ def refused(members: list[RunMember], *stages: Stage) -> str:
 @pytest.mark.parametrize(
     ("share", "members", "expected"),
     [
-        (Share(3), 10, 3),
-        (Share(10), 10, 10),
-        (Share(15), 10, 15),
-        (Share(50, percent=True), 10, 5),
-        (Share(10, percent=True), 1, 1),
-        (Share(33, percent=True), 10, 3),
-        (Share(100, percent=True), 10, 10),
-        (Share(25, percent=True), 7, 1),
-        (Share(3), 0, 3),
-        (Share(50, percent=True), 0, 1),
+        (IntOrPercent(3), 10, 3),
+        (IntOrPercent(10), 10, 10),
+        (IntOrPercent(15), 10, 15),
+        (IntOrPercent(50, percent=True), 10, 5),
+        (IntOrPercent(10, percent=True), 1, 1),
+        (IntOrPercent(33, percent=True), 10, 3),
+        (IntOrPercent(100, percent=True), 10, 10),
+        (IntOrPercent(25, percent=True), 7, 1),
+        (IntOrPercent(3), 0, 3),
+        (IntOrPercent(50, percent=True), 0, 1),
     ],
 )
-def test_max_concurrency_is_rounded_down_to_at_least_one(share: Share, members: int, expected: int) -> None:
+def test_max_concurrency_is_rounded_down_to_at_least_one(share: IntOrPercent, members: int, expected: int) -> None:
     assert concurrency(share, members) == expected
 
 
@@ -106,7 +106,9 @@ def test_an_absent_selector_selects_none_and_an_empty_one_all() -> None:
 
 
 def test_a_failure_threshold_is_rounded_up() -> None:
-    (stage,) = planned([member(name) for name in "abc"], Stage("all", ALL, failure_threshold=Share(34, True))).stages
+    (stage,) = planned(
+        [member(name) for name in "abc"], Stage("all", ALL, failure_threshold=IntOrPercent(34, True))
+    ).stages
     assert stage.failures == 2
 
 

@@ -15,7 +15,8 @@ from tests.properties.fleet_world.scenes import SPEC, rules, settle, world_of
 from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
 from wharfinger.fleet.planner import Asked
-from wharfinger.model.fleet import RolloutRequest, Share
+from wharfinger.model.fleet import RolloutRequest
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
 
 
@@ -105,7 +106,7 @@ def test_a_number_that_is_given_again() -> None:
 
 @pytest.mark.parametrize("broken", ["", "late-grant"])
 def test_a_grant_that_comes_again_after_it_has_come_and_gone(broken: str) -> None:
-    world = world_of(1, broken=broken, max_surge=Share(1))
+    world = world_of(1, broken=broken, max_surge=IntOrPercent(1))
     shelf = world.etcd.shelf("common")
     basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=replace(SPEC, replicas=1))))
     epoch = shelf.actor.epoch if shelf.actor is not None else 0
@@ -120,7 +121,7 @@ def test_a_grant_that_comes_again_after_it_has_come_and_gone(broken: str) -> Non
 
 @pytest.mark.parametrize("broken", ["", "counted"])
 def test_a_drain_that_does_not_compare_what_it_counts_on(broken: str) -> None:
-    world = world_of(2, broken=broken, max_unavailable=Share(1))
+    world = world_of(2, broken=broken, max_unavailable=IntOrPercent(1))
     shelf = world.etcd.shelf("common")
     grant, counted = shelf.grants[1, 1], shelf.instances[0, 1]
     basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=SPEC, clock=1.0)))
@@ -136,7 +137,7 @@ def test_a_drain_that_does_not_compare_what_it_counts_on(broken: str) -> None:
 
 @pytest.mark.parametrize("broken", ["", "late-drain"])
 def test_a_drain_that_comes_when_its_rollout_is_aborted(broken: str) -> None:
-    world = world_of(2, broken=broken, max_unavailable=Share(1))
+    world = world_of(2, broken=broken, max_unavailable=IntOrPercent(1))
     world.apply("common", replace(SPEC, replicas=2), "t2")
     shelf = world.etcd.shelf("common")
     while (0, 2) not in shelf.grants and (1, 2) not in shelf.grants:
@@ -190,7 +191,7 @@ def test_an_actor_that_wakes_late(broken: str) -> None:
 
 @pytest.mark.parametrize("relieved", [False, True])
 def test_actor_that_acts_after_its_own_view_was_broken(relieved: bool) -> None:
-    world = world_of(2, max_unavailable=Share(1))
+    world = world_of(2, max_unavailable=IntOrPercent(1))
     world.timeline.run(200.0)
     shelf, original = world.etcd.shelf("common"), world.control.plan
 

@@ -10,7 +10,7 @@ from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from tests.properties.fleet_world.world import World
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5])
@@ -145,8 +145,8 @@ def test_absent_agents_end_no_instance_and_a_slot_that_ends_is_repaired(away: in
 
 @pytest.mark.parametrize("surge", [1, 0])
 def test_a_rollout_ends_though_the_agents_of_what_it_replaces_are_away(surge: int) -> None:
-    spec = replace(SPEC, max_surge=Share(surge), max_unavailable=Share(1 - surge))
-    world = world_of(3, hosts=3, max_surge=Share(surge), max_unavailable=Share(1 - surge))
+    spec = replace(SPEC, max_surge=IntOrPercent(surge), max_unavailable=IntOrPercent(1 - surge))
+    world = world_of(3, hosts=3, max_surge=IntOrPercent(surge), max_unavailable=IntOrPercent(1 - surge))
     world.add_machine("spare")
     for number in range(3):
         world.machines[f"host-{number}"].stop_agent()
@@ -191,8 +191,8 @@ def test_what_was_behind_a_cut_and_was_not_given_up_yet_serves_again() -> None:
 
 
 def test_without_surge_one_goes_before_the_next_comes() -> None:
-    world = world_of(3, max_surge=Share(0), max_unavailable=Share(1))
-    world.apply("common", replace(SPEC, max_surge=Share(0), max_unavailable=Share(1)), "t2")
+    world = world_of(3, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1))
+    world.apply("common", replace(SPEC, max_surge=IntOrPercent(0), max_unavailable=IntOrPercent(1)), "t2")
     settle(world)
     assert world.judge.of("common").grants == 3
 

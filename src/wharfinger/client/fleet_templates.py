@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.fleet import FleetSpec, Share
+from wharfinger.model.fleet import FleetSpec
+from wharfinger.model.int_or_percent import IntOrPercent
 
 if TYPE_CHECKING:
     from wharfinger.framework.catalog import Catalog
@@ -93,8 +94,8 @@ def completed_object(
 def _spec(spec: FleetSpec) -> dict[str, Any]:
     asked = spec.request
     rolling = {
-        "maxSurge": _share(spec.max_surge),
-        "maxUnavailable": _share(spec.max_unavailable),
+        "maxSurge": _int_or_percent(spec.max_surge),
+        "maxUnavailable": _int_or_percent(spec.max_unavailable),
         "partition": spec.partition,
         "canary": spec.canary,
         "soakSeconds": _seconds(spec.soak),
@@ -115,8 +116,8 @@ def _spec(spec: FleetSpec) -> dict[str, Any]:
     }
 
 
-def _share(share: Share) -> int | str:
-    return f"{share.amount}%" if share.percent else share.amount
+def _int_or_percent(value: IntOrPercent) -> int | str:
+    return f"{value.amount}%" if value.percent else value.amount
 
 
 def _seconds(value: float) -> float:

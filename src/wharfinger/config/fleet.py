@@ -43,7 +43,8 @@ from wharfinger.config.fleet_fields import (
 from wharfinger.config.load import read
 from wharfinger.config.understanding import understood
 from wharfinger.framework.catalog import Catalog
-from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret, Share, Template
+from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret, Template
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.names import COMMON, RESERVED_TENANTS, is_dns_label
 
 __all__ = [
@@ -57,7 +58,7 @@ __all__ = [
     "read_template",
 ]
 
-_EVERY = Share(100, percent=True)
+_EVERY = IntOrPercent(100, percent=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def _spec(fields: SpecFields) -> FleetSpec:
     asked = fields.rollout
     return FleetSpec(
         replicas=fields.replicas,
-        max_surge=Share(0) if recreate else rolling.max_surge,
+        max_surge=IntOrPercent(0) if recreate else rolling.max_surge,
         max_unavailable=_EVERY if recreate else rolling.max_unavailable,
         partition=rolling.partition,
         canary=rolling.canary,

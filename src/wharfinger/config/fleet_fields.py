@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.model.fleet import LONGEST_TIME, RolloutAction, Share
+from wharfinger.model.fleet import LONGEST_TIME, RolloutAction
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.names import is_dns_subdomain, is_label_value
 from wharfinger.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
 
@@ -50,16 +51,16 @@ def is_variable(name: str) -> bool:
     return _VARIABLE.fullmatch(name) is not None
 
 
-def _share(written: object) -> Share:
+def _int_or_percent(written: object) -> IntOrPercent:
     if isinstance(written, int) and not isinstance(written, bool):
-        share = Share(written)
+        value = IntOrPercent(written)
     elif isinstance(written, str) and _PERCENT.fullmatch(written):
-        share = Share(int(written[:-1]), percent=True)
+        value = IntOrPercent(int(written[:-1]), percent=True)
     else:
         raise ValueError("must be a number of instances, or a percentage such as 25%")
-    if not 0 <= share.amount <= MOST_REPLICAS:
-        raise ValueError("must be between 0 and 100" + (" %" if share.percent else ""))
-    return share
+    if not 0 <= value.amount <= MOST_REPLICAS:
+        raise ValueError("must be between 0 and 100" + (" %" if value.percent else ""))
+    return value
 
 
 def _nanos(written: object) -> int:
@@ -108,7 +109,7 @@ def _moment(text: str) -> str:
 Text = Annotated[str, Field(strict=True, max_length=1024)]
 _NUMBER_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
 """Type in the reference of a field that is written as a number or as text such as `25%` or `2Gi`."""
-Shares = Annotated[Share, PlainValidator(_share), _NUMBER_OR_TEXT]
+IntOrPercentField = Annotated[IntOrPercent, PlainValidator(_int_or_percent), _NUMBER_OR_TEXT]
 Number = Annotated[Integer, Field(ge=0, le=MOST_REPLICAS)]
 Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, le=LONGEST_TIME)]
 SomeSeconds = Annotated[Seconds, Field(gt=0)]
@@ -153,9 +154,9 @@ class TemplateFields(ConfigPart):
 class RollingUpdateFields(ConfigPart):
     """How many instances change at a time, which, and how long each is observed."""
 
-    max_surge: Annotated[Shares, Field(json_schema_extra={"default": 1})] = Share(1)
+    max_surge: Annotated[IntOrPercentField, Field(json_schema_extra={"default": 1})] = IntOrPercent(1)
     """Instances beyond `replicas` while a rollout runs: a number, or a percentage rounded up."""
-    max_unavailable: Annotated[Shares, Field(json_schema_extra={"default": 0})] = Share(0)
+    max_unavailable: Annotated[IntOrPercentField, Field(json_schema_extra={"default": 0})] = IntOrPercent(0)
     """Slots that a rollout may leave without a ready instance: a number, or a percentage rounded down."""
     partition: Number = 0
     """Slots below this number are not updated."""

@@ -25,21 +25,23 @@ from wharfinger.config.understanding import stored
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.model.contents import ResourceSelector, SelectionScope
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 
 _PERCENT = re.compile(r"(100|[0-9]{1,2})%", re.ASCII)
 _LARGEST = 2**31 - 1
 
 
-def _share(written: object) -> Share:
+def _int_or_percent(written: object) -> IntOrPercent:
     if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= _LARGEST:
-        return Share(written)
+        return IntOrPercent(written)
     if isinstance(written, str) and _PERCENT.fullmatch(written):
-        return Share(int(written[:-1]), percent=True)
+        return IntOrPercent(int(written[:-1]), percent=True)
     raise ValueError("must be a number of clusters, or a percentage from 0% to 100%")
 
 
-Shares = Annotated[Share, PlainValidator(_share), WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})]
+IntOrPercentField = Annotated[
+    IntOrPercent, PlainValidator(_int_or_percent), WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
+]
 
 
 class ResourceSelectorFields(ConfigPart):
@@ -71,9 +73,9 @@ class ResourceSelectorFields(ConfigPart):
 class RollingUpdateConfigFields(ConfigPart):
     """How many members change at a time."""
 
-    max_unavailable: Shares = Share(25, percent=True)
+    max_unavailable: IntOrPercentField = IntOrPercent(25, percent=True)
     """Members that may be without the placement."""
-    max_surge: Shares = Share(25, percent=True)
+    max_surge: IntOrPercentField = IntOrPercent(25, percent=True)
     """Members beyond those that are wanted."""
     unavailable_period_seconds: Annotated[Integer, Field(ge=0, le=_LARGEST)] = 60
     """Seconds after which what cannot be tracked counts as available."""
@@ -205,9 +207,9 @@ class EvictionSpecFields(ConfigPart):
 class BudgetSpecFields(ConfigPart):
     """How many members evictions leave."""
 
-    max_unavailable: Shares | None = None
+    max_unavailable: IntOrPercentField | None = None
     """Members that may be without the placement."""
-    min_available: Shares | None = None
+    min_available: IntOrPercentField | None = None
     """Members that must have it."""
 
 

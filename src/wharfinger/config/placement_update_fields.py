@@ -15,11 +15,11 @@ from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from wharfinger.config import durations
 from wharfinger.config.errors import Problem
-from wharfinger.config.placement_fields import ObjectFields, Shares
+from wharfinger.config.placement_fields import IntOrPercentField, ObjectFields
 from wharfinger.config.placement_policy_fields import LARGEST, LabelKey, LabelSelectorFields, Text, label_problems
 from wharfinger.config.understanding import stored, understood
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.placement_kinds import (
     CLUSTER_UPDATE_RUN,
@@ -55,11 +55,11 @@ def _stage_name(text: str) -> str:
     return text
 
 
-def _concurrency(written: object) -> Share:
+def _concurrency(written: object) -> IntOrPercent:
     if isinstance(written, int) and not isinstance(written, bool) and 1 <= written <= LARGEST:
-        return Share(written)
+        return IntOrPercent(written)
     if isinstance(written, str) and _PERCENT.fullmatch(written):
-        return Share(int(written[:-1]), percent=True)
+        return IntOrPercent(int(written[:-1]), percent=True)
     raise ValueError("must be a number of clusters from 1 on, or a percentage from 1% to 100%")
 
 
@@ -106,8 +106,8 @@ class StageFields(ConfigPart):
     sorting_label_key: LabelKey | None = None
     """Label whose value, an integer, orders the members; absent = they are ordered by name."""
     max_concurrency: Annotated[
-        Share, PlainValidator(_concurrency), WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
-    ] = Share(1)
+        IntOrPercent, PlainValidator(_concurrency), WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
+    ] = IntOrPercent(1)
     """Members that are updated at a time; a percentage is rounded down, to at least 1."""
     before_stage_tasks: tuple[StageTaskFields, ...] = Field(default=(), max_length=1)
     """What it waits for before it starts."""
@@ -115,7 +115,7 @@ class StageFields(ConfigPart):
     """What it waits for after its members are updated."""
     deadline_seconds: Annotated[Integer, Field(ge=1, le=LARGEST)] | None = None
     """Seconds within which a member must be ready; absent = no limit, but it may report a failure for 600 s at most."""
-    failure_threshold: Shares = Share(0)
+    failure_threshold: IntOrPercentField = IntOrPercent(0)
     """Members that may fail; a percentage is rounded up."""
     on_failure: Literal["Pause", "Abort", "Rollback"] = "Pause"
     """What happens when more of them fail."""

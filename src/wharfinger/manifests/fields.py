@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.pod import NO_LABELS, NOTHING
 from wharfinger.model.quantities import LIMIT, parse_quantity, to_milli_precision
 
@@ -128,15 +128,15 @@ def boolean(obj: Mapping[str, Any], key: str, where: str = "") -> bool:
     return value
 
 
-def share(obj: Mapping[str, Any], key: str, where: str = "", *, low: int | None = None) -> Share | None:
+def int_or_percent(obj: Mapping[str, Any], key: str, where: str = "", *, low: int | None = None) -> IntOrPercent | None:
     """A number, or a percentage such as `25%`; None when absent. `low`: the least number."""
     written = obj.get(key)
     if written is None:
         return None
     if isinstance(written, int) and not isinstance(written, bool) and (low is None or written >= low):
-        return Share(written)
+        return IntOrPercent(written)
     if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
-        return Share(int(written[:-1][:9]), percent=True)
+        return IntOrPercent(int(written[:-1][:9]), percent=True)
     raise InvalidObject(f"{where}{key} is neither a number nor a percentage")
 
 

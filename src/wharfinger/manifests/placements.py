@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import integer, mapping, mappings, share, text, texts
+from wharfinger.manifests.fields import int_or_percent, integer, mapping, mappings, text, texts
 from wharfinger.manifests.selectors import label_selector, tolerations
 from wharfinger.model.evictions import Eviction, PlacementBudget
 from wharfinger.model.placement import (
@@ -66,7 +66,9 @@ def eviction_from_mapping(obj: Mapping[str, Any], name: str) -> Eviction:
 def budget_from_mapping(obj: Mapping[str, Any]) -> PlacementBudget:
     """A disruption budget. Raises InvalidObject, naming the field."""
     spec = mapping(obj, "spec")
-    return PlacementBudget(share(spec, "maxUnavailable", "spec."), share(spec, "minAvailable", "spec."))
+    return PlacementBudget(
+        int_or_percent(spec, "maxUnavailable", "spec."), int_or_percent(spec, "minAvailable", "spec.")
+    )
 
 
 def policy_from_mapping(spec: Mapping[str, Any]) -> PlacementPolicy:

@@ -12,21 +12,21 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from wharfinger.model.contents import ResourceSelector
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 
 Want = Literal["present", "absent", "release"]
 """What a member shall do with the objects: have them, delete them, or keep them as nobody's."""
 
 
-QUARTER = Share(25, percent=True)
+QUARTER = IntOrPercent(25, percent=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutBudget:
     """How many members change at a time. The defaults are KubeFleet's."""
 
-    max_unavailable: Share = QUARTER
-    max_surge: Share = QUARTER
+    max_unavailable: IntOrPercent = QUARTER
+    max_surge: IntOrPercent = QUARTER
     unavailable_period: float = 60.0
     """Seconds after which what cannot be tracked counts as ready."""
 

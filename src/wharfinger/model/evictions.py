@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
 
 
@@ -12,8 +12,8 @@ from wharfinger.model.placement import PlacementRef
 class PlacementBudget:
     """How many members may be unavailable, or must be available; exactly one of the two is said."""
 
-    max_unavailable: Share | None = None
-    min_available: Share | None = None
+    max_unavailable: IntOrPercent | None = None
+    min_available: IntOrPercent | None = None
 
 
 @dataclass(frozen=True, slots=True)

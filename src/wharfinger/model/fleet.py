@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from wharfinger.model.int_or_percent import IntOrPercent
+
 IN_KEY: Final = {"in_key": True}
 """Metadata of a field that is not part of the stored value; in a record that is to be written it does not matter."""
 
@@ -33,21 +35,6 @@ HOST_LOST = 60.0
 """Seen seconds without a host's record, and its queue silent, after which the host is lost; unless set otherwise."""
 LONGEST_TIME = 86_400
 """Seconds that any time of a fleet may last: a day."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A number of slots, or a percentage of the replicas."""
-
-    amount: int
-    percent: bool = False
-
-    def of(self, replicas: int, *, up: bool) -> int:
-        """How many slots that is; percentages are rounded up, or down."""
-        if not self.percent:
-            return self.amount
-        product = self.amount * replicas
-        return -(-product // 100) if up else product // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +76,8 @@ class FleetSpec:
     """Desired state of one fleet: valid, with nothing left to default."""
 
     replicas: int = 1
-    max_surge: Share = Share(1)
-    max_unavailable: Share = Share(0)
+    max_surge: IntOrPercent = IntOrPercent(1)
+    max_unavailable: IntOrPercent = IntOrPercent(0)
     """Recreate is max_surge 0 with 100 %."""
     partition: int = 0
     """Slots below are not updated."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.selectors import LabelSelector
 
@@ -80,13 +80,13 @@ class Stage:
     """Which of the chosen members; None selects none, an empty one all."""
     sorting_key: str = ""
     """Label whose value, an integer, orders the members; empty = they are ordered by name."""
-    max_concurrency: Share = field(default_factory=lambda: Share(1))
+    max_concurrency: IntOrPercent = field(default_factory=lambda: IntOrPercent(1))
     """Members that may be unfinished at a time; rounded down, at least one."""
     before: tuple[StageTask, ...] = ()
     after: tuple[StageTask, ...] = ()
     deadline: float | None = None
     """Seconds within which a member must be ready; None = no limit but `FAILING_DEADLINE`."""
-    failure_threshold: Share = field(default_factory=lambda: Share(0))
+    failure_threshold: IntOrPercent = field(default_factory=lambda: IntOrPercent(0))
     """Members that may fail; rounded up."""
     on_failure: OnFailure = OnFailure.PAUSE
 

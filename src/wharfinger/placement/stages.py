@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.model.fleet import Share
+from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.pod import NO_LABELS
 from wharfinger.model.selectors import parse_integer
 from wharfinger.model.update_runs import (
@@ -93,7 +93,7 @@ def begin(plan: RunPlan, clock: float = 0.0) -> RunProgress:
     )
 
 
-def concurrency(share: Share, members: int) -> int:
+def concurrency(share: IntOrPercent, members: int) -> int:
     """How many of a stage's members may be unfinished at a time: rounded down, at least one."""
     return max(1, share.of(members, up=False))
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import integer, mapping, mappings, share
+from wharfinger.manifests.fields import int_or_percent, integer, mapping, mappings
 from wharfinger.manifests.selectors import label_selector
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, labels_of, node_of
 
@@ -90,8 +90,8 @@ def status_of(inventory: Inventory, ref: Ref, budget: Obj) -> BudgetStatus:
     pods = protected(ref, budget, inventory.of_kind("Pod"))
     healthy = sum(is_healthy(pod) for _, pod in pods)
     spec = mapping(budget, "spec")
-    most = share(spec, "maxUnavailable", "spec.", low=0)
-    least = share(spec, "minAvailable", "spec.", low=0)
+    most = int_or_percent(spec, "maxUnavailable", "spec.", low=0)
+    least = int_or_percent(spec, "minAvailable", "spec.", low=0)
     expected, why = len(pods) if least is not None else 0, ""
     if most is not None or (least is not None and least.percent):
         expected = _scale(inventory, pods) or 0

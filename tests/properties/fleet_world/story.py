@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from tests.properties.fleet_world.host_faults import HostFaults
 from tests.properties.fleet_world.process import Behaviour, Process
-from wharfinger.model.fleet import Cordon, FleetSpec, RolloutRequest, Share
+from wharfinger.model.fleet import Cordon, FleetSpec, RolloutRequest
+from wharfinger.model.int_or_percent import IntOrPercent
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.etcd import Fleet
@@ -101,8 +102,8 @@ class Story:
         percent = rng.random() < 0.1
         return FleetSpec(
             replicas=rng.choice(FEW if rng.random() < 0.92 else MANY),
-            max_surge=Share(34 * surge, True) if percent else Share(surge),
-            max_unavailable=Share(34 * down, True) if percent else Share(down),
+            max_surge=IntOrPercent(34 * surge, True) if percent else IntOrPercent(surge),
+            max_unavailable=IntOrPercent(34 * down, True) if percent else IntOrPercent(down),
             min_ready=rng.choice((1.0, 2.0, 5.0)),
             instance_deadline=rng.choice((20.0, 40.0)),
             progress_deadline=rng.choice((60.0, 120.0)),
