@@ -14,7 +14,7 @@ from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
 from wharfinger.model.addresses import is_loopback
 from wharfinger.registry.etcd_passwords import folder_of
-from wharfinger.registry.etcd_roles import EtcdRole
+from wharfinger.registry.etcd_role import EtcdRole
 from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024

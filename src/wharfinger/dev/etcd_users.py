@@ -15,19 +15,8 @@ from wharfinger.dev.kube_apiserver import PREFIX
 from wharfinger.dev.kube_apiserver_files import write_private
 from wharfinger.errors import AccessDenied, ServerError
 from wharfinger.registry import etcd_passwords, etcd_users
-from wharfinger.registry.etcd_roles import (
-    ADMIN,
-    AGENT,
-    APPLIER,
-    HUB,
-    IMPORTER,
-    MEMBER,
-    PAGE,
-    READER,
-    ROOT,
-    WORKER,
-    EtcdRole,
-)
+from wharfinger.registry.etcd_role import ADMIN, ROOT, EtcdRole
+from wharfinger.registry.etcd_roles import AGENT, APPLIER, HUB, IMPORTER, MEMBER, PAGE, READER, WORKER
 from wharfinger.registry.etcd_users import EtcdUser
 from wharfinger.serving.certificates import self_signed
 from wharfinger.settings import EtcdSettings

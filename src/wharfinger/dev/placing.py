@@ -30,7 +30,8 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_roles import ADMIN, APPLIER, HUB, MEMBER, WORKER, EtcdRole
+from wharfinger.registry.etcd_role import ADMIN, EtcdRole
+from wharfinger.registry.etcd_roles import APPLIER, HUB, MEMBER, WORKER
 from wharfinger.registry.store import Compare, Put, Store
 
 STOP_WITHIN = 8.0

@@ -23,7 +23,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection, OpenGateway
 from wharfinger.registry.etcd_lease import EtcdLease
 from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
-from wharfinger.registry.etcd_roles import ADMIN
+from wharfinger.registry.etcd_role import ADMIN
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.model.addresses import is_loopback
-from wharfinger.registry.etcd_roles import ADMIN, EtcdRole
+from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 
 OPTION = b"--data-dir="
 LISTENS = "0A"

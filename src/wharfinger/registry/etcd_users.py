@@ -3,7 +3,7 @@
 ::
 
     passwords on disk (`etcd_passwords`) ─┐
-    roles (`etcd_roles`) ─────────────────┴─► enable: roles, users, then authentication ─► each call needs a token
+    roles (`etcd_role`) ──────────────────┴─► enable: roles, users, then authentication ─► each call needs a token
 
 What is as wanted already is not written again, because every write ends all tokens. These calls go by the JSON
 gateway, whatever protocol the store speaks.
@@ -23,7 +23,7 @@ from wharfinger.errors import AccessDenied, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_json import JsonGateway
 from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
-from wharfinger.registry.etcd_roles import ROOT, EtcdRole, KeyRange
+from wharfinger.registry.etcd_role import ROOT, EtcdRole, KeyRange
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 

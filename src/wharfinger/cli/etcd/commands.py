@@ -18,7 +18,7 @@ from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_roles import EtcdRole
+    from wharfinger.registry.etcd_role import EtcdRole
     from wharfinger.registry.etcd_users import EtcdUser
     from wharfinger.settings import EtcdSettings
 
@@ -90,7 +90,8 @@ def disable_users(passwords: Passwords, *, connection: ConnectionOptions) -> Non
 
 def _users(folder: Path, named: Iterable[str], *, kubernetes: bool) -> list[EtcdUser]:
     from wharfinger.registry.etcd_passwords import password
-    from wharfinger.registry.etcd_roles import IMPORTER, ROLES, ROOT, WORKER
+    from wharfinger.registry.etcd_role import ROOT
+    from wharfinger.registry.etcd_roles import IMPORTER, ROLES, WORKER
     from wharfinger.registry.etcd_users import EtcdUser
 
     possible = {role.name: role for role in ROLES if role is not IMPORTER}

@@ -109,7 +109,7 @@ async def _run(
     from wharfinger.demo.story import Story
     from wharfinger.dev.tree import running
     from wharfinger.registry.etcd import EtcdStore
-    from wharfinger.registry.etcd_roles import ADMIN
+    from wharfinger.registry.etcd_role import ADMIN
 
     told: Summary | None = None
     try:

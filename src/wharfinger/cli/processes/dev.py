@@ -174,7 +174,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
     from wharfinger.dev import binaries
     from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT
-    from wharfinger.registry.etcd_roles import ADMIN
+    from wharfinger.registry.etcd_role import ADMIN
 
     variables = {}
     if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":
