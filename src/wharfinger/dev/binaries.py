@@ -27,6 +27,7 @@ from pathlib import Path
 from wharfinger.dev import download, golang
 from wharfinger.dev.progress import ProgressListener, progress_for
 from wharfinger.errors import ServerError
+from wharfinger.process.build import checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,6 @@ def _pin(program: Program, module: str) -> str:
     if found is None:
         raise ServerError(f"{modules_folder(program) / 'go.mod'} does not pin {module}")
     return found.group(1)
-
-
-def checkout() -> Path | None:
-    """The root of the checkout this code runs from; None when it was installed from a wheel."""
-    root = Path(__file__).resolve().parents[3]
-    return root if (root / "pyproject.toml").is_file() and (root / "tools").is_dir() else None
 
 
 def examples() -> Path:

@@ -1,4 +1,4 @@
-"""Which release and which build of wharfinger this process runs."""
+"""Which release and which build of wharfinger this process runs, and from where."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def release() -> str:
         return version("wharfinger")
     except PackageNotFoundError:
         return "checkout"
+
+
+def checkout() -> Path | None:
+    """The root of the checkout this code runs from; None when it was installed from a wheel."""
+    root = Path(__file__).resolve().parents[3]
+    return root if (root / "pyproject.toml").is_file() and (root / "tools").is_dir() else None
 
 
 @cache

@@ -213,9 +213,9 @@ def _arguments(choices: InstallChoices, only: OnlyChoice | None) -> Iterator[str
 
 def temporal_scripts() -> Path:
     """The folder with Temporal's scripts: of the checkout, or packed in the wheel. Raises `ServerError`."""
-    from wharfinger.dev import binaries
+    from wharfinger.process.build import checkout
 
-    root = binaries.checkout()
+    root = checkout()
     folder = (root if root is not None else Path(__file__).resolve().parents[2]) / "deploy" / "temporal"
     if not folder.is_dir():
         raise ServerError(f"--with-temporal: there is no folder {folder}")
