@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import R, RevisionRecord, read_value
 from wharfinger.contracts.fleets import (
@@ -34,7 +35,6 @@ from wharfinger.contracts.fleets import (
 from wharfinger.engine.fleets import instance_command
 from wharfinger.errors import ServerError
 from wharfinger.model.fleet import Grant
-from wharfinger.process_settings import AgentSettings
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, Store
 from wharfinger.runtime.runtime import InstanceId, Process, Runtime

@@ -29,6 +29,7 @@ from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals, ru
 from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.client.installations import installation_of
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
@@ -49,7 +50,6 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.upstream import connect_upstream, open_upstream
-from wharfinger.process_settings import AgentSettings
 from wharfinger.profiles import load_configuration
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete

@@ -2,7 +2,7 @@
 
 Each field says its unit, its default and why. A field that is a `setting` is an option of each command that takes its
 class, and says it in the option's help (`options`). Nothing here reads the environment: `cli.options` does.
-Settings of the processes beside workers are in `process_settings`.
+Settings of the processes beside workers are in `agent_settings` and `process_settings`.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from tests.integration.agent_process import FIRST, Site
 from tests.patience import patient
 from wharfinger.agent import Agent
 from wharfinger.agent_loops.host_probes import asking
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.process_settings import AgentSettings
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.runtime.limits import ProcessLimits

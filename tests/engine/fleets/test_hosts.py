@@ -21,13 +21,13 @@ from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.hosts import HostActivities
 from wharfinger.agent_loops.host_exits import HostExits
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, KillInput, NotGranted
 from wharfinger.engine.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.process_settings import AgentSettings
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process

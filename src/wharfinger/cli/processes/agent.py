@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.processes.instance_options import InstanceLogin, InstanceOptions
 from wharfinger.cli.processes.process_options import SchedulingOptions
@@ -18,7 +19,6 @@ from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alo
 from wharfinger.errors import UsageError
 from wharfinger.model.names import is_dns_subdomain
 from wharfinger.options import arguments
-from wharfinger.process_settings import AgentSettings
 
 
 def register(app: typer.Typer) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wharfinger.agent_settings import INSTANCES_PANEL
 from wharfinger.errors import UsageError
 from wharfinger.options import setting
-from wharfinger.process_settings import INSTANCES_PANEL
 from wharfinger.settings import EtcdSettings
 
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

@@ -22,12 +22,12 @@ from pathlib import Path
 
 from temporalio.exceptions import ApplicationError
 
+from wharfinger.agent_settings import AgentSettings
 from wharfinger.config.fleet_fields import TemplateFields
 from wharfinger.config.understanding import understood
 from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.model.fleet import Grant
-from wharfinger.process_settings import AgentSettings
 from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId
 from wharfinger.settings import EtcdSettings
