@@ -1,17 +1,42 @@
-"""Writes one object by compare-and-set, also while other clients write it."""
+"""Writes one object by compare-and-set, also while other clients write it; and who does so, and why."""
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
 from wharfinger.manifests import documents
+from wharfinger.model.texts import plain
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, Read, Store
 
 TRIES = 10
 """Compare-and-sets of one object; each fails only because another writer changed it in between."""
+_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes something, and why."""
+
+    who: str
+    why: str = ""
+
+
+def author(reason: str = "", *, who: str = "") -> Author:
+    """Who changes something: this process's user and machine, unless `who` names another author."""
+    if who:
+        return Author(plain(who)[:_NAME_LIMIT], plain(reason))
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in containers
+        user = f"uid-{os.getuid()}"
+    return Author(plain(f"{user}@{socket.gethostname()}")[:_NAME_LIMIT], plain(reason))
 
 
 async def commit(

@@ -13,16 +13,13 @@ it out as soon as it was seen, and at once when the template changes: it was mea
 from __future__ import annotations
 
 import copy
-import getpass
-import os
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.client.committing import commit, readable, same
+from wharfinger.client.committing import Author, commit, readable, same
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
@@ -32,7 +29,6 @@ from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import FLEET, Reference
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.rollout import RolloutStatus
-from wharfinger.model.texts import plain
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
@@ -64,17 +60,8 @@ Edit = Callable[[dict[str, Any], StatusAndObject], bool | None]
 True: it is to be written even if nothing differs, as what is asked for once more is.
 """
 
-_NAME_LIMIT = 200
 _UNKNOWN = object()
 """Instead of a template; like no other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who changes something, and why."""
-
-    who: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +77,6 @@ class Changed:
     def written(self) -> bool:
         """Whether anything was."""
         return self.result != "unchanged"
-
-
-def author(reason: str = "", *, who: str = "") -> Author:
-    """Who changes something: this process's user and machine, unless `who` names another author."""
-    if who:
-        return Author(plain(who)[:_NAME_LIMIT], plain(reason))
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in containers
-        user = f"uid-{os.getuid()}"
-    return Author(plain(f"{user}@{socket.gethostname()}")[:_NAME_LIMIT], plain(reason))
 
 
 async def read_status(store: Store, tenant: str) -> RolloutStatus | None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from wharfinger.client import fleet_edits as edits
 from wharfinger.client import fleet_manifests as manifests
-from wharfinger.client.fleet_changes import Author, Changed, Edit, author, change, mark
+from wharfinger.client.committing import Author, author
+from wharfinger.client.fleet_changes import Changed, Edit, change, mark
 from wharfinger.client.fleet_changes import apply as lay_over
 from wharfinger.client.fleet_goals import Goal, Verdict, wait
 from wharfinger.client.fleet_manifests import WantedFleet

@@ -13,8 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.client import placement_goals
-from wharfinger.client.committing import TRIES, commit, readable, same
-from wharfinger.client.fleet_changes import author
+from wharfinger.client.committing import TRIES, author, commit, readable, same
 from wharfinger.client.placement_goals import PATIENCE, PlacementGoal, PlacementVerdict
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.delivery_records import PinRecord

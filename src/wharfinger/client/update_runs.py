@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.client.committing import commit, readable
-from wharfinger.client.fleet_changes import Author, author
+from wharfinger.client.committing import Author, author, commit, readable
 from wharfinger.config.placement import check_placement_change, check_placement_object
 from wharfinger.contracts.update_run_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.contracts.update_runs import When

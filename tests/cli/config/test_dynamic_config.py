@@ -14,7 +14,7 @@ from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
 from wharfinger.cli.config.rows import absence_note
-from wharfinger.client.fleet_changes import Author
+from wharfinger.client.committing import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable

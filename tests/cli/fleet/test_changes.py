@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet.fleet_records import status
-from wharfinger.client.fleet_changes import Author, StatusAndObject, apply, author, change
+from wharfinger.client.committing import Author, author
+from wharfinger.client.fleet_changes import StatusAndObject, apply, change
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.plugins.builtin import catalog

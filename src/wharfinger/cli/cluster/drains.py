@@ -48,7 +48,7 @@ async def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> N
 
 
 async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
-    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.committing import author
     from wharfinger.contracts.placement_records import DrainRecord
     from wharfinger.errors import NotFound
     from wharfinger.manifests.times import rfc3339

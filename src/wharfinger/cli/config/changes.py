@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.client.fleet_changes import Author
+from wharfinger.client.committing import Author
 from wharfinger.config.dynamic import (
     CohortValue,
     ProfileValue,

@@ -73,7 +73,7 @@ async def set_value(
     """
     from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
     from wharfinger.cli.config.rows import absence_note
-    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.committing import author
     from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.config.dynamic import check_kind, check_target
 
@@ -96,7 +96,7 @@ async def unset(
 ) -> None:
     """Remove a value: that of the next less specific target counts, or what workers were started with."""
     from wharfinger.cli.config.changes import ValueChange, write
-    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.committing import author
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)

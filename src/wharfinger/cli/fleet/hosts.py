@@ -98,8 +98,7 @@ async def _put(connection: ConnectionOptions, host: str, action: Literal["cordon
 
 
 async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
-    from wharfinger.client.committing import commit
-    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.committing import author, commit
     from wharfinger.contracts.fleet_records import stored
     from wharfinger.model.fleet import Cordon
     from wharfinger.registry import keys
@@ -148,7 +147,7 @@ async def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection
     Needed only when more than half of at least three hosts were lost within a minute: their slots are otherwise
     repaired one at a time. Instances that are ready stay. Refused while the host has a live agent.
     """
-    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.committing import author
     from wharfinger.contracts.fleet_records import LostHostRecord
     from wharfinger.registry import keys
     from wharfinger.registry.store import Compare, Put

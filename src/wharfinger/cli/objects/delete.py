@@ -126,7 +126,8 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
 
 async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) -> bool:
     """Mark a fleet as deleting; whether it is there, or need not be."""
-    from wharfinger.client.fleet_changes import author, mark
+    from wharfinger.client.committing import author
+    from wharfinger.client.fleet_changes import mark
     from wharfinger.errors import NotFound
 
     try:

@@ -132,9 +132,10 @@ async def _write_rk8s(
 
 async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
     from wharfinger.client import fleet_changes
+    from wharfinger.client.committing import author
     from wharfinger.client.fleet_templates import known_plugins
 
-    by, catalog = fleet_changes.author(), known_plugins()
+    by, catalog = author(), known_plugins()
     try:
         changed = await fleet_changes.apply(store, about.name, manifest, by, catalog=catalog)
     except InvalidConfiguration as error:
