@@ -1,12 +1,29 @@
-"""In which format a cluster keeps its pods and nodes: as its installation record in etcd says."""
+"""Whose etcd it is, and in which format it keeps pods and nodes: as the installation record says."""
 
 from __future__ import annotations
 
-from wharfinger.client.installations import installation_of
+from pydantic import ValidationError
+
+from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.formats import ClusterFormat
+from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store
+
+
+async def installation_of(store: Store) -> InstallationRecord | None:
+    """The record that the first worker or agent has written; None before that.
+
+    Raises `InstallationMismatch` for one that cannot be read, and the store's errors.
+    """
+    found = (await store.get(keys.INSTALLATION)).kv
+    if found is None:
+        return None
+    try:
+        return InstallationRecord.model_validate_json(found.value)
+    except ValidationError as error:
+        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
 
 
 async def in_its_format(store: Store, asked: ClusterFormat | None = None) -> Store:

@@ -1,4 +1,4 @@
-"""Whose etcd it is: the installation record, and what it means where a Kubernetes API is the store.
+"""What is not written here, because a Kubernetes API is the store.
 
 There, pods, nodes and the other kinds that the importer copies belong to the API. Clients read the copies; what they
 write there the importer would take away again, so they write to the API instead.
@@ -6,31 +6,14 @@ write there the importer would take away again, so they write to the API instead
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
-from wharfinger.contracts.records import InstallationRecord
-from wharfinger.errors import InstallationMismatch, UsageError
+from wharfinger.client.cluster_format import installation_of
+from wharfinger.errors import UsageError
 from wharfinger.manifests.kinds import Kind
 from wharfinger.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
-from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
 _NOT_THE_APIS = frozenset({"wharfinger.dev", CLUSTER_GROUP, PLACEMENT_GROUP})
 """API groups of kinds that only wharfinger has."""
-
-
-async def installation_of(store: Store) -> InstallationRecord | None:
-    """The record that the first worker or agent has written; None before that.
-
-    Raises `InstallationMismatch` for one that cannot be read, and the store's errors.
-    """
-    found = (await store.get(keys.INSTALLATION)).kv
-    if found is None:
-        return None
-    try:
-        return InstallationRecord.model_validate_json(found.value)
-    except ValidationError as error:
-        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
 
 
 async def has_copies(store: Store) -> bool:

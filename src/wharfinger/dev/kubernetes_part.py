@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.client.installations import installation_of
+from wharfinger.client.cluster_format import installation_of
 from wharfinger.dev import binaries, ports
 from wharfinger.dev.departures import Departures
 from wharfinger.dev.etcd import EtcdServer

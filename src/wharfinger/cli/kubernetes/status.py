@@ -93,7 +93,7 @@ async def _status(connection: ConnectionOptions, upstream: ApiOptions, election:
 
 async def installed(store: Store) -> InstallationRecord:
     """The record of an etcd that has copies. Raises `InstallationMismatch` for another one."""
-    from wharfinger.client.installations import installation_of
+    from wharfinger.client.cluster_format import installation_of
 
     found = await installation_of(store)
     if found is None or not found.upstream:
