@@ -24,7 +24,8 @@ from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from wharfinger.client.starts import TASK_TIMEOUT, temporal_configuration
+from wharfinger.client.starts import TASK_TIMEOUT
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.attempts import AttemptTimings, chain_retry
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.process.connecting import connect_temporal, sdk_metrics

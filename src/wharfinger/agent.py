@@ -31,7 +31,7 @@ from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
 from wharfinger.agent_settings import AgentSettings
 from wharfinger.client.cluster_format import installation_of
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
 from wharfinger.engine.failures import FLEETS

@@ -16,7 +16,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from wharfinger.client.cluster_format import in_its_format
-from wharfinger.client.starts import DEFAULT_NAMESPACE, temporal_configuration
+from wharfinger.client.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import StoreError, UsageError
 from wharfinger.model.formats import ClusterFormat

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from temporalio.client import Client
 
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.names import check_cluster
 from wharfinger.engine.parts import ProcessParts

@@ -22,7 +22,7 @@ from tests.patience import patient
 from wharfinger.agent import Agent
 from wharfinger.agent_loops.host_probes import asking
 from wharfinger.agent_settings import AgentSettings
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from tests.conftest import start_etcd, start_temporal
 from tests.integration.agent_process import Site
 from tests.patience import patient
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.records import InstanceRecord

@@ -25,7 +25,7 @@ from tests.integration import told
 from tests.integration.gateway import node, pod
 from tests.integration.test_secured_etcd import SecuredEtcd
 from tests.patience import patient
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.runtime import locks
 from wharfinger.settings import TemporalSettings

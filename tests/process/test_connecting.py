@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.errors import ConfigurationError
 from wharfinger.process.connecting import is_near
 from wharfinger.settings import TemporalSettings

@@ -126,7 +126,7 @@ async def open_temporal(
     """
     from temporalio.client import Client
 
-    from wharfinger.client.starts import temporal_configuration
+    from wharfinger.client.temporal_configuration import temporal_configuration
     from wharfinger.contracts.conversion import data_converter
 
     configuration = temporal_configuration(connection.temporal)

@@ -18,7 +18,6 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
 from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, chain_retry
@@ -32,9 +31,7 @@ from wharfinger.contracts.names import (
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.errors import ConfigurationError, ServerError, WharfingerError
-from wharfinger.model.addresses import is_loopback
-from wharfinger.settings import TemporalSettings
+from wharfinger.errors import ServerError, WharfingerError
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """How long a crashed worker can keep a task that it took; busy machines pause for 0.4 s."""
@@ -49,33 +46,7 @@ BUILDS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_BUILDS)
 UNVERSIONED = "unversioned"
 """How Temporal marks builds of workers that leave versions to their own code, as ours do."""
 
-DEFAULT_ADDRESS = "127.0.0.1:7233"
-DEFAULT_NAMESPACE = "default"
-
 AttemptHandle = WorkflowHandle[Any, AttemptResult]
-
-
-def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
-    """Arguments of `Client.connect`: the SDK's environment configuration, and our settings above it.
-
-    Raises `ConfigurationError` when the SDK's file or variables are malformed, or have an API key sent in the clear.
-    """
-    try:
-        configuration = ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError, OSError) as error:
-        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
-    if settings.address is not None:
-        configuration["target_host"] = settings.address
-    if settings.namespace is not None:
-        configuration["namespace"] = settings.namespace
-    configuration.setdefault("target_host", DEFAULT_ADDRESS)
-    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
-    host = configuration["target_host"].rpartition(":")[0].strip("[]")
-    if configuration.get("api_key") and configuration.get("tls") is False and not is_loopback(host):
-        raise ConfigurationError(
-            f"Temporal at {configuration['target_host']}: the API key would be sent in the clear: TLS is turned off"
-        )
-    return configuration
 
 
 async def start_attempt(

@@ -25,7 +25,8 @@ from wharfinger.client.cluster_format import in_its_format
 from wharfinger.client.fleets import Fleets
 from wharfinger.client.placements import Placements
 from wharfinger.client.signals import Signalled
-from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
+from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.contracts.conversion import data_converter

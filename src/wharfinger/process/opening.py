@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from wharfinger.client.starts import temporal_configuration
+from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.process.build import build_id
