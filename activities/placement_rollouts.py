@@ -22,7 +22,6 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.contents_view import ContentsView
@@ -30,6 +29,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rollout_plans import planned
 from wharfinger.engine.placements.snapshots import forget, take
 from wharfinger.engine.placements.works import write
+from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.manifests.times import rfc3339
 
 TICK = 3.0

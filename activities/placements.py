@@ -15,12 +15,12 @@ from wharfinger.contracts.placements import (
     DecideInput,
     PlacementActivities,
 )
-from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.manifests.times import rfc3339
 
 

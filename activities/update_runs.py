@@ -23,13 +23,13 @@ from wharfinger.contracts.update_runs import (
     WriteRunWorksInput,
     WrittenRunWorks,
 )
-from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import update_writing
 from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
+from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.manifests.times import rfc3339
 
 SPARING = 5.0

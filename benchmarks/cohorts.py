@@ -29,7 +29,8 @@ from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.manifests.decode import decode_pod, node_from_mapping
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey

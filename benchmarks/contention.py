@@ -28,7 +28,8 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View

@@ -16,7 +16,8 @@ from typing import Any
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles

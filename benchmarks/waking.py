@@ -25,7 +25,8 @@ import uvloop
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.model.node import Node
 from wharfinger.model.ownership import Ownership

@@ -34,7 +34,7 @@ from wharfinger.client.cluster_format import installation_of
 from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
-from wharfinger.engine.failures import FLEETS
+from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError

@@ -29,12 +29,12 @@ from wharfinger.activities.update_runs import StagingActivities
 from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
-from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import STATES, state_of
+from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.hub_loops.following import ContentsStreams, HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers

@@ -21,8 +21,9 @@ from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.engine.failures import PODS_AND_NODES
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pods.failures import PODS_AND_NODES
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.extenders.calls import ExtenderCalls

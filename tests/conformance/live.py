@@ -23,7 +23,8 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.lone import evict_input, placed_group, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership

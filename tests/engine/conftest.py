@@ -41,7 +41,8 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Refused,
 )
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile

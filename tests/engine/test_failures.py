@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.intercepted import execute
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.engine.failures import FLEETS, MESSAGE_LIMIT
+from wharfinger.engine.failures import MESSAGE_LIMIT
+from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable
 from wharfinger.framework.status import call
 

@@ -18,7 +18,8 @@ from tests.clock import Clock
 from tests.worker_loops.stage import PROFILES, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View

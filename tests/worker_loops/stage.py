@@ -19,7 +19,8 @@ from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey

@@ -39,7 +39,8 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.engine.failures import FLEETS, ActivityFailures
+from wharfinger.engine.failures import ActivityFailures
+from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Actor, Exit, Grant
 from wharfinger.model.rollout import RolloutStatus

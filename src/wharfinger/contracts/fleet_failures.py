@@ -1,4 +1,4 @@
-"""What activities of fleets fail with. Workers of pods import it for how failures are mapped, and not the contract."""
+"""What activities of fleets fail with."""
 
 from __future__ import annotations
 

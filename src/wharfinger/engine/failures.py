@@ -12,12 +12,10 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.fleet_failures import FleetFailure
-from wharfinger.errors import PluginError, RequestTooLarge, StoreError, UpstreamError, WharfingerError
+from wharfinger.errors import RequestTooLarge, StoreError, UpstreamError
 from wharfinger.model.texts import one_line
 
 log = logging.getLogger(__name__)
@@ -39,11 +37,6 @@ class Failures(NamedTuple):
     """Whether unexpected errors are retried."""
     speaking: type[Exception]
     """Errors whose text explains the failure; the message of any other error begins with its class."""
-
-
-PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
-"""A decision that failed is not retried by itself: the next attempt places again."""
-FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
 
 
 class ActivityFailures(Interceptor):
@@ -83,34 +76,6 @@ def _failure(error: Exception, failures: Failures) -> ApplicationError:
     else:
         log.warning("activity_failed", exc_info=error)
     return ApplicationError(text, type=failures.unexpected, non_retryable=not failures.retried)
-
-
-def behind(seen: int, wanted: int) -> ApplicationError:
-    """This worker's cache has not come far enough to decide."""
-    return ApplicationError(
-        f"this worker has seen etcd up to revision {seen}, and must have seen {wanted}",
-        type=FailureType.BEHIND,
-        category=ApplicationErrorCategory.BENIGN,
-    )
-
-
-def wrong_id(what: str, found: str, right: str) -> ApplicationError:
-    """The run is not the pod's own, or the gang's; never retried."""
-    return ApplicationError(
-        f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
-        type=FailureType.WRONG_ID,
-        non_retryable=True,
-    )
-
-
-def fenced(tenant: str, why: str) -> ApplicationError:
-    """Another workflow acts on the fleet now, so the caller stops; never retried."""
-    return ApplicationError(
-        f"the fleet of {tenant} has another actor: {why}",
-        type=FleetFailure.FENCED,
-        non_retryable=True,
-        category=ApplicationErrorCategory.BENIGN,
-    )
 
 
 async def gather_to_end(several: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -1,19 +1,15 @@
-"""The parts that a process is wired from. They are made once, and its activities and loops share them."""
+"""What all parts of a process share. It is made once."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from wharfinger.cache.cache import Cache
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Profile
 from wharfinger.model.boot_time import since_boot
-from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
 
@@ -39,28 +35,3 @@ class ProcessParts:
     """Spreads retries; no secret comes from it."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits so many seconds between two tries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """What one worker decides on: its pool's pods, the state that it has seen, and its profiles."""
-
-    cache: Cache
-    profiles: Mapping[str, Profile]
-    """By scheduler name."""
-    ownership: Ownership
-    preferred_nodes: PreferredNodes = field(default_factory=PreferredNodes)
-    """The loops set which workers share the nodes; decisions read which are this worker's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """How one worker is named in what it writes."""
-
-    cluster: str
-    name: str
-    """The worker's own; kept with its decisions."""
-    fleet_revision: str = ""
-    """Of the template that the worker was made from; empty when it was started by hand."""
-    incarnation: str = ""
-    """This life of the worker: `<digest of its software>-<chance>`; empty where none is kept."""

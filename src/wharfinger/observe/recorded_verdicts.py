@@ -14,12 +14,13 @@ from typing import cast
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
 from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.scheduling import PermitWait, Placed, Refused
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import Chosen, Denied, Late, Policy
 from wharfinger.engine.pods.placing_lone import LonePlacements
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile

@@ -16,12 +16,12 @@ from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, Tu
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Assumed, Computation
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.engine.parts import Identity, Pool
 from wharfinger.engine.pods.cohort_payload import SHORT, UNTOLD
 from wharfinger.engine.pods.extending import Answers
 from wharfinger.engine.pods.payload import refusals
 from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.engine.pods.placing_gangs import GangDecision
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile

@@ -14,7 +14,7 @@ from itertools import combinations
 from wharfinger.cache.assumptions import MASK, OverlayChanges, mark, parsed, parsed_change, parsed_lost
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation, Nominated
-from wharfinger.engine.parts import Identity, Pool
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.view import View

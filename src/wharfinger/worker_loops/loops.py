@@ -18,7 +18,8 @@ from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Subscriber
 from wharfinger.informer.informer import Informer

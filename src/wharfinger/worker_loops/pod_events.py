@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes, PodChange
 from wharfinger.model.events import ClusterEvent

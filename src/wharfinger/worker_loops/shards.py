@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.engine.parts import Pool
+from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes, InstanceChange
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.process.rendezvous import Ring

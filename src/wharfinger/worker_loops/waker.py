@@ -24,7 +24,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.parts import Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.informer.changes import Changes

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wharfinger.engine.parts import Pool
+from wharfinger.engine.pool import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.consulting import not_for_gangs

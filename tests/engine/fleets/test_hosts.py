@@ -25,7 +25,7 @@ from wharfinger.agent_settings import AgentSettings
 from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, KillInput, NotGranted
-from wharfinger.engine.failures import FLEETS
+from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Exit, Grant
 from wharfinger.registry import keys

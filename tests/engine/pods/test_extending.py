@@ -16,12 +16,13 @@ from wharfinger.contracts.extenders import (
 )
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Placed, PlaceInput, PlaceOutcome, Refused
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.extending import MOST_ROUNDS, answered, outcome_of, question_of
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_lone import LonePlacements
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
 from wharfinger.errors import PluginError
 from wharfinger.framework.extender_chain import FilterAnswer, FilterChain

@@ -14,7 +14,8 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Placed, PlaceInput, RefusalInput, Rejected
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.manifests.decode import decode_node, decode_pod
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry import keys

@@ -13,10 +13,11 @@ from tests.engine.conftest import CLUSTER, NOW, PROFILES, World
 from tests.patience import patient
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.finding import Finder
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled

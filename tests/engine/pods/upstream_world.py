@@ -16,7 +16,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
 from wharfinger.engine.upstream.adopting import Adopter, present, promise_in
 from wharfinger.engine.upstream.evicting import UpstreamEvictions

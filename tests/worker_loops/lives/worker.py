@@ -24,7 +24,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptInput, AttemptTimings, FailureType, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
-from wharfinger.engine.parts import Identity, Pool, ProcessParts
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission

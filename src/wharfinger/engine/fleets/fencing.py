@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from wharfinger.contracts.fleet_records import R, read_value
-from wharfinger.engine.failures import fenced
+from wharfinger.engine.fleets.failures import fenced
 from wharfinger.errors import InvalidObject
 from wharfinger.model.fleet import Actor
 from wharfinger.registry import keys

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.fleets import PlanInput, Planned
 from wharfinger.contracts.names import rollout_workflow_id
-from wharfinger.engine.failures import fenced
+from wharfinger.engine.fleets.failures import fenced
 from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan

@@ -22,7 +22,7 @@ from typing import Any
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
-from wharfinger.engine.failures import fenced
+from wharfinger.engine.fleets.failures import fenced
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.engine.fleets.writes import ConditionalWrite, Found, looked_at, may_serve, missing, packed
 from wharfinger.engine.transactions import Limits

@@ -15,9 +15,9 @@ from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod, GangName
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, PlaceInput
-from wharfinger.engine.failures import behind, wrong_id
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.pods.failures import behind, wrong_id
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.model.gang import (

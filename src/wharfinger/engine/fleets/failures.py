@@ -1,0 +1,21 @@
+"""What activities of fleets fail with (`engine.failures` maps errors to it)."""
+
+from __future__ import annotations
+
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wharfinger.contracts.fleet_failures import FleetFailure
+from wharfinger.engine.failures import Failures
+from wharfinger.errors import WharfingerError
+
+FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
+
+
+def fenced(tenant: str, why: str) -> ApplicationError:
+    """Another workflow acts on the fleet now, so the caller stops; never retried."""
+    return ApplicationError(
+        f"the fleet of {tenant} has another actor: {why}",
+        type=FleetFailure.FENCED,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
+    )
