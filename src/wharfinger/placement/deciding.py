@@ -19,12 +19,11 @@ from wharfinger.model.placement import (
 )
 from wharfinger.placement import filters, spread, texts
 from wharfinger.placement.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
-from wharfinger.placement.eligibility import why_not_eligible
+from wharfinger.placement.eligibility import nameable, why_not_eligible
 from wharfinger.placement.judging import Judge
 from wharfinger.placement.question import NOTHING, Question
 from wharfinger.placement.ranking import MemberCandidate, Ranking
 from wharfinger.placement.scaling_down import given_up
-from wharfinger.placement.upstream_records import nameable
 
 
 def decide(question: Question) -> PlacementDecision:

@@ -1,7 +1,11 @@
-"""Whether a member can take anything at all: it has not left, its agent is heard, has joined and is healthy."""
+"""Whether a member can take anything at all: it has not left, its agent is heard, has joined and is healthy.
+
+And whether KubeFleet could name what binds a placement to it.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from wharfinger.model.members import Member
@@ -11,6 +15,10 @@ TOO_OLD = 300.0
 """Seconds since the last heart-beat, and since a member became unhealthy, from which on it takes nothing."""
 EVER = (2**63 - 1) / 1e9
 """Seconds: KubeFleet's age of a moment that is not told. Its clock reads no larger span."""
+PART = 26
+"""Characters of a placement's name in the name of a binding; a member's has one more."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 class Ages(NamedTuple):
@@ -43,3 +51,8 @@ def why_not_eligible(member: Member, ages: Ages, *, upstream: bool = False) -> s
     if not healthy.true and health > TOO_OLD:
         return texts.unhealthy(health)
     return ""
+
+
+def nameable(placement: str, member: str) -> bool:
+    """Whether KubeFleet can name a binding: it admits dots in both names, but not in a binding's."""
+    return _NAME.fullmatch(f"{placement[:PART]}-{member[: PART + 1]}-0") is not None

@@ -14,7 +14,7 @@ from wharfinger.model.members import Member
 from wharfinger.model.placement import MemberScores, Placement, PlacementType, PolicyCondition
 from wharfinger.placement import filters, spread, texts
 from wharfinger.placement.affinity import affinity_of, liking
-from wharfinger.placement.eligibility import Ages, why_not_eligible
+from wharfinger.placement.eligibility import Ages, nameable, why_not_eligible
 from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.upstream_records import (
     DECISIONS,
@@ -26,7 +26,6 @@ from wharfinger.placement.upstream_records import (
     SnapshotStatus,
     StatusLine,
     by_name,
-    nameable,
     unselected,
 )
 

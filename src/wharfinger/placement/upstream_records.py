@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wharfinger.model.placement import MemberScores, PolicyCondition
+from wharfinger.placement.eligibility import PART
 
 SCHEDULED, BOUND, UNSCHEDULED = "Scheduled", "Bound", "Unscheduled"
 DECISIONS = 1000
@@ -103,14 +103,3 @@ def unselected(
     found = [line for line in not_picked if line.cluster not in seen][: max(0, min(limit, room))]
     left = max(0, min(limit - len(found), room - len(found)))
     return found + [line for line in refused[:left] if line.cluster not in seen]
-
-
-PART = 26
-"""Characters of a placement's name in the name of a binding; a member's has one more."""
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
-def nameable(placement: str, member: str) -> bool:
-    """Whether KubeFleet can name a binding: it admits dots in both names, but not in a binding's."""
-    return _NAME.fullmatch(f"{placement[:PART]}-{member[: PART + 1]}-0") is not None
