@@ -10,7 +10,8 @@ import pytest
 
 from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements import selected
-from wharfinger.engine.placements.selected import Selected, catches, prefixes, read_selected
+from wharfinger.engine.placements.selected import Selected, read_selected
+from wharfinger.engine.placements.selected_keys import catches, prefixes
 from wharfinger.errors import Compacted, InvalidObject
 from wharfinger.manifests.kinds import reference
 from wharfinger.model.contents import ResourceSelector

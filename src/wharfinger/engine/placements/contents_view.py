@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wharfinger.engine.placements.selected import catches, folders, named_keys, prefixes
+from wharfinger.engine.placements.selected_keys import catches, folders, named_keys, prefixes
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.fields import mapping, text_map

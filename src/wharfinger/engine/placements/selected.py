@@ -1,14 +1,13 @@
 """Reads from the hub's etcd all objects that a placement selects, at one revision.
 
-`placement.selecting` has the rules; `manifests.contents` prepares the objects. `prefixes` and
-`catches` serve hubs that follow changes. Both may name too much, and never too little.
+`placement.selecting` has the rules; `manifests.contents` prepares the objects.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 import orjson
 
 from wharfinger.config.placement_fields import stored_selectors
+from wharfinger.engine.placements.selected_keys import CONTENT, kind_of, taken_apart
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.contents import sanitised
 from wharfinger.manifests.fields import mapping, text, text_map
-from wharfinger.manifests.kinds import KINDS, NAMESPACE, Kind, of_object
+from wharfinger.manifests.kinds import NAMESPACE, Kind, of_object
 from wharfinger.model.contents import ObjectId, ResourceSelector
 from wharfinger.model.placement import PlacementRef
 from wharfinger.placement.selecting import (
@@ -40,9 +40,6 @@ MOST_BYTES = 32 * 1024 * 1024
 """Bytes of all objects of one placement, as they are stored."""
 _LISTED_APART = 16
 """Namespaces whose objects are listed one namespace at a time; of more, whole kinds are listed."""
-_CONTENT = tuple(kind for kind in KINDS if kind.namespaced and may_kind_be_placed(kind.group, kind.name))
-"""Kinds of which a namespace has objects."""
-_BY_FOLDER = {kind.folder: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,71 +85,6 @@ async def read_selected(store: Store, placement: Mapping[str, Any], reference: s
     )
 
 
-def prefixes(selectors: Sequence[ResourceSelector], reference: str) -> tuple[str, ...]:
-    """The prefixes of etcd under which a change can concern these selectors of a placement, sorted."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
-    found: set[str] = set()
-    for selector, kind in _known(selectors):
-        if kind.namespaced:
-            if place:
-                found.add(keys.stored_prefix(kind.folder, place))
-            continue
-        if ref.namespace:
-            continue
-        found.add(keys.stored_prefix(kind.folder))
-        if brings(selector):
-            found.update(keys.stored_prefix(content.folder, selector.name) for content in _CONTENT)
-    return tuple(sorted(one for one in found if not any(one != other and one.startswith(other) for other in found)))
-
-
-def named_keys(selectors: Sequence[ResourceSelector], reference: str) -> frozenset[str]:
-    """Keys of the objects that are selected by name, namespaces included."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
-    return frozenset(
-        keys.stored(kind.folder, place if kind.namespaced else "", selector.name)
-        for selector, kind in _known(selectors)
-        if selector.name and (place if kind.namespaced else not ref.namespace)
-    )
-
-
-def folders(selectors: Sequence[ResourceSelector], reference: str) -> frozenset[str]:
-    """The prefixes of the kinds among which these selectors select."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
-    found: set[str] = set()
-    for selector, kind in _known(selectors):
-        if place if kind.namespaced else not ref.namespace:
-            found.add(keys.stored_prefix(kind.folder))
-        if brings(selector) and not ref.namespace:
-            found.update(keys.stored_prefix(content.folder) for content in _CONTENT)
-    return frozenset(found)
-
-
-def catches(selectors: Sequence[ResourceSelector], reference: str, key: str, labels: Mapping[str, str] | None) -> bool:
-    """Whether the object at a key, with these labels, may be selected; None = its labels are not known.
-
-    Of what is in namespaces that are selected by labels, every object may be.
-    """
-    parts = _taken_apart(key)
-    if parts is None:
-        return False
-    found, namespace, name = parts
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
-    for selector, kind in _known(selectors):
-        if kind is found and (namespace == place if kind.namespaced else not ref.namespace):
-            if labels is None and not selector.name:
-                return True
-            about = ObjectId(selector.group, selector.version, selector.kind, namespace, name)
-            if selects(selector, about, labels or {}):
-                return True
-        if not ref.namespace and brings(selector) and found in _CONTENT and selector.name in ("", namespace):
-            return True
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """One selected object."""
@@ -183,7 +115,7 @@ class _Reading:
             if not may_kind_be_placed(selector.group, selector.kind):
                 continue
             try:
-                kind = _kind(selector)
+                kind = kind_of(selector)
             except InvalidObject as error:
                 raise InvalidObject(f"{where}: {error}") from None
             if kind is NAMESPACE and not self.ref.namespace:
@@ -218,7 +150,7 @@ class _Reading:
     async def _contents(self, names: Collection[str]) -> None:
         """Take everything in these namespaces."""
         wanted = set(names)
-        for kind in _CONTENT if wanted else ():
+        for kind in CONTENT if wanted else ():
             for name in sorted(wanted) if len(wanted) <= _LISTED_APART else ("",):
                 async for kv, namespace in self._listed(kind, name):
                     if namespace in wanted:
@@ -241,7 +173,7 @@ class _Reading:
                 yield kv, namespace
             return
         async for kv in self.store.each(keys.stored_prefix(kind.folder, namespace), revision=self.revision):
-            parts = _taken_apart(kv.key)
+            parts = taken_apart(kv.key)
             if parts is not None and parts[0] is kind:
                 yield kv, parts[1]
 
@@ -264,34 +196,6 @@ class _Reading:
         except InvalidObject as error:
             raise InvalidObject(f"{about} cannot be read: {error}") from None
         return True
-
-
-def _kind(selector: ResourceSelector) -> Kind:
-    """The kind that a selector means. Its version is not looked at: objects are placed as they are stored."""
-    version = f"{selector.group}/v1" if selector.group else "v1"
-    return of_object({"kind": selector.kind, "apiVersion": version})
-
-
-def _known(selectors: Sequence[ResourceSelector]) -> Iterator[tuple[ResourceSelector, Kind]]:
-    """The selectors of kinds that can be placed."""
-    for selector in selectors:
-        with suppress(InvalidObject):
-            if may_kind_be_placed(selector.group, selector.kind):
-                yield selector, _kind(selector)
-
-
-def _taken_apart(key: str) -> tuple[Kind, str, str] | None:
-    """The kind, namespace and name of the object at a key."""
-    if not key.startswith(keys.ROOT):
-        return None
-    parts = key[len(keys.ROOT) :].split("/")
-    for size in (1, 2):
-        kind = _BY_FOLDER.get("/".join(parts[:size]))
-        if kind is not None:
-            *namespaces, name = parts[size:] or [""]
-            if len(namespaces) == kind.namespaced:
-                return kind, namespaces[0] if namespaces else "", name
-    return None
 
 
 def _read(kv: KeyValue, kind: Kind, namespace: str) -> tuple[ObjectId, dict[str, Any]]:
