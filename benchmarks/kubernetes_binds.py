@@ -24,8 +24,9 @@ from kubernetes_pods import NAMESPACE, node_name
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import Adopter
-from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import MayBind, Promise

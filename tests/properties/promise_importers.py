@@ -11,10 +11,12 @@ from random import Random
 from typing import NamedTuple
 
 from tests.properties.promise_world import NAMES, ApiSide, EtcdSide, key_of, present, promise_of
-from wharfinger.engine.upstream.adopting import promise_in
-from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateStep, take
+from wharfinger.contracts.upstream_records import promise_in
+from wharfinger.engine.upstream.known_objects import KnownObject
+from wharfinger.engine.upstream.states import ObjectState, StateStep, take
+from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put
+from wharfinger.registry.store import Compare, KeyValue, Put
 
 NOW = "2026-03-01T12:00:00Z"
 
@@ -23,8 +25,10 @@ def now() -> str:
     return NOW
 
 
-promise_read = lru_cache(maxsize=64)(promise_in)
-"""Nearly every step looks at promises, and few write one."""
+@lru_cache(maxsize=64)
+def promise_read(kv: KeyValue | None) -> Promise | None:
+    """Nearly every step looks at promises, and few write one."""
+    return promise_in(kv.value, kv.mod_revision) if kv is not None else None
 
 
 class Taking(NamedTuple):

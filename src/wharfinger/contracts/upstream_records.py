@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 
 from wharfinger.model.promises import Imported, Importer, MayBind, Promise
 
+UNREADABLE = "the promise cannot be read"
 Fact = Promise | Imported | MayBind | Importer
 F = TypeVar("F", Promise, Imported, MayBind, Importer)
 
@@ -42,3 +43,12 @@ def read_value(kind: type[F], value: bytes) -> F:
 def at(promise: Promise, mod_revision: int) -> Promise:
     """The promise with what its key says."""
     return replace(promise, mod_revision=mod_revision)
+
+
+def promise_in(value: bytes, mod_revision: int) -> Promise:
+    """A stored promise. One that cannot be read counts as given up: it is never sent."""
+    try:
+        found = read_value(Promise, value)
+    except ValueError:
+        found = Promise(uid="", revision=0, node="", attempt="", since="", withdrawn=UNREADABLE)
+    return at(found, mod_revision)

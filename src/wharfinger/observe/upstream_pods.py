@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.engine.upstream.adopting import promise_in
+from wharfinger.contracts.upstream_records import promise_in
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
 from wharfinger.model.refusal import CONTENDED
@@ -58,12 +58,13 @@ class UpstreamStory:
 async def promises_of(store: Store, namespace: str = "") -> dict[PodKey, Promise]:
     """All promises, by pod; of one namespace or of all. Raises `StoreError`."""
     rows = keys.promise.rows(store, namespace)
-    return {PodKey(*pod): promise async for pod, kv in rows if (promise := promise_in(kv)) is not None}
+    return {PodKey(*pod): promise_in(kv.value, kv.mod_revision) async for pod, kv in rows}
 
 
 async def promise_of(store: Store, key: PodKey) -> Promise | None:
     """A pod's promise; None when it has none. Raises `StoreError`."""
-    return promise_in((await store.get(keys.promise(*key))).kv)
+    kv = (await store.get(keys.promise(*key))).kv
+    return promise_in(kv.value, kv.mod_revision) if kv is not None else None
 
 
 def promised_pod(key: str) -> PodKey | None:

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
-from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.rehearsing import rehearse_gang
+from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import StoreError, UpstreamError
 from wharfinger.informer.changes import Changes
 from wharfinger.model.pod import PodKey

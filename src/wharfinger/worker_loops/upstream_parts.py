@@ -53,7 +53,9 @@ class UpstreamParts:
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
         right = RightToBind(store, clock=process.lease_clock, side=self.side)
-        promises = Promises(store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders)
+        self._promises = promises = Promises(
+            store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders
+        )
         self.lane = EventLane(
             upstream.api,
             clock=process.clock,
@@ -62,9 +64,10 @@ class UpstreamParts:
             on_outcome=lambda outcome: process.metrics.upstream_events.labels(outcome=outcome.value).inc(),
             binds_wait=lambda: promises.some_wait,
         )
+        self._teller = Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now)
         self.writers = UpstreamWriters(
             promises,
-            Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now),
+            self._teller,
             UpstreamEvictions(upstream.api, adopter, utc_now=process.utc_now),
             TornPolicy(upstream.settings.torn_gangs),
         )
@@ -74,14 +77,12 @@ class UpstreamParts:
 
         def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> UpstreamLoops:
             settings, clock = self._upstream.settings, self._process.clock
-            sweep = PromiseSweep(
-                self.writers.promises, self.side, cache, shards, after=settings.sweep_after, clock=clock
-            )
+            sweep = PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock)
             return UpstreamLoops(
                 self.side,
                 self._importing(profiles),
                 sweep,
-                RefusalSweep(self.writers.teller, cache, shards, records),
+                RefusalSweep(self._teller, cache, shards, records),
                 lane=self.lane,
                 review=partial(self._review, profiles),
                 behind_after=settings.behind_after,

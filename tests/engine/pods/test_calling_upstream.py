@@ -21,8 +21,9 @@ from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.plugin_calls import Held, first_answers
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.upstream.adopting import Adopter
-from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import PodKey

@@ -19,7 +19,7 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
-from wharfinger.engine.upstream.adopting import Adopter, present, promise_in
+from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.evicting import UpstreamEvictions
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.promising import Promises
@@ -33,6 +33,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide
+from wharfinger.observe.upstream_pods import promise_of
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
@@ -130,7 +131,7 @@ class UpstreamWorld(World):
         return str((pod or {}).get("spec", {}).get("nodeName") or "")
 
     async def promise(self, name: str) -> Promise | None:
-        return promise_in((await self.store.get(keys.promise("default", name))).kv)
+        return await promise_of(self.store, PodKey("default", name))
 
     async def places(self, hand: Hand, *names: str) -> PlacedMany:
         """Place pods together, with the uids of the API."""

@@ -11,7 +11,8 @@ from wharfinger.contracts import upstream_records
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import NotTheImporter, present
 from wharfinger.engine.upstream.copying import SeenState
-from wharfinger.engine.upstream.states import ObjectState, StateEffect
+from wharfinger.engine.upstream.known_objects import StateEffect
+from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.model.promises import Importer
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Operation, Put

@@ -12,7 +12,8 @@ from tests.engine.upstream.api_and_store import NOW, POD, Between
 from tests.extenders.extender_server import ExtenderServer
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.promising import KeptKind, Promises
+from wharfinger.engine.upstream.promising import Promises
+from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.profiles import load_profiles

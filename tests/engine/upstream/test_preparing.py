@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
-from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
+from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 

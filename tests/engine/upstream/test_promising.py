@@ -11,8 +11,8 @@ import pytest
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream import promising
-from wharfinger.engine.upstream.promising import KeptKind, KeptPromise
 from wharfinger.engine.upstream.restoring import forget_copies
+from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.manifests.copies import copy_of
 from wharfinger.model.pod import PodKey

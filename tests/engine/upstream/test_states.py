@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, StateStep, take
+from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
+from wharfinger.engine.upstream.states import ObjectState, StateStep, take
 from wharfinger.manifests.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.promises import Promise

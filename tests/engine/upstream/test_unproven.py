@@ -10,7 +10,7 @@ import pytest
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between, node_object
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
-from wharfinger.engine.upstream.promising import KeptKind, RehearsalKind
+from wharfinger.engine.upstream.writers import KeptKind, RehearsalKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.manifests.copies import copy_of, copy_of_promised, state_of
 from wharfinger.model.promises import Promise, VolumeStep

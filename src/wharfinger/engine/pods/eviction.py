@@ -29,8 +29,7 @@ from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
-from wharfinger.engine.upstream.true_copies import CopyKind
-from wharfinger.engine.upstream.writers import UpstreamWriters
+from wharfinger.engine.upstream.writers import CopyKind, UpstreamWriters
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.times import rfc3339

@@ -2,9 +2,6 @@
 
 Only the importer creates and deletes copies (`states`): it alone sees what came in between. Everyone may replace an
 older state by a newer one. A transaction that fails has read what is there now, and the state is looked at once more.
-
-A promise counts only where it is *proven*: the promise and the copy that it binds were written by one transaction, and
-say the same (`known_object`). A client that may write one of the two keys, but not both, can make no such pair.
 """
 
 from __future__ import annotations
@@ -13,61 +10,21 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
 from wharfinger.engine.upstream.reading_together import ReadingTogether
-from wharfinger.engine.upstream.states import KnownObject, ObjectState, StateEffect, take
-from wharfinger.errors import InvalidObject, Unavailable
-from wharfinger.manifests import documents
-from wharfinger.manifests.copies import state_of
-from wharfinger.manifests.metadata import attempt_of
+from wharfinger.engine.upstream.states import ObjectState, take
+from wharfinger.errors import Unavailable
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.promises import Promise
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Store
+from wharfinger.registry.store import Compare, Get, Operation, Store
 from wharfinger.upstream.client import revision_of, uid_of
 
 TRIES = 20
 """Transactions before the caller is told to come again: nothing but constant change of one pod needs so many."""
-UNREADABLE = "the promise cannot be read"
 
 
 class NotTheImporter(Exception):
     """Another worker is the importer by now: what this one saw may be old."""
-
-
-def promise_in(kv: KeyValue | None) -> Promise | None:
-    """A stored promise; None when there is none. One that cannot be read counts as given up: it is never sent."""
-    if kv is None:
-        return None
-    try:
-        found = upstream_records.read_value(Promise, kv.value)
-    except ValueError:
-        found = Promise(uid="", revision=0, node="", attempt="", since="", withdrawn=UNREADABLE)
-    return upstream_records.at(found, kv.mod_revision)
-
-
-def known_object(copy: KeyValue | None, promise: KeyValue | None) -> KnownObject:
-    """A copy and what is promised for it, as read at one revision; a promise that is not proven is set apart."""
-    found = promise_in(promise)
-    if found is None or promise is None:
-        return KnownObject(copy)
-    if _is_proven(copy, promise, found):
-        return KnownObject(copy, found)
-    return KnownObject(copy, unproven=promise.mod_revision)
-
-
-def _is_proven(copy: KeyValue | None, kv: KeyValue, promise: Promise) -> bool:
-    """Whether one transaction wrote both, and the copy is the pod that is promised, on that node, by that attempt."""
-    if copy is None or copy.mod_revision != kv.mod_revision:
-        return False
-    try:
-        bound = documents.parse(copy.value)
-        node = bound["spec"].get("nodeName") or ""
-        state = state_of(copy.value)
-        said = (state.uid, state.revision, node, attempt_of(bound))
-    except (InvalidObject, KeyError, AttributeError, TypeError):
-        return False
-    return said == (promise.uid, promise.revision, promise.node, promise.attempt)
 
 
 def present(plural: str, obj: Mapping[str, Any], group: str = "") -> ObjectState:

@@ -19,17 +19,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from wharfinger.engine.transactions import Limits, Shape, cut
-from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter, known_object
-from wharfinger.engine.upstream.states import (
-    NOTHING,
-    PODS,
-    KnownObject,
-    ObjectState,
-    StateEffect,
-    StateStep,
-    kept,
-    take,
-)
+from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter
+from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
+from wharfinger.engine.upstream.states import NOTHING, PODS, ObjectState, StateStep, kept, take
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests.copies import StateOfCopy, state_of
 from wharfinger.manifests.times import rfc3339

@@ -19,7 +19,8 @@ from datetime import datetime
 
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
-from wharfinger.engine.upstream.true_copies import CopyKind, TrueCopies
+from wharfinger.engine.upstream.true_copies import TrueCopies
+from wharfinger.engine.upstream.writers import CopyKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.upstream import client

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.copying import Copying, SeenState
+from wharfinger.engine.upstream.known_objects import StateEffect
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
-from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState, StateEffect
+from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.manifests.copies import StateOfCopy
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics

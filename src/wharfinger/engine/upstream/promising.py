@@ -23,19 +23,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 from wharfinger.engine.upstream import unproven
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.expecting import ExpectedNodes
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
+from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.sent_once import SentOnce
-from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
+from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.engine.upstream.withdrawing import Withdrawals
+from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
 from wharfinger.manifests import documents
 from wharfinger.manifests.metadata import attempt_of
@@ -62,57 +63,6 @@ MAY_NOT_BIND = (
     "the API server does not allow this worker to create pods/binding in {namespace}: grant it with the ClusterRole of "
     "deploy/kubernetes"
 )
-
-
-class KeptKind(StrEnum):
-    """What became of a promise."""
-
-    KEPT = "kept"
-    NOT_READY = "not ready"
-    """Its volumes are not prepared yet, or plugins are to be called first."""
-    GONE = "gone"
-    """The pod does not exist any more, or is bound elsewhere."""
-    CHANGED = "changed"
-    """The pod is not bound, and is another one than was promised: place it anew."""
-    REFUSED = "refused"
-    FAILED = "failed"
-    """The extender that binds the pod failed: its attempt fails, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPromise:
-    """What became of a promise, and what the API says of the pod."""
-
-    kind: KeptKind
-    node: str = ""
-    """Where the pod is bound; empty = nowhere."""
-    message: str = ""
-    """Why it is not bound, or what it waits for."""
-    bound_by: str = ""
-    """`<workflow id>@<run id>` of what bound it, if one did."""
-    calls: tuple[str, ...] = ()
-    """Of one that is not ready: the plugins that are to be called now, `PreBind/<plugin>`; empty = volumes first."""
-
-
-class RehearsalKind(StrEnum):
-    """What a dry run of a promise came to."""
-
-    AGREED = "agreed"
-    """The API would bind the pod."""
-    SENT = "sent"
-    """The pod is bound there already, by this very attempt."""
-    REFUSED = "refused"
-    NOT_OFFERED = "not offered"
-    """An admission webhook does not support dry runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """Whether the API would carry a promise out."""
-
-    kind: RehearsalKind
-    message: str = ""
-    """Why not."""
 
 
 class Promises:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.engine.failures import gather_to_end
-from wharfinger.engine.upstream.promising import Promises, RehearsalKind
+from wharfinger.engine.upstream.writers import PromiseKeeper, RehearsalKind
 from wharfinger.model.pod import PodKey
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ class GangRehearsal:
     """Why no dry run could be made: an admission webhook does not support it. Then the gang goes on without."""
 
 
-async def rehearse_gang(promises: Promises, pods: Sequence[PodKey], attempt: str) -> GangRehearsal:
-    """Ask for all of them. `attempt`: whose promises they are, `<workflow id>@` at least. Raises as `Promises.keep`."""
+async def rehearse_gang(promises: PromiseKeeper, pods: Sequence[PodKey], attempt: str) -> GangRehearsal:
+    """Ask for all of them. `attempt`: whose promises they are, `<workflow id>@` at least. Raises as `PromiseKeeper`."""
     rehearsals = await gather_to_end(promises.rehearse(pod, attempt) for pod in pods)
     kinds = {one.kind for one in rehearsals}
     if RehearsalKind.SENT in kinds:

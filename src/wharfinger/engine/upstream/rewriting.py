@@ -1,6 +1,6 @@
 """Rewriting a promise together with the copy of its pod, so that the two stay of one revision.
 
-A promise is sent only while both were written by one transaction (`adopting.known_object`). So a mark on a promise puts
+A promise is sent only while both were written by one transaction (`known_objects`). So a mark on a promise puts
 the copy anew, too, with the value that it has.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.adopting import known_object
+from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.errors import Unavailable
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise

@@ -21,17 +21,17 @@ A promise that names an older revision than the API has cannot be carried out an
 why a newer unbound state ends it, and nothing else but a bound one does.
 
 Every write compares the copy as it was read, and the promise. Both are only ever written by one transaction, so a
-promise of another revision than its copy is *unproven*: another client has put one of them (`adopting.known_object`).
+promise of another revision than its copy is *unproven*: another client has put one of them (`known_objects`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from wharfinger.contracts import upstream_records
+from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.copies import (
@@ -82,34 +82,6 @@ class ObjectState:
     def node(self) -> str:
         """The node that the pod is bound to; empty = none."""
         return str((self.object or {}).get("spec", {}).get("nodeName") or "")
-
-
-class StateEffect(StrEnum):
-    """What a state did."""
-
-    NOTHING = "nothing"
-    COPIED = "copied"
-    REMOVED = "removed"
-    ENDED = "ended"
-    """Copied, and the promise is no more, because it is kept, or because it cannot be."""
-    PROMISED_AGAIN = "promised again"
-
-
-class KnownObject(NamedTuple):
-    """What etcd has of it."""
-
-    copy: KeyValue | None
-    promise: Promise | None = None
-    effect: StateEffect = StateEffect.NOTHING
-    """What the last transaction did that made it so, where one did."""
-    unproven: int = 0
-    """Mod revision of a promise that no transaction of ours has put with this copy, so that it counts for nothing and
-    is never sent; 0 = there is none."""
-
-    @property
-    def promise_revision(self) -> int:
-        """Mod revision of the promise's key; 0 = there is none."""
-        return self.promise.mod_revision if self.promise is not None else self.unproven
 
 
 class StateStep(NamedTuple):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS, ObjectState
+from wharfinger.engine.upstream.writers import ComparedCopy, CopyKind
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
 from wharfinger.manifests import documents
 from wharfinger.manifests.copies import copy_of, means_the_same, state_of
@@ -24,24 +24,6 @@ from wharfinger.upstream.client import Upstream, revision_of, uid_of
 log = logging.getLogger(__name__)
 
 NOT_FOUND = 404
-
-
-class CopyKind(StrEnum):
-    """How the copy of a pod compares with the pod in the API."""
-
-    TRUE = "true"
-    GONE = "gone"
-    """There is no such pod: not of that name, or not with that uid."""
-    OTHER = "other"
-    """The API has something else, which was copied: look again."""
-
-
-class ComparedCopy(NamedTuple):
-    """What a read of the API has found."""
-
-    kind: CopyKind
-    object: Mapping[str, Any] = {}
-    """The pod in the API; empty where it is gone."""
 
 
 class TrueCopies:

@@ -1,4 +1,4 @@
-"""Promises that no transaction of ours has put with the copy of their pod (`adopting.known_object`): said, and ended.
+"""Promises that no transaction of ours has put with the copy of their pod (`known_objects`): said, and ended.
 
 Such a promise is a key that another client has put, or belongs to a copy that another client has changed. The release
 before this one wrote marks on promises alone, so during an upgrade a bind that waits for volumes may be one, too.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 
 from wharfinger.engine.upstream.adopting import Adopter, present
-from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
+from wharfinger.engine.upstream.known_objects import KnownObject
+from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys

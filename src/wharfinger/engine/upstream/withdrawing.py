@@ -12,8 +12,9 @@ then the copy stays on its node, so its room is held. A fence that fails is trie
 from __future__ import annotations
 
 from wharfinger.engine.upstream.adopting import Adopter, present
+from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.rewriting import rewrite
-from wharfinger.engine.upstream.states import PODS, KnownObject, ObjectState
+from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise

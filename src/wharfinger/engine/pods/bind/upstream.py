@@ -51,10 +51,9 @@ from wharfinger.engine.pods.bind.seat import Seats
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference
 from wharfinger.engine.pods.verification import steps_due
-from wharfinger.engine.upstream.adopting import known_object
-from wharfinger.engine.upstream.promising import KeptKind, KeptPromise, Promises
+from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.engine.upstream.rehearsing import rehearse_gang
-from wharfinger.engine.upstream.writers import TornPolicy, UpstreamWriters
+from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, PromiseKeeper, TornPolicy, UpstreamWriters
 from wharfinger.errors import InvalidObject, PluginError, UpstreamDenied, UpstreamUnavailable
 from wharfinger.framework.status import Status
 from wharfinger.model.extenders import EXTENDER
@@ -230,7 +229,7 @@ class Keeping:
 
     # --- promises for which plugins are called ------------------------------------------------
 
-    async def _called(self, group: BindGroup, promises: Promises, bound_to: str) -> KeptPromise | Outcome:
+    async def _called(self, group: BindGroup, promises: PromiseKeeper, bound_to: str) -> KeptPromise | Outcome:
         """What became of the promise; or the outcome, where calls are due or it was given up.
 
         Raises `StoreError` and `UpstreamError`: call again.
@@ -255,7 +254,9 @@ class Keeping:
             return await self._give_up(group, promises, found.pod, node, _error(calls.bound_by))
         return await self._asked(group, promises, found.pod, found.promise)
 
-    async def _asked(self, group: BindGroup, promises: Promises, pod: Pod, promise: Promise) -> KeptPromise | Outcome:
+    async def _asked(
+        self, group: BindGroup, promises: PromiseKeeper, pod: Pod, promise: Promise
+    ) -> KeptPromise | Outcome:
         """Find out which calls are due; without any, the promise is sent."""
         calls, node = group.calls or NO_CALLS, promise.node
         profile = self._profiles.get(pod.scheduler_name)
@@ -291,7 +292,7 @@ class Keeping:
         return PluginAnswer(point="Bind", plugin=BINDER, code="lost", message=why) if why else None
 
     async def _give_up(
-        self, group: BindGroup, promises: Promises, pod: Pod, node: str, answer: PluginAnswer
+        self, group: BindGroup, promises: PromiseKeeper, pod: Pod, node: str, answer: PluginAnswer
     ) -> KeptPromise | Outcome:
         """Give the promise up because of an answer, unless the pod is bound already."""
         await promises.give_up(pod.key, f"{answer.point} of plugin {answer.plugin}: {answer.message}")
