@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
@@ -56,15 +55,6 @@ class InstanceChange(NamedTuple):
     slot: str
     incarnation: int
     new: InstanceRecord | None
-
-
-class ObservedGrant(NamedTuple):
-    """The grant under which this worker lives, as etcd shows it."""
-
-    record: Grant | None
-    """None = it cannot be read."""
-    create_revision: int
-    mod_revision: int
 
 
 class ConfigChange(NamedTuple):

@@ -6,6 +6,7 @@ Apart from `informer.view`, so that a long list can be decoded page by page besi
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
@@ -20,7 +21,6 @@ from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, decode_made_anew
 from wharfinger.manifests.kinds import KINDS
 from wharfinger.manifests.surroundings import KINDS as SURROUNDINGS
-from wharfinger.model.fleet import Grant
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
@@ -40,13 +40,21 @@ INCARNATION_DIGITS = 18
 """A number of more digits is no incarnation (and beyond some thousands, Python refuses to read it)."""
 
 
+class OwnKey(NamedTuple):
+    """A key that this worker alone follows, because it lives by it: one of `keys.GRANTS`."""
+
+    key: str
+    decode: Callable[[KeyValue], object]
+    """What its value means. Raises `InvalidObject`."""
+
+
 class ObservedKey(NamedTuple):
     """One key as the store shows it now."""
 
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | HeldPlace | Imported | None = None
+    value: object = None
     """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
     objects that mean nothing to any decision.
 
@@ -59,13 +67,13 @@ class ObservedKey(NamedTuple):
 
 def observe(
     event: Event,
-    own_grant: str = "",
+    own: OwnKey | None = None,
     classes: PriorityClasses = NO_CLASSES,
     format_: ObjectFormat = KUBERNETES,
 ) -> ObservedKey | None:
     """What an event says; None when its key is of no kind we follow.
 
-    `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now; `format_`: the
+    `own`: the only grant that is followed; `classes`: the priority classes that are known now; `format_`: the
     cluster's.
     """
     kv = event.kv
@@ -75,7 +83,7 @@ def observe(
     prefix, parts = parsed.prefix, parsed.parts
     if prefix in SURROUNDING_KINDS and not format_.has_surroundings:
         return None
-    if prefix == keys.GRANTS and kv.key != own_grant:
+    if prefix == keys.GRANTS and (own is None or kv.key != own.key):
         return None
     if not _fits(prefix, parts):
         reason = f"its key is not {prefix}{_names(prefix, format_)}"
@@ -83,9 +91,11 @@ def observe(
     if event.deleted:
         return ObservedKey(kv, prefix, parts, deleted=True)
     try:
+        if own is not None and kv.key == own.key:
+            return ObservedKey(kv, prefix, parts, own.decode(kv))
         return ObservedKey(kv, prefix, parts, _decode(kv, prefix, parts, classes, format_))
     except ValidationError as error:
-        return ObservedKey(kv, prefix, parts, invalid=_first_line(error))
+        return ObservedKey(kv, prefix, parts, invalid=first_line(error))
     except InvalidObject as error:
         held = _occupant(kv, parts, format_) if prefix == keys.PODS else None
         return ObservedKey(kv, prefix, parts, held, invalid=str(error))
@@ -119,7 +129,7 @@ def incarnation_number(text: str) -> int | None:
 
 def _decode(
     kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses, format_: ObjectFormat
-) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | Promise | HeldPlace | Imported | None:
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Promise | HeldPlace | Imported | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
@@ -141,8 +151,6 @@ def _decode(
             return _refusal(kv)
         case keys.INSTANCES:
             return _instance(kv, parts[2])
-        case keys.GRANTS:
-            return decode_grant(kv)
         case keys.PROMISES:
             return upstream_records.at(upstream_records.read_value(Promise, kv.value), kv.mod_revision)
         case keys.HOLDS:
@@ -197,17 +205,8 @@ def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
     return InstanceRecord.model_validate_json(kv.value)
 
 
-def decode_grant(kv: KeyValue) -> Grant:
-    """A stored grant; raises `InvalidObject`."""
-    from wharfinger.contracts.fleet_records import read_value  # a worker without a grant needs none of it
-
-    try:
-        return read_value(Grant, kv.value)
-    except ValidationError as error:
-        raise InvalidObject(_first_line(error)) from error
-
-
-def _first_line(error: ValidationError) -> str:
+def first_line(error: ValidationError) -> str:
+    """Where the first mistake is, and what it is."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     return f"{where}: {first['msg']}" if where else str(first["msg"])

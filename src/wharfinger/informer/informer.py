@@ -140,7 +140,7 @@ class Informer:
 
     def _observe(self, event: Event) -> ObservedKey | None:
         view = self._view
-        observed = observe(event, view.own_grant, view.cache.surroundings.priority_classes, view.format)
+        observed = observe(event, view.own, view.cache.surroundings.priority_classes, view.format)
         if observed is None and self._passed_over is not None:
             self._passed_over(event.kv.key)
         return observed

@@ -21,17 +21,15 @@ from wharfinger.informer.changes import (
     ConfigChange,
     InstanceChange,
     NodeChange,
-    ObservedGrant,
     PodChange,
     RecordChange,
     StorageChange,
 )
-from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarnation_number, well_formed
+from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, OwnKey, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
 from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
 from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
 from wharfinger.model.devices import DeviceClass
-from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import Node
@@ -67,17 +65,17 @@ class View:
         cache: Cache,
         metrics: Metrics,
         *,
-        own_grant: str = "",
+        own: OwnKey | None = None,
         format_: ObjectFormat = KUBERNETES,
         as_stored: Callable[[str], str] = str,
     ) -> None:
-        """`own_grant`: the key of the grant under which this worker lives; empty = started by hand. `format_`: of the
-        cluster's pods and nodes; `as_stored`: a key as etcd has it, for messages.
+        """`own`: the grant under which this worker lives; None = started by hand. `format_`: of the cluster's pods and
+        nodes; `as_stored`: a key as etcd has it, for messages.
         """
         self.cache = cache
         self.format = format_
-        self.own_grant = own_grant
-        self.grant: ObservedGrant | None = None
+        self.own = own
+        self.grant: ObservedKey | None = None
         """That grant as it is; None = there is none."""
         self.records: dict[PodKey, Refusal] = {}
         """The attempt records."""
@@ -342,9 +340,7 @@ class View:
 
     def _grant(self, observed: ObservedKey, changes: Changes) -> None:
         """Our own: `observe` passes no other."""
-        record = observed.value if isinstance(observed.value, Grant) else None
-        kv = observed.kv
-        self.grant = None if observed.deleted else ObservedGrant(record, kv.create_revision, kv.mod_revision)
+        self.grant = None if observed.deleted else observed
         changes.grant = True
 
     def _tenant(self, observed: ObservedKey, changes: Changes) -> None:

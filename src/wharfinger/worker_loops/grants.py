@@ -20,14 +20,16 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from wharfinger.errors import InvalidObject, StoreError
-from wharfinger.informer.changes import Changes, ObservedGrant
-from wharfinger.informer.decoding import decode_grant
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.decoding import ObservedKey, first_line
 from wharfinger.manifests import documents
-from wharfinger.model.fleet import LONGEST_TIME
+from wharfinger.model.fleet import LONGEST_TIME, Grant
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import KeyValue, Store
 from wharfinger.settings import GrantSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class OwnGrant:
         self._name = self.key.removeprefix(keys.GRANTS)
         self._store = store
         self._revision = settings.revision
-        self._shown: Callable[[], ObservedGrant | None] = lambda: None
+        self._shown: Callable[[], ObservedKey | None] = lambda: None
         self._create_revision = 0
         self.host = ""
         """By its agent's name, once it is known."""
@@ -64,48 +66,58 @@ class OwnGrant:
         self.ended = asyncio.Event()
         """Set as soon as one of both is the case."""
 
-    async def read(self) -> ObservedGrant | None:
+    async def read(self) -> KeyValue | None:
         """The grant as it is now, taken in; None = it is gone. Raises `StoreError`, `InvalidObject`."""
         kv = (await self._store.get(self.key)).kv
-        granted = ObservedGrant(decode_grant(kv), kv.create_revision, kv.mod_revision) if kv is not None else None
-        self._take(granted)
-        return granted if not self.gone.is_set() else None
+        self._take(kv, decode_grant(kv) if kv is not None else None)
+        return kv if not self.gone.is_set() else None
 
-    def follow(self, shown: Callable[[], ObservedGrant | None]) -> None:
+    def follow(self, shown: Callable[[], ObservedKey | None]) -> None:
         """`shown` answers the grant as the watch shows it; None = there is none."""
         self._shown = shown
 
     def apply(self, changes: Changes) -> None:
         """Follow the watch; a list without the grant means that the grant is gone."""
         if changes.grant or changes.listed:
-            self._take(self._shown())
+            shown = self._shown()
+            self._take(shown and shown.kv, shown and shown.value)
 
-    def _take(self, granted: ObservedGrant | None) -> None:
-        if granted is None or not self._ours(granted):
+    def _take(self, kv: KeyValue | None, value: object) -> None:
+        record = value if isinstance(value, Grant) else None
+        if kv is None or not self._ours(kv, record):
             if not self.gone.is_set():
                 log.warning("grant_deleted effect=stops_at_once grant=%s", self._name)
             self.gone.set()
             self.ended.set()
             return
-        self._create_revision = granted.create_revision
-        if granted.record is None:  # unreadable: it neither allows nor ends anything
+        self._create_revision = kv.create_revision
+        if record is None:  # unreadable: it neither allows nor ends anything
             return
-        self.host, self.settle = granted.record.host, granted.record.settle
-        if granted.record.want == "drain":
+        self.host, self.settle = record.host, record.settle
+        if record.want == "drain":
             if not self.draining:
                 log.info("grant_wants_drain effect=draining grant=%s", self._name)
             self.draining = True
             self.ended.set()
 
-    def _ours(self, granted: ObservedGrant) -> bool:
+    def _ours(self, kv: KeyValue, record: Grant | None) -> bool:
         """Not one that was given to another process of the same name: of a fleet that was made again.
 
         An etcd that was restored from a backup counts its revisions, and its incarnations, once more.
         """
-        if self._create_revision not in (0, granted.create_revision):
+        if self._create_revision not in (0, kv.create_revision):
             return False
-        record = granted.record
         return record is None or (self._revision in (0, record.revision) and self.host in ("", record.host))
+
+
+def decode_grant(kv: KeyValue) -> Grant:
+    """A stored grant; raises `InvalidObject`."""
+    from wharfinger.contracts.fleet_records import read_value  # a worker without a grant needs none of it
+
+    try:
+        return read_value(Grant, kv.value)
+    except ValidationError as error:
+        raise InvalidObject(first_line(error)) from error
 
 
 async def while_granted(grant: OwnGrant | None, work: Coroutine[Any, Any, T]) -> T | None:

@@ -22,6 +22,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Subscriber
+from wharfinger.informer.decoding import OwnKey
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.manifests.formats import format_of
@@ -35,7 +36,7 @@ from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
 from wharfinger.worker_loops.dispatcher import Dispatcher
 from wharfinger.worker_loops.gauges import Gauges, UnservedPods
-from wharfinger.worker_loops.grants import OwnGrant, min_ready
+from wharfinger.worker_loops.grants import OwnGrant, decode_grant, min_ready
 from wharfinger.worker_loops.lifecycle import Lifecycle
 from wharfinger.worker_loops.membership import Membership, place_of
 from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
@@ -76,10 +77,8 @@ class Loops:
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self._grant = grant
-        own_grant = grant.key if grant is not None else ""
-        self.view = View(
-            cache, metrics, own_grant=own_grant, format_=format_of(store.format), as_stored=store.as_stored
-        )
+        own = OwnKey(grant.key, decode_grant) if grant is not None else None
+        self.view = View(cache, metrics, own=own, format_=format_of(store.format), as_stored=store.as_stored)
         if grant is not None:
             grant.follow(lambda: self.view.grant)
         gate = gate_by(profiles)
