@@ -14,15 +14,15 @@ from tests.engine.upstream.api_and_store import POD, Between, node_object
 from tests.observe.test_explanation import POD as WAITING
 from tests.observe.test_explanation import RECORD, explained
 from tests.patience import patient
-from wharfinger.cli.objects.rows import pod_row
-from wharfinger.cli.objects.stored import every, one
 from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
+from wharfinger.cli.understand.rows import pod_row
 from wharfinger.cli.understand.story import tell
 from wharfinger.client.api_objects import ApiWriter
 from wharfinger.client.installations import check_written_here, has_copies
+from wharfinger.client.stored_pods import every_pod, one_pod
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.manifests import kinds
@@ -52,8 +52,8 @@ async def test_pod_with_a_promise_has_the_status_promised() -> None:
     await between.promised()
     await between.add("b", nodeName="n1")
 
-    _, found = await every(between.store, kinds.POD)
-    alone = await one(between.store, kinds.POD, *POD)
+    _, found = await every_pod(between.store)
+    alone = await one_pod(between.store, *POD)
 
     assert {entry.name: pod_row(entry, NOW)[2] for entry in found} == {"a": PROMISED.capitalize(), "b": "Bound"}
     assert pod_row(alone, NOW)[2:4] == ("Promised", "n1")

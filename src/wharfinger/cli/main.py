@@ -58,7 +58,7 @@ COMMANDS = {
     "apply": "objects.apply",
     "get": "objects.get",
     "delete": "objects.delete",
-    "describe": "understand.describe",
+    "describe": "objects.describe",
     "pending": "understand.pending",
     "explain": "understand.explain",
     "simulate": "understand.simulate",

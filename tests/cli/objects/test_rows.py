@@ -6,9 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wharfinger.cli.objects.rows import Usage, age, columns, duration, pod_reason, pod_status
+from wharfinger.cli.objects.tables import age, table_of
 from wharfinger.cli.output import Columns
+from wharfinger.cli.understand.rows import pod_reason, pod_status
+from wharfinger.client.stored_nodes import Usage
 from wharfinger.manifests.kinds import FLEET, POD_GROUP
+from wharfinger.manifests.times import duration
 from wharfinger.model.pod import Pod
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -85,5 +88,5 @@ def test_what_others_wrote_cannot_break_a_line_or_speak_to_the_terminal() -> Non
 
 
 def test_only_kinds_that_lie_in_namespaces_show_one() -> None:
-    assert columns(FLEET).render([]).split() == ["NAME", "AGE"]
-    assert columns(POD_GROUP).render([]).split() == ["NAMESPACE", "NAME", "AGE"]
+    assert table_of(FLEET).columns().render([]).split() == ["NAME", "AGE"]
+    assert table_of(POD_GROUP).columns().render([]).split() == ["NAMESPACE", "NAME", "AGE"]

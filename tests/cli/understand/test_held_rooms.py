@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from tests.engine.conftest import pod_object
 from tests.observe.test_explanation import explained
 from tests.observe.test_pending_activities import pending, until_call
-from wharfinger.cli.objects.stored import one
 from wharfinger.cli.understand.describe import describe_pod
 from wharfinger.cli.understand.pending import CALLING_PLUGINS, NOT_TRIED, group
 from wharfinger.cli.understand.story import tell
+from wharfinger.client.stored_pods import one_pod
 from wharfinger.contracts.records import HoldRecord
 from wharfinger.manifests import documents
-from wharfinger.manifests.kinds import POD
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.attempts import with_pending
@@ -51,7 +50,7 @@ def test_a_room_that_an_earlier_release_held_names_no_plugin() -> None:
 async def test_describe_says_where_and_since_when_the_room_is_held() -> None:
     store = MemoryStore()
     await store.put(keys.pod("default", "web"), documents.to_json(pod_object("web", uid="uid-web")))
-    found = await one(store, POD, "default", "web")
+    found = await one_pod(store, "default", "web")
     assert found.pod is not None
     assert await held_room(store, found.pod) is None
     record = HoldRecord(

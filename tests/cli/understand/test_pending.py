@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.manifests.manifests import pod_manifest, raw
-from wharfinger.cli.objects.stored import Stored
-from wharfinger.cli.objects.stored import read as stored_object
-from wharfinger.cli.understand.gangs import held
 from wharfinger.cli.understand.pending import NOT_SERVED, NOT_TRIED, doubtful, group
+from wharfinger.client.held_gangs import held
+from wharfinger.client.stored_objects import Stored
+from wharfinger.client.stored_objects import read as stored_object
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import GangTerms, Pod

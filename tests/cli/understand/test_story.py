@@ -9,7 +9,7 @@ from click import unstyle
 
 from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
-from wharfinger.cli.objects.rows import preemption
+from wharfinger.cli.understand.rows import preemption
 from wharfinger.cli.understand.story import tell
 from wharfinger.contracts.computation import Computation
 from wharfinger.model.pod import PodKey

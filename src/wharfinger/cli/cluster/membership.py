@@ -110,7 +110,7 @@ async def write_member(
 @configured
 async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
-    from wharfinger.cli.objects.delete import mark
+    from wharfinger.cli.placement.marking import mark
     from wharfinger.manifests import kinds
 
     async with connection.store() as store:

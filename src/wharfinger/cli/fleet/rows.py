@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wharfinger.cli.objects.rows import age
+from wharfinger.cli.objects.tables import age
 from wharfinger.client.fleet_summary import (
     NOTHING,
     crashes,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from wharfinger.cli.fleet import rows as fleet_rows
-from wharfinger.cli.objects.rows import age
+from wharfinger.cli.objects.tables import age
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.client import fleet_summary

@@ -22,15 +22,16 @@ from wharfinger.cli.files import (
     defined_again,
     load,
 )
+from wharfinger.cli.objects.checks import check_of
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
-from wharfinger.cli.objects.writing import REFUSED, Applied, key_of, unreadable, write
+from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.client.installations import check_written_here, has_copies
+from wharfinger.client.stored_objects import read_objects
 from wharfinger.errors import WharfingerError
-from wharfinger.manifests.kinds import PRIORITY_CLASS
 from wharfinger.manifests.times import rfc3339
-from wharfinger.registry.store import Compare, Read, Store
+from wharfinger.registry.store import Read, Store
 
 CONCURRENT = 16
 """Objects that are read, or changed, at a time; with more, etcd's disk is the queue."""
@@ -134,11 +135,8 @@ async def _write(store: Store, batch: Sequence[Manifest], now: str, strict: bool
 
 async def _read(store: Store, batch: Sequence[Manifest]) -> dict[int, Read]:
     """What etcd has of the objects of a batch, by their place in it; without those that are none."""
-    keys = {index: key_of(entry.about) for index, entry in enumerate(batch) if entry.about is not None}
-    absent = await store.txn([Compare(key, "mod", 0) for key in keys.values()], [])
-    if absent.succeeded:  # as in most batches: one round trip says so
-        return {index: Read(None, absent.revision) for index in keys}
-    return dict(zip(keys, await asyncio.gather(*map(store.get, keys.values())), strict=True))
+    objects = {index: entry.about for index, entry in enumerate(batch) if entry.about is not None}
+    return dict(zip(objects, await read_objects(store, list(objects.values())), strict=True))
 
 
 async def _written(store: Store, entry: Manifest, now: str, strict: bool, read: Read | None) -> Applied:
@@ -172,11 +170,11 @@ def _batches(manifests: Sequence[Manifest]) -> Iterator[list[Manifest]]:
 
 
 def _identity(manifest: Manifest) -> object:
-    """What is written once at a time: an object, and any PriorityClass, so that two cannot both become the default."""
+    """What is written once at a time: an object, or all of a kind."""
     about = manifest.about
     if about is None:
         return id(manifest)
-    return about.kind if about.kind is PRIORITY_CLASS else about
+    return about.kind if check_of(about.kind).one_at_a_time else about
 
 
 @contextmanager

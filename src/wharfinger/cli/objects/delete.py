@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from wharfinger.cli.files import DEFAULT_NAMESPACE, RecursiveOption, contents_of, load
-from wharfinger.cli.objects.stored import check_kind
+from wharfinger.cli.kinds import part
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import say
 from wharfinger.client.installations import check_written_here, has_copies
+from wharfinger.client.stored_objects import check_kind, key_of
 from wharfinger.errors import UsageError
-from wharfinger.manifests import documents, kinds, merge
+from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import Reference
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -112,60 +110,11 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
     for about in objects:
         check_written_here(copies, "delete", about.kind)
     for about in objects:
-        if about.kind is kinds.FLEET:
-            missing |= not await _delete_fleet(store, about, ignore_not_found)
-        elif about.kind in kinds.COUNTING:
-            missing |= not await mark(store, about, ignore_not_found)
-        elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
+        if own := part(about.kind, "delete"):
+            missing |= not await own(store, about, ignore_not_found)
+        elif await store.delete(key_of(about)):
             say(f"{about} deleted")
         elif not ignore_not_found:
             missing = True
             say(f"error: {about} does not exist", err=True)
     return missing
-
-
-async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) -> bool:
-    """Mark a fleet as deleting; whether it is there, or need not be."""
-    from wharfinger.client.committing import author
-    from wharfinger.client.fleet_changes import mark
-    from wharfinger.errors import NotFound
-
-    try:
-        say(await mark(store, about.name, author()))
-    except NotFound:
-        if not ignore_not_found:
-            say(f"error: {about} does not exist", err=True)
-        return ignore_not_found
-    return True
-
-
-async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
-    """Mark a placement or a member cluster as deleting; whether that is done, or need not be."""
-    from wharfinger.client.committing import commit, readable, same
-
-    marked_now = unreadable = False
-
-    def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal marked_now, unreadable
-        obj = readable(stored.value) if stored is not None else None
-        unreadable = stored is not None and obj is None
-        if obj is None:
-            return None
-        deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
-        marked_now = not same(deleting, obj)
-        return documents.to_json(deleting) if marked_now else None
-
-    key = keys.stored(about.kind.folder, about.namespace, about.name)
-    if not await commit(store, key, over, str(about)):
-        if not ignore_not_found:
-            say(f"error: {about} does not exist", err=True)
-        return ignore_not_found
-    if unreadable:
-        say(
-            f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
-            f"or remove its key at once (etcdctl --user root del {key})",
-            err=True,
-        )
-        return False
-    say(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
-    return True

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.objects.rows import Usage, columns, table_rows
+from wharfinger.cli.kinds import stored_objects
+from wharfinger.cli.objects.naming import check_name, pod_key
 from wharfinger.cli.objects.shown import list_text, shows, to_texts
-from wharfinger.cli.objects.stored import Stored, check_name, every, one, pod_key
+from wharfinger.cli.objects.tables import table_of
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import NODE, POD, Kind
-from wharfinger.registry.store import Store
+from wharfinger.manifests.kinds import Kind
 
 
 def register(app: typer.Typer) -> None:
@@ -74,15 +73,15 @@ async def get(
 
 async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     async with connection.store() as store:
+        objects = stored_objects(store, kind, namespace)
         if name:
-            found = [await one(store, kind, namespace, name)]
+            found = [await objects.one(name)]
             if output is not Output.TABLE and not shows(found[0]):
                 raise InvalidObject(f"{kind.singular} {name} cannot be read: {found[0].invalid or 'is no object'}")
         else:
-            _, found = await every(store, kind, namespace)
-        usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
-        if kind is POD and output is Output.TABLE:
-            found = await _held(store, found, namespace, alone=bool(name))
+            _, found = await objects.every()
+        if output is Output.TABLE:
+            found = await objects.completed(found)
     if output is not Output.TABLE:
         text, shown = (next(to_texts(found, output)), 1) if name else list_text(found, output)
         typer.echo(text)
@@ -91,26 +90,13 @@ async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: 
     elif not found:
         typer.echo(f"no {kind.plural} found" + (f" in namespace {namespace}" if namespace else ""), err=True)
     else:
-        typer.echo(columns(kind).render(table_rows(kind, found, usage, datetime.now(UTC))))
-
-
-async def _usage(store: Store) -> Usage:
-    _, pods = await every(store, POD)
-    return Usage.of(stored.pod for stored in pods if stored.pod is not None)
-
-
-async def _held(store: Store, found: list[Stored], namespace: str, *, alone: bool) -> list[Stored]:
-    """The same with why gangs hold pods back; `alone`: it is one pod, whose gang has not been read."""
-    from wharfinger.cli.understand.gangs import held_member, held_of
-
-    pods = [entry.pod for entry in found if entry.pod is not None]
-    held = {pod.key: await held_member(store, pod) for pod in pods} if alone else await held_of(store, pods, namespace)
-    return [replace(entry, held=held.get(entry.pod.key, "")) if entry.pod is not None else entry for entry in found]
+        table = table_of(kind)
+        typer.echo(table.columns().render(table.rows(found, datetime.now(UTC))))
 
 
 async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     async with connection.store() as store:
-        _, found = await every(store, kind, namespace)
+        _, found = await stored_objects(store, kind, namespace).every()
     invalid = [
         (_key(store.as_stored(entry.kv.key)), entry.invalid)
         for entry in found

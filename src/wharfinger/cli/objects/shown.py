@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wharfinger.cli.objects.stored import Stored
 from wharfinger.cli.output import Output, to_text
+from wharfinger.client.stored_objects import Stored
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.formats import KUBERNETES
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, to_text
+from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject, NotFound
@@ -22,18 +24,13 @@ from wharfinger.observe.placements import read_all, why_not_taking
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 
-if TYPE_CHECKING:
-    from wharfinger.cli.objects.stored import Stored
-
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
     """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
-    from wharfinger.cli.objects.stored import one, pod_key
-
     if kind.namespaced:
         namespace, name = pod_key(name, namespace)
     async with connection.store() as store:
-        found = await one(store, kind, namespace if kind.namespaced else "", name)
+        found = await StoredObjects(store, kind, namespace).one(name)
         obj = dict(found.mapping())
         if not obj:
             raise InvalidObject(f"{kind.singular} {name} cannot be read: it is no object")

@@ -1,27 +1,23 @@
-"""`wharfinger describe`: all that scheduling reads of one pod, node or priority class, for people.
-
-`cli.placement.describing` does the same for objects of placement.
-"""
+"""What `wharfinger describe` prints of a pod, a node or a priority class: all that scheduling reads of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated
 
-import typer
-
-from wharfinger.cli.objects import rows
-from wharfinger.cli.objects.stored import Stored, every, one, pod_key, priority_classes, record_of
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
+from wharfinger.cli.objects.naming import pod_key
+from wharfinger.cli.objects.tables import age, created
+from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.understand.gangs import held_member
-from wharfinger.cli.understand.lost import is_lost, lost_pods
+from wharfinger.cli.understand import rows
+from wharfinger.client.lost_pods import is_lost, lost_pods
+from wharfinger.client.stored_nodes import Usage
+from wharfinger.client.stored_objects import Stored, StoredObjects, priority_classes
+from wharfinger.client.stored_pods import every_pod, held_member, one_pod, record_of
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.errors import InvalidObject, NotFound, UsageError
-from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
+from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.manifests.kinds import Kind
 from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
 from wharfinger.model.held_places import HeldPlace
 from wharfinger.model.node import CPU, MEMORY, Node
@@ -36,80 +32,51 @@ from wharfinger.observe.serving import unserved
 _INDENT = 18
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("describe", rich_help_panel=OBJECTS)(describe)
-
-
-@configured
-def describe(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            help="pod, node or priorityclass; membercluster, crp, rp, crpe, crpdb.",
-            metavar="pod|node|priorityclass|...",
-        ),
-    ],
-    name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
-    *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the pod.", metavar="NAME")
-    ] = "default",
-    connection: ConnectionOptions,
-) -> None:
-    """Show all that scheduling reads of a pod, a node or a priority class, or hubs of an object of placement."""
-    from wharfinger.cli import connect
-
-    found = kinds.by_word(kind)
-    if found in (*kinds.DECIDING, *kinds.DELIVERING):
-        from wharfinger.cli.placement.describing import describe_object
-
-        typer.echo(connect.run(describe_object(connection, found, name, namespace)))
-        return
-    if found not in (POD, NODE, PRIORITY_CLASS):
-        hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
-        raise UsageError(
-            f"pods, nodes, priorityclasses, placements and their like are described, not {found.plural}{hint}"
-        )
-    typer.echo(connect.run(_describe(connection, found, name, namespace)))
-
-
-async def _describe(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
-
+async def describe_stored_pod(connection: ConnectionOptions, _kind: Kind, name: str, namespace: str) -> str:
+    """The text about a stored pod. Raises `NotFound`, `InvalidObject`."""
+    key = pod_key(name, namespace)
     async with connection.store() as store:
-        if kind is PRIORITY_CLASS:
-            found = await one(store, kind, "", name)
-            _, pods = await every(store, POD)
-            named = [entry.pod for entry in pods if entry.pod is not None]
-            return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
-        if kind is POD:
-            key = pod_key(name, namespace)
-            try:
-                found = await one(store, POD, key.namespace, key.name)
-            except NotFound as error:
-                told = f"{error}; of one that is gone, `wharfinger explain pod {key}` tells whether it was preempted"
-                raise NotFound(told) from error
-            held = await held_member(store, found.pod) if found.pod is not None else ""
-            lost = found.pod is not None and await is_lost(store, found.pod)
-            reasons = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
-            why = next((reason.sentence for reason in reasons.values()), "")
-            record, now = await record_of(store, found), datetime.now(UTC)
-            binder = await bound_by(store, found.kv, found.pod) if found.pod is not None else ""
-            room = await held_room(store, found.pod) if found.pod is not None else None
-            return describe_pod(
-                found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder, room=room
-            )
         try:
-            found = await one(store, NODE, "", name)
+            found = await one_pod(store, *key)
+        except NotFound as error:
+            told = f"{error}; of one that is gone, `wharfinger explain pod {key}` tells whether it was preempted"
+            raise NotFound(told) from error
+        pod = found.pod
+        held = await held_member(store, pod) if pod is not None else ""
+        lost = pod is not None and await is_lost(store, pod)
+        reasons = await unserved(store, [pod] if pod is not None and pod.pending else [])
+        why = next((reason.sentence for reason in reasons.values()), "")
+        record, now = await record_of(store, found), datetime.now(UTC)
+        binder = await bound_by(store, found.kv, pod) if pod is not None else ""
+        room = await held_room(store, pod) if pod is not None else None
+        return describe_pod(
+            found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder, room=room
+        )
+
+
+async def describe_stored_node(connection: ConnectionOptions, kind: Kind, name: str, _namespace: str) -> str:
+    """The text about a stored node. Raises `NotFound`, `InvalidObject`."""
+    async with connection.store() as store:
+        try:
+            found = await StoredObjects(store, kind).one(name)
         except NotFound as error:
             pods_of_it = (await lost_pods(store)).get(name, [])
             if not pods_of_it:
                 raise
             told = f"{error}, but {len(pods_of_it)} pods are bound to it: see `wharfinger pending --lost`"
             raise NotFound(told) from error
-        _, pods = await every(store, POD)
+        _, pods = await every_pod(store)
         here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
         return describe_node(found, here, datetime.now(UTC))
+
+
+async def describe_stored_class(connection: ConnectionOptions, kind: Kind, name: str, _namespace: str) -> str:
+    """The text about a stored priority class. Raises `NotFound`, `InvalidObject`."""
+    async with connection.store() as store:
+        found = await StoredObjects(store, kind).one(name)
+        _, pods = await every_pod(store)
+        named = [entry.pod for entry in pods if entry.pod is not None]
+        return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
 
 
 def describe_pod(
@@ -177,14 +144,14 @@ def describe_node(found: Stored, pods: Iterable[Pod], now: datetime) -> str:
         *_fields(
             ("Name", node.name),
             ("UID", node.uid),
-            ("Created", _when(rows.created(found), now)),
+            ("Created", _when(created(found), now)),
             ("Status", rows.node_status(node)),
         ),
         *_block("Labels", [f"{key}={value}" for key, value in node.labels.items()]),
         *_block("Taints", [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints]),
         *_block("Conditions", [f"{name} {status}" for name, status in node.conditions.items()]),
         "",
-        _room(node, rows.Usage.of(here).on(node.name)),
+        _room(node, Usage.of(here).on(node.name)),
         "",
         _pods_on(here, now),
     ]
@@ -209,7 +176,7 @@ def describe_class(found: Stored, pods: Iterable[Pod], classes: PriorityClasses,
     lines = [
         *_fields(
             ("Name", this.name),
-            ("Created", _when(rows.created(found), now)),
+            ("Created", _when(created(found), now)),
             ("Value", str(this.value)),
             ("Global default", default),
             ("Preemption", this.preemption_policy),
@@ -288,7 +255,7 @@ def _pods_on(pods: list[Pod], now: datetime) -> str:
                 pod.name,
                 _shown(CPU, pod.requests.get(CPU, 0)),
                 _shown(MEMORY, pod.requests.get(MEMORY, 0)),
-                rows.age(pod.creation_timestamp, now),
+                age(pod.creation_timestamp, now),
             )
             for pod in pods
         ]
@@ -307,7 +274,7 @@ def _block(name: str, values: Iterable[str]) -> list[str]:
 
 
 def _when(stamp: str, now: datetime) -> str:
-    return f"{stamp} ({rows.age(stamp, now)} ago)" if stamp else ""
+    return f"{stamp} ({age(stamp, now)} ago)" if stamp else ""
 
 
 def _amount(name: str, amount: int) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.objects.stored import attempt_records, doubts, one, pod_key
+from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.understand.gangs import held_member
 from wharfinger.client.installations import has_copies
+from wharfinger.client.stored_objects import doubts
+from wharfinger.client.stored_pods import attempt_records, held_member, one_pod
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
@@ -100,7 +101,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "pending":
-            found = replace(found, held=await held_back(store, key), doubts=doubts(await one(store, POD, *key)))
+            found = replace(found, held=await held_back(store, key), doubts=doubts(await one_pod(store, *key)))
         if found.state in ("pending", "bound") and await has_copies(store):
             found = await with_upstream(store, key, found)
         if found.state in ("deleted", "terminating") and found.attempts:
@@ -115,7 +116,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
 
 async def with_upstream(store: Store, key: PodKey, found: Explanation) -> Explanation:
     """The same, with what the Kubernetes API shows of the pod."""
-    entry, promise = await one(store, POD, *key), await promise_of(store, key)
+    entry, promise = await one_pod(store, *key), await promise_of(store, key)
     if entry.pod is None:
         return found
     state = PROMISED if promise is not None and found.state == "bound" else found.state
@@ -135,7 +136,7 @@ async def with_departure(client: Client, store: Store, cluster: str, key: PodKey
 
     async def nominated(node: str) -> list[PodKey]:
         there = {one: record.nominated_node for one, record in (await attempt_records(store)).items()}
-        return [PodKey(*one) for one, where in there.items() if where and node in ("", where)]
+        return [one for one, where in there.items() if where and node in ("", where)]
 
     async def connect() -> Client:
         return client
@@ -151,7 +152,7 @@ async def with_departure(client: Client, store: Store, cluster: str, key: PodKey
 
 async def held_back(store: Store, key: PodKey) -> str:
     """Why nothing is tried for the pod; empty when something is."""
-    pod = (await one(store, POD, *key)).pod
+    pod = (await one_pod(store, *key)).pod
     if pod is None:
         return ""
     reason = (await unserved(store, [pod])).get(pod.key)

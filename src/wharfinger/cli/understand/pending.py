@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.objects import rows
-from wharfinger.cli.objects.stored import Stored, doubts, every, record_of
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
-from wharfinger.cli.understand.gangs import held_of
-from wharfinger.cli.understand.lost import lost_pods
+from wharfinger.cli.understand import rows
+from wharfinger.client.held_gangs import held_of
+from wharfinger.client.lost_pods import lost_pods
+from wharfinger.client.stored_objects import Stored, doubts
+from wharfinger.client.stored_pods import every_pod, record_of
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.manifests.kinds import POD
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.model.gang import GangKey, gang_key
@@ -92,7 +92,7 @@ def pending(
 async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[PodsByReason], list[str]]:
     """The groups of pending pods, and notes on pods that cannot be read or that an API server would refuse."""
     async with connection.store() as store:
-        _, found = await every(store, POD, namespace)
+        _, found = await every_pod(store, namespace)
         nominated = [entry for entry in found if entry.pod is not None and entry.pod.nominated_node_name]
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
         pods = [entry.pod for entry in found if entry.pod is not None]

@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from wharfinger.cli.objects.rows import preemption
 from wharfinger.cli.output import Columns, plain
+from wharfinger.cli.understand.rows import preemption
 from wharfinger.observe.explanation import PROMISED, Explanation
 from wharfinger.observe.history import Attempt, Step
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.objects.stored import one, pod_key
+from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.client.stored_pods import one_pod
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.search import decisions_query
 from wharfinger.errors import InvalidObject, NotFound, UsageError
@@ -57,7 +58,7 @@ async def _query(connection: ConnectionOptions, key: PodKey) -> str:
 
     async with connection.store() as store:
         try:
-            pod = (await one(store, POD, key.namespace, key.name)).pod
+            pod = (await one_pod(store, *key)).pod
         except NotFound:
             pod = None
     return decisions_query(connection.cluster, *key, group=pod.group if pod is not None else "")
@@ -66,7 +67,7 @@ async def _query(connection: ConnectionOptions, key: PodKey) -> str:
 async def _workflow_id(connection: ConnectionOptions, key: PodKey) -> str:
 
     async with connection.store() as store:
-        found = await one(store, POD, key.namespace, key.name)
+        found = await one_pod(store, *key)
     if found.pod is None:
         raise InvalidObject(f"pod {key} cannot be read: {found.invalid}")
     return pod_workflow_id(connection.cluster, key.namespace, key.name, found.pod.uid)

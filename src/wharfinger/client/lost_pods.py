@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.cli.objects.stored import every
-from wharfinger.manifests.kinds import POD
+from wharfinger.client.stored_pods import every_pod
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -14,7 +13,7 @@ async def lost_pods(store: Store, namespace: str = "") -> dict[str, list[Pod]]:
 
     The nodes are listed after the pods: a node that appears in between is counted as existing.
     """
-    _, found = await every(store, POD, namespace)
+    _, found = await every_pod(store, namespace)
     nodes: dict[str, list[Pod]] = {}
     for entry in found:
         if entry.pod is not None and entry.pod.bound and not entry.pod.finished:

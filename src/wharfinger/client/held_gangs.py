@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wharfinger.cli.objects.stored import every
+from wharfinger.client.stored_objects import StoredObjects
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding
 from wharfinger.manifests.formats import format_of
-from wharfinger.manifests.kinds import POD, POD_GROUP
+from wharfinger.manifests.kinds import POD_GROUP
 from wharfinger.model.gang import GangKey, PodGroup, gang_key, standing
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry.store import Store
@@ -24,8 +24,10 @@ async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dic
 
 async def pod_groups(store: Store, namespace: str = "") -> dict[GangKey, PodGroup]:
     """The PodGroups that can be read."""
-    _, found = await every(store, POD_GROUP, namespace) if format_of(store.format).has_surroundings else (0, [])
+    if not format_of(store.format).has_surroundings:
+        return {}
     groups: dict[GangKey, PodGroup] = {}
+    _, found = await StoredObjects(store, POD_GROUP, namespace).every()
     for entry in found:
         try:
             group = decode_surrounding(entry.kv.value, POD_GROUP.name, namespace=entry.namespace, name=entry.name)
@@ -34,15 +36,6 @@ async def pod_groups(store: Store, namespace: str = "") -> dict[GangKey, PodGrou
         if isinstance(group, PodGroup):
             groups[GangKey(entry.namespace, entry.name)] = group
     return groups
-
-
-async def held_member(store: Store, pod: Pod) -> str:
-    """Why this pod waits for others of its gang; empty when it does not."""
-    if not pod.group or not pod.pending:
-        return ""
-    _, found = await every(store, POD, pod.namespace)
-    pods = [entry.pod for entry in found if entry.pod is not None and entry.pod.group == pod.group]
-    return (await held_of(store, pods, pod.namespace)).get(pod.key, "")
 
 
 def held(members: Iterable[Pod], groups: Mapping[GangKey, PodGroup]) -> dict[PodKey, str]:
@@ -59,3 +52,41 @@ def held(members: Iterable[Pod], groups: Mapping[GangKey, PodGroup]) -> dict[Pod
         for pod in pods
         if pod.pending
     }
+
+
+class HeldGangs:
+    """The same of pods that are followed."""
+
+    def __init__(self, groups: Mapping[GangKey, PodGroup]) -> None:
+        self._groups = groups
+        self._members: dict[GangKey, dict[str, Pod]] = {}
+        self._gang_of: dict[str, GangKey] = {}
+        self._why: dict[GangKey, str] = {}
+        self._changed = False
+
+    def set_pod(self, key: str, pod: Pod | None) -> None:
+        """Take the new state of the pod at this key in etcd; None = it is gone, or cannot be read."""
+        before, now = self._gang_of.pop(key, None), gang_key(pod) if pod is not None else None
+        if before is not None:
+            self._members[before].pop(key)
+        if pod is not None and now is not None:
+            self._gang_of[key] = now
+            self._members.setdefault(now, {})[key] = pod
+        for gang in (before, now):
+            if gang is not None:
+                self._why.pop(gang, None)
+                self._changed = True
+
+    def take_changes(self) -> bool:
+        """Whether a member changed since the last time."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def held(self, key: str, pod: Pod | None) -> str:
+        """Why its gang holds back the pod at this key; empty when none does."""
+        gang = self._gang_of.get(key)
+        if gang is None or pod is None or not pod.pending:
+            return ""
+        if gang not in self._why:
+            self._why[gang] = standing(gang, self._members[gang].values(), self._groups.get(gang)).held
+        return self._why[gang]

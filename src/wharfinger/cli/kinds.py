@@ -1,0 +1,101 @@
+"""What the commands about objects (`cli.objects`) do differently for some kinds: named here, kept in the kinds' wings.
+
+Each part is a dotted name, `module:name`, which is imported when a command needs it. What is empty, or a kind that is
+missing here, is as for any kind of which only the metadata is known.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from wharfinger.client.stored_objects import StoredObjects
+from wharfinger.manifests.kinds import (
+    COUNTING,
+    DECIDING,
+    DELIVERING,
+    ENVELOPES,
+    FLEET,
+    NODE,
+    OVERRIDES,
+    POD,
+    PRIORITY_CLASS,
+    Kind,
+)
+from wharfinger.registry.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class KindParts:
+    """What is special about a kind."""
+
+    stored: str = ""
+    """A subclass of `StoredObjects`: what `get` reads and follows."""
+    table: str = ""
+    """A `KindTable`: what `get` prints."""
+    check: str = ""
+    """A subclass of `WriteCheck`: what `apply` checks before it writes."""
+    write: str = ""
+    """Writes a manifest in the place of `apply`: `async (store, reference, manifest) -> Applied`."""
+    delete: str = ""
+    """Deletes in the place of `delete`: `async (store, reference, ignore_not_found) -> bool`, whether it is done."""
+    describe: str = ""
+    """What `describe` prints: `async (connection, kind, name, namespace) -> str`."""
+
+    def names(self) -> Mapping[str, str]:
+        """The dotted name of each part that there is."""
+        return {one.name: name for one in fields(self) if (name := getattr(self, one.name))}
+
+
+_PLACED = KindParts(
+    check="wharfinger.cli.placement.kind_checks:PlacementCheck",
+    describe="wharfinger.cli.placement.describing:describe_object",
+)
+
+KINDS: Mapping[Kind, KindParts] = {
+    POD: KindParts(
+        stored="wharfinger.client.stored_pods:StoredPods",
+        table="wharfinger.cli.understand.rows:PODS",
+        check="wharfinger.cli.understand.kind_checks:PodCheck",
+        describe="wharfinger.cli.understand.describe:describe_stored_pod",
+    ),
+    NODE: KindParts(
+        stored="wharfinger.client.stored_nodes:StoredNodes",
+        table="wharfinger.cli.understand.rows:NODES",
+        check="wharfinger.cli.understand.kind_checks:NodeCheck",
+        describe="wharfinger.cli.understand.describe:describe_stored_node",
+    ),
+    PRIORITY_CLASS: KindParts(
+        table="wharfinger.cli.understand.rows:CLASSES",
+        check="wharfinger.cli.understand.kind_checks:PriorityClassCheck",
+        describe="wharfinger.cli.understand.describe:describe_stored_class",
+    ),
+    FLEET: KindParts(
+        write="wharfinger.cli.fleet.objects:write",
+        delete="wharfinger.cli.fleet.objects:delete",
+    ),
+    **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),
+    **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.cli.placement.kind_checks:OverrideCheck")),
+    **dict.fromkeys(ENVELOPES, replace(_PLACED, check="wharfinger.cli.placement.kind_checks:EnvelopeCheck")),
+    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.cli.placement.marking:mark")),
+}
+
+
+def part(kind: Kind, name: str) -> Any:
+    """A part of a kind, by its field's name; None = the kind has none of its own."""
+    dotted = getattr(KINDS.get(kind, KindParts()), name)
+    return imported(dotted) if dotted else None
+
+
+def imported(dotted: str) -> Any:
+    """What a dotted name `module:name` stands for."""
+    module, _, name = dotted.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def stored_objects(store: Store, kind: Kind, namespace: str = "") -> StoredObjects:
+    """The stored objects of a kind, to read or to follow. Raises `UsageError` where the cluster has no such kind."""
+    objects: StoredObjects = (part(kind, "stored") or StoredObjects)(store, kind, namespace)
+    return objects

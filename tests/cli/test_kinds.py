@@ -1,0 +1,33 @@
+"""The table of kinds: every name in it can be imported, and is of the sort that the commands expect."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from wharfinger.cli.kinds import KINDS, imported
+from wharfinger.cli.objects.checks import WriteCheck
+from wharfinger.cli.objects.tables import KindTable
+from wharfinger.client.stored_objects import StoredObjects
+from wharfinger.manifests import kinds
+
+PARTS = sorted({(part, dotted) for parts in KINDS.values() for part, dotted in parts.names().items()})
+
+
+@pytest.mark.parametrize(("part", "dotted"), PARTS)
+def test_every_part_of_a_kind_can_be_imported(part: str, dotted: str) -> None:
+    found = imported(dotted)
+
+    if part == "stored":
+        assert issubclass(found, StoredObjects)
+    elif part == "check":
+        assert issubclass(found, WriteCheck)
+    elif part == "table":
+        assert isinstance(found, KindTable)
+    else:
+        assert inspect.iscoroutinefunction(found)
+
+
+def test_only_known_kinds_have_parts() -> None:
+    assert KINDS.keys() <= set(kinds.KINDS)
