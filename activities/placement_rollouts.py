@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -23,7 +22,7 @@ from wharfinger.contracts.placement_rollouts import (
     WrittenWorks,
 )
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.placements.catching_up import catch_up
+from wharfinger.engine.placements.catching_up import catch_up, until_changed
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rollout_plans import planned
@@ -101,12 +100,7 @@ class RollingActivities(RolloutActivities):
                 return Awaited(news=False, seen=self._view.newest)
             activity.heartbeat()
             soon = min(left, TICK, *(one for one in (found.timer, found.snapshot_in) if one))
-            try:
-                async with asyncio.timeout(soon):
-                    await changed.wait()
-                    await asyncio.sleep(rest)
-            except TimeoutError:
-                pass
+            await until_changed(self._view.delivery, changed, soon, rest=rest)
 
     def _now(self) -> str:
         return rfc3339(self._process.utc_now())

@@ -25,7 +25,7 @@ from wharfinger.contracts.update_runs import (
 )
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import update_writing
-from wharfinger.engine.placements.catching_up import catch_up
+from wharfinger.engine.placements.catching_up import catch_up, until_changed
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
@@ -104,11 +104,7 @@ class StagingActivities(UpdateRunActivities):
             if found.news or left <= 0:
                 return AwaitedRun(news=found.news, elapsed=elapsed, seen=self._view.newest)
             activity.heartbeat(elapsed)
-            try:
-                async with asyncio.timeout(min(left, TICK, max(found.timer or TICK, 0.1))):
-                    await changed.wait()
-            except TimeoutError:
-                pass
+            await until_changed(delivery, changed, min(left, TICK, max(found.timer or TICK, 0.1)))
             await asyncio.sleep(min(rest, TICK))
 
     @activity.defn(name="approve_run")

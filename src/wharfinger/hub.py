@@ -30,6 +30,7 @@ from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
@@ -46,7 +47,7 @@ from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.opening import opened
-from wharfinger.process.polling import Polling, keep_polling, worker_factory
+from wharfinger.process.polling import ACTIVITIES, Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
@@ -123,6 +124,8 @@ class Hub:
             max_cached_workflows=500,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,
+            # With fewer, rollouts that wait for members would keep decisions from being committed.
+            max_concurrent_activities=MOST_WAITING + ACTIVITIES,
         )
         self._polling = Polling(factory, drain_timeout=settings.drain_timeout)
 

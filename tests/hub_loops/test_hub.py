@@ -33,6 +33,7 @@ from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.delivery_records import ResultRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
 from wharfinger.manifests.kinds import reference
@@ -153,6 +154,10 @@ async def test_a_hub_decides_what_comes_and_what_changes(world: World) -> None:
         await world.member("d", labels={"region": "east"})
         await world.until_chosen("all", ["a", "b", "c", "d"])
         await until(lambda: hub.judge.unsettled == 0, SECONDS)
+        assert hub._polling._worker is not None
+        places = hub._polling._worker.config()["max_concurrent_activities"]
+        assert places is not None
+        assert places >= MOST_WAITING + 100, "rollouts that wait take no places of decisions"
         hub.refresh_metrics()
         sample = hub.metrics.registry.get_sample_value
         assert sample("wharfinger_placements", {"state": "fulfilled"}) == 2

@@ -334,6 +334,19 @@ async def test_a_wait_ends_when_its_time_is_up(scene: JudgedScene, activities: R
     assert not (await awaited(activities, seconds=0.0)).news
 
 
+async def test_a_wait_without_a_place_is_tried_again_unless_there_is_news(
+    scene: JudgedScene, activities: RollingActivities
+) -> None:
+    scene.view.delivery.waiting = catching_up.MOST_WAITING
+    assert (await awaited(activities)).news
+    await scene.answer("b", available=False)
+    await scene.see()
+    with pytest.raises(ApplicationError, match="wait in this hub") as crowded:
+        await awaited(activities)
+    assert (crowded.value.non_retryable, crowded.value.next_retry_delay) == (False, catching_up.CROWDED)
+    assert scene.view.delivery.waiting == catching_up.MOST_WAITING
+
+
 async def test_a_plan_is_of_what_the_hub_has_seen(scene: JudgedScene, activities: RollingActivities) -> None:
     await decided(scene, 3)
     await scene.see()

@@ -71,6 +71,8 @@ class DeliveryView:
         """Placement and member -> seen seconds at which its result became as it is."""
         self._strategies: list[dict[str, Any]] = []
         """Apply strategies that works have; most have the same."""
+        self.waiting = 0
+        """Activities that wait for a change now."""
         self._waiters: dict[str, asyncio.Event] = {}
         self._objects: dict[int, tuple[SnapshotRecord, frozenset[ObjectId]]] = {}
         """By the identity of the record, which is kept with them."""
