@@ -28,6 +28,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.lives: dict[str, int] = {}
         self.gated: set[str] = set()
         self.records: dict[str, Refusal] = {}
+        self.promised: dict[str, Entry] = {}
         self.queue = SchedulingQueue(
             clock=self.clock,
             gate=lambda p: "gate" if p.scheduling_gates else "",
@@ -48,6 +49,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.put(
             pod(name, create=self.lives[name], mod=self.revision, gates=gates, **fields), self.records.get(name)
         )
+        self.promised.pop(name, None)
 
     @rule(name=NAMES, gated=st.booleans(), priority=st.integers(-2, 2))
     def created_or_updated(self, name: str, gated: bool, priority: int) -> None:
@@ -85,6 +87,21 @@ class QueueMachine(RuleBasedStateMachine):
             self.records.pop(name, None)
             self.gated.discard(name)
             self.queue.remove(PodKey("default", name))
+
+    @rule(name=NAMES)
+    def promised_in_etcd(self, name: str) -> None:
+        entry = self.entry(name)
+        if entry is not None:
+            del self.lives[name]
+            self.records.pop(name, None)
+            self.gated.discard(name)
+            self.queue.promised(entry.key)
+            self.promised[name] = entry
+
+    @rule(name=NAMES)
+    def bind_answered_by_the_api(self, name: str) -> None:
+        if name in self.promised:
+            assert self.queue.remove(PodKey("default", name)) is self.promised.pop(name)
 
     @rule(accepted=st.booleans())
     def popped(self, accepted: bool) -> None:
@@ -126,13 +143,17 @@ class QueueMachine(RuleBasedStateMachine):
     def start_of_a_group_failed(self, blamed: bool) -> None:
         for members in [list(group.values()) for group in self.queue.in_flight.groups.values()]:
             self.queue.start_failed(members, 5, blamed=blamed)
-        assert not self.queue.in_flight.groups
+        self.only_promised_pods_count()
 
     @rule()
     def run_of_a_group_failed(self) -> None:
         for group in list(self.queue.in_flight.groups):
             self.queue.run_failed(group, blamed=True)
-        assert not self.queue.in_flight.groups
+        self.only_promised_pods_count()
+
+    def only_promised_pods_count(self) -> None:
+        counted = [entry for group in self.queue.in_flight.groups.values() for entry in group.values()]
+        assert all(self.promised[entry.pod.name] is entry for entry in counted)
 
     @rule(name=NAMES)
     def woken_with_others(self, name: str) -> None:
@@ -182,9 +203,9 @@ class QueueMachine(RuleBasedStateMachine):
         assert sum(len(members) for _, members in parts) == len(keys)
 
     @invariant()
-    def groups_count_while_one_of_their_pods_is_in_flight(self) -> None:
+    def groups_count_while_one_of_their_pods_is_in_flight_or_promised(self) -> None:
         entries = [entry for entry in map(self.queue.get, self.queue) if entry and entry.part is Part.IN_FLIGHT]
-        groups = {entry.group for entry in entries} - {""}
+        groups = {entry.group for entry in (*entries, *self.promised.values())} - {""}
         assert set(self.queue.in_flight.groups) == groups
         assert len(self.queue.window) == len(groups)
         assert all(group in self.queue.window for group in groups)

@@ -24,7 +24,6 @@ from wharfinger.engine.pool import Pool
 from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.promises import UpstreamSide
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.registry import keys
@@ -211,7 +210,6 @@ class Stage:
         *,
         clock: Clock | None = None,
         profiles: Mapping[str, Profile] = PROFILES,
-        upstream: UpstreamSide | None = None,
         **settings: Any,
     ) -> None:
         self.store = store if store is not None else MemoryStore()
@@ -222,7 +220,6 @@ class Stage:
         self.run_ends = RunEnds()
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
-        self.cache.upstream = upstream
         settings.setdefault("dispatching", DispatchSettings(hold=0.0))
         settings.setdefault("lease", LeaseSettings(loop_stall=1e9))
         self.settings = WorkerSettings(**settings)

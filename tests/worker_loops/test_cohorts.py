@@ -14,7 +14,6 @@ from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import FailureType, Wake
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.promises import UpstreamSide
 from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
 from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
@@ -46,6 +45,11 @@ async def wake(stage: Stage, *names: str) -> None:
         assert entry is not None
         stage.queue.wake(entry, Reason("NodeAdd"))
     stage.later(1)
+
+
+def sli_seconds(stage: Stage) -> float:
+    """What `pod_scheduling_sli_duration_seconds` came to, of all pods."""
+    return float(stage.metrics.sli_duration.labels("1")._sum.get())
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -153,24 +157,54 @@ async def test_group_counts_until_etcd_shows_the_outcome_of_all_its_pods() -> No
 
 async def test_group_counts_until_the_api_has_answered_its_binds() -> None:
     """[etcd shows a promised pod bound before the API does]: the next group would compete with these binds."""
-    side = UpstreamSide()
-    async with Stage(dispatching=SETTINGS, upstream=side) as stage:
+    async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, "p0", "p1", "p2")
         await stage.until(lambda: stage.attempts.cohorts)
-        binds = [PodKey("default", name) for name in ("p0", "p1", "p2")]
-        side.binding.update(binds)
-        for key in binds:
-            await stage.bind(key.name, "n")
-        await stage.put_pod("late")
-        await stage.store.delete("/registry/pods/default/p2")
-        await stage.caught_up()
-        assert stage.attempts.names == []
-        assert [stage.part(key.name) for key in binds] == [Part.IN_FLIGHT, Part.IN_FLIGHT, None]
-
-        side.binding.clear()
-        side.answered(binds)
+        with stage.cache.unanswered.of([PodKey("default", name) for name in ("p0", "p1", "p2")]):
+            for name in ("p0", "p1", "p2"):
+                await stage.bind(name, "n")
+            await stage.put_pod("late")
+            await stage.store.delete("/registry/pods/default/p2")
+            stage.clock.advance(1.0)
+            await stage.caught_up()
+            stage.run_ends.failed(f"wharfinger/cohort/{stage.attempts.cohorts[0].name}", BOOM)
+            await stage.caught_up()
+            assert stage.attempts.names == []
+            assert [stage.part(name) for name in ("p0", "p1", "p2")] == [None] * 3
+            assert sli_seconds(stage) == 0
+            stage.clock.advance(1.0)
         await stage.until(lambda: stage.attempts.names == ["late"])
-        assert stage.part("p0") is None
+        assert sli_seconds(stage) == 4.0
+
+
+async def test_a_pod_whose_bind_waits_for_the_api_is_not_started_again_when_overdue() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.attempts.names)
+        with stage.cache.unanswered.of([PodKey("default", "p")]):
+            await stage.bind("p", "n")
+            await stage.caught_up()
+            stage.later(31)
+            await stage.caught_up()
+
+        assert stage.attempts.names == ["p"]
+
+
+async def test_a_pod_whose_bind_the_api_refused_is_queued_since_it_was_first_seen() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.attempts.names)
+        with stage.cache.unanswered.of([PodKey("default", "p")]):
+            await stage.bind("p", "n")
+            await stage.applied()
+            stage.clock.advance(5)
+            await stage.put_pod("p")
+            await stage.applied()
+            entry = stage.entry("p")
+            assert entry is not None
+            assert entry.since == stage.clock() - 5
+            assert len(stage.queue.window) == 0
+        assert stage.entry("p") is entry
 
 
 async def test_group_that_hangs_lets_the_next_one_start_when_it_is_overdue() -> None:

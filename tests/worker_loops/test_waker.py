@@ -384,3 +384,18 @@ async def test_pods_that_an_event_may_help_are_asked_for_once_a_class() -> None:
         await stage.caught_up()
 
         assert stage.metrics.wake_decisions.labels("no")._value.get() <= 3
+
+
+async def test_no_room_is_kept_for_a_pod_whose_bind_waits_for_the_api() -> None:
+    """It was woken for one node, and etcd shows it on another."""
+    async with Stage() as stage:
+        await stage.waiting("a", cpu="2")
+        await stage.put_node("n", cpu="3")
+        await stage.until(lambda: stage.attempts.woken_names == ["a"])
+        await stage.put_node("m", cpu="2")
+        await stage.caught_up()
+        with stage.cache.unanswered.of([PodKey("default", "a")]):
+            await stage.bind("a", "m", cpu="2")
+            await stage.caught_up()
+            await stage.waiting("b", cpu="2", snapshot=1)
+            await stage.until(lambda: stage.attempts.woken_names == ["a", "b"])

@@ -19,6 +19,7 @@ from wharfinger.cache.held_volumes import promised_plan
 from wharfinger.cache.overfull import OverfullNodes, is_overfull
 from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
+from wharfinger.cache.unanswered import UnansweredBinds
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.held_places import HeldPlace
@@ -51,6 +52,8 @@ class Cache:
         """By volume, or by `<namespace>:<claim>`: rewritten by every bind that takes it."""
         self.upstream: UpstreamSide | None = None
         """What is known of the Kubernetes API's side; None = etcd itself is the store of the cluster."""
+        self.unanswered = UnansweredBinds()
+        """Binds that the Kubernetes API has not answered yet."""
         self._clock = clock
         self._assume_expiry = assume_expiry
         self._nodes: dict[str, Node] = {}

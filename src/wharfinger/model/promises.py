@@ -7,8 +7,7 @@ It ends when a newer state of the pod is copied: bound, or so different that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -93,10 +92,6 @@ class UpstreamSide:
     signed: bool = False
     """Whether an importer has told anything since this worker last listed etcd: what a list shows may be hours old, or
     of a backup."""
-    binding: set[PodKey] = field(default_factory=set)
-    """Pods that a bind of this worker is about. etcd may show them bound before the API has answered."""
-    answered: Callable[[Collection[PodKey]], None] = lambda _: None
-    """Told of those that are not any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +130,3 @@ class Importer:
     holder: str
     time: str = ""
     """RFC 3339, UTC."""
-
-
-@contextmanager
-def in_flight(side: UpstreamSide | None, pods: Collection[PodKey]) -> Iterator[None]:
-    """Have the queue count pods as in flight inside the block, though etcd may show their promises before.
-
-    `side`: None = no Kubernetes API is the store: etcd shows pods bound when they are.
-    """
-    if side is not None:
-        side.binding.update(pods)
-    try:
-        yield
-    finally:
-        if side is not None:
-            side.binding.difference_update(pods)
-            side.answered(pods)

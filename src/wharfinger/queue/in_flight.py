@@ -73,24 +73,27 @@ class InFlight:
             entry.started_at = now
             self._started[entry.key] = entry
 
-    def discard(self, key: PodKey, *, told: bool = False) -> None:
-        """Take the pod out, if it is in. `told`: because etcd told of it."""
+    def discard(self, key: PodKey, *, told: bool = False, counts: bool = False) -> None:
+        """Take the pod out, if it is in. `told`: because etcd told of it; `counts`: in its group, until `uncount`."""
         entry = self._starting.pop(key, None) or self._started.pop(key, None)
         if entry is None:
             return
         if entry.group:
-            self.uncount(entry, told=told)
+            self._grouped -= 1
+            if not counts:
+                self.uncount(entry, told=told)
         elif entry.cohort in self._gangs:
             self._gangs[entry.cohort] -= 1
             if not self._gangs[entry.cohort]:
                 del self._gangs[entry.cohort]
 
     def uncount(self, entry: Entry, *, told: bool = False) -> None:
-        """The pod counts in its group no more, though it may stay in flight."""
+        """The pod counts in its group no more, though it may stay in flight, or has left before."""
         group, entry.group = entry.group, ""
         members = self._groups[group]
         del members[entry.key]
-        self._grouped -= 1
+        if entry in (self._starting.get(entry.key), self._started.get(entry.key)):  # it stays
+            self._grouped -= 1
         if not members:
             del self._groups[group]
             if self._window is not None:

@@ -100,6 +100,8 @@ class QueueParts:
         self._entered = entered
         self._numbers = itertools.count()
         self._entries: dict[PodKey, Entry] = {}
+        self._promised: dict[PodKey, Entry] = {}
+        """Of pods that were removed and count in their groups until a Kubernetes API has answered their binds."""
         self.gangs = QueuedGangs()
         self.gated: dict[PodKey, Entry] = {}
         """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
@@ -136,14 +138,14 @@ class QueueParts:
         self._leave(entry, told=told)
         self._enter(entry, part, cause, restart_at=self._clock() + self._next_restart())
 
-    def _leave(self, entry: Entry, *, told: bool = False) -> None:
+    def _leave(self, entry: Entry, *, told: bool = False, counts: bool = False) -> None:
         match entry.part:
             case Part.GATED:
                 self.gated.pop(entry.key, None)
             case Part.ACTIVE:
                 self.active.discard(entry.key)
             case Part.IN_FLIGHT:
-                self.in_flight.discard(entry.key, told=told)
+                self.in_flight.discard(entry.key, told=told, counts=counts)
             case Part.WAITING:
                 self.waiting.discard(entry.key)
 

@@ -60,7 +60,11 @@ class SchedulingQueue(QueueParts):
         held, gang = self._gang(pod)
         gate = self._gate(pod) or held
         if entry is None:
-            return self._put_new(pod, refusal, gate, gang, cause=cause, not_before=not_before)
+            promised = self._answered(pod.key)
+            entry = self._put_new(pod, refusal, gate, gang, cause=cause, not_before=not_before)
+            if promised is not None and promised.pod.create_revision == pod.create_revision:
+                entry.since = promised.since
+            return entry
         self._update(entry, pod, refusal, gate, regrouped=self.gangs.assign(entry, gang))
         return entry
 
@@ -70,7 +74,17 @@ class SchedulingQueue(QueueParts):
         if entry is not None:
             self._leave(entry, told=True)
             self.gangs.discard(entry)
-        return entry
+        return entry or self._answered(key)
+
+    def promised(self, key: PodKey) -> None:
+        """The pod is bound in etcd, and the Kubernetes API has not answered the bind: it counts in its group until
+        then. `remove` or `put` ends that.
+        """
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._leave(entry, told=True, counts=True)
+            self.gangs.discard(entry)
+            self._promised[key] = entry
 
     # --- starting ---------------------------------------------------------------------------------
 
@@ -190,7 +204,7 @@ class SchedulingQueue(QueueParts):
         After the second such run in a row, each of them goes alone: one of them may be what the runs fail by
         (`blamed`). A single pod whose own attempt failed counts no more, because its chain goes on.
         """
-        members = list(self.in_flight.groups.get(group, {}).values())
+        members = [entry for entry in self.in_flight.groups.get(group, {}).values() if self._in_flight(entry)]
         for entry in members:
             if entry.cohort:
                 self._give_back(entry, RUN_FAILED if blamed else UNANSWERED)
@@ -259,6 +273,13 @@ class SchedulingQueue(QueueParts):
         return self.waiting.urgent.pop(self._clock())
 
     # --- transitions ------------------------------------------------------------------------------
+
+    def _answered(self, key: PodKey) -> Entry | None:
+        """The entry of a promised pod, which counts in its group no more; None when the pod is not promised."""
+        entry = self._promised.pop(key, None)
+        if entry is not None and entry.group:
+            self.in_flight.uncount(entry, told=True)
+        return entry
 
     def _put_new(
         self, pod: Pod, refusal: Refusal | None, gate: str, gang: Gang | None, *, cause: str, not_before: float

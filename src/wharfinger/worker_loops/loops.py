@@ -133,8 +133,7 @@ class Loops:
             ending=self.closer,
             kick=kick,
         )
-        if cache.upstream is not None:
-            cache.upstream.answered = self.pod_events.answered
+        cache.unanswered.on_answer(self.pod_events.answered)
         subscribers: list[Subscriber] = []
         self.informer = Informer(store, self.view, subscribers, metrics, rng=rng, clock=clock)
         self.membership = Membership(

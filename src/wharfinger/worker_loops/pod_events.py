@@ -146,8 +146,9 @@ class PodEventHandler:
                 self._queue.remove(key)
             return
         self._pool.pop(key, None)
-        if pod is not None and self._cache.upstream is not None and key in self._cache.upstream.binding:
-            return  # promised in etcd: it is in flight until the API has answered
+        if pod is not None and key in self._cache.unanswered:
+            self._queue.promised(key)
+            return
         entry = self._queue.remove(key)
         if entry is not None:
             self._ended(entry, pod)

@@ -35,23 +35,24 @@ async def one_placed(site: UpstreamWorld, *, nodes: int = 1) -> tuple[Hand, Memo
 @pytest.mark.parametrize("away", [False, True])
 async def test_the_queue_is_told_of_a_bind_once_the_api_has_answered(site: UpstreamWorld, away: bool) -> None:
     hand, api, placed = await one_placed(site)
-    side, during, told = hand.cache.upstream, set[PodKey](), list[PodKey]()
-    assert side is not None
+    unanswered, web = hand.cache.unanswered, PodKey("default", "web")
+    during, told = list[bool](), list[PodKey]()
 
     async def asked(request: MemoryRequest) -> None:
         if request.subresource == "binding":
             assert await site.node_of("web") == "node-0"
-            during.update(side.binding)
+            during.append(web in unanswered)
 
-    api.before_request, side.answered = asked, told.extend
+    api.before_request = asked
+    unanswered.on_answer(told.extend)
     if away:
         api.faults.disconnect(None)
         with pytest.raises(ApplicationError):
             await hand.bind("web", placed)
     else:
         await hand.bind("web", placed)
-    assert told == [PodKey("default", "web")]
-    assert (during, side.binding) == (set() if away else set(told), set())
+    assert (during, told) == ([] if away else [True], [web])
+    assert web not in unanswered
 
 
 async def test_a_lone_pod_is_committed_and_sent(site: UpstreamWorld) -> None:

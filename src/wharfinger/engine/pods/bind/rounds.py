@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 
@@ -63,7 +64,6 @@ from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.promises import in_flight
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
 
@@ -110,7 +110,8 @@ class Bindings:
             left, found = await self._seats.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
-            with in_flight(self._cache.upstream, list(map(group.key, range(len(request.seats))))):
+            pods = list(map(group.key, range(len(request.seats))))
+            with nullcontext() if self._cache.upstream is None else self._cache.unanswered.of(pods):
                 now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
                 outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
             return await self._keeping.release(group, room, outcomes) if held else outcomes
