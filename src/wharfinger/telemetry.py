@@ -162,7 +162,9 @@ class Metrics:
             **own,
         )
         self.groups_in_flight = Gauge(
-            "wharfinger_groups_in_flight", "Groups that were started and of whose pods etcd has not told all.", **own
+            "wharfinger_groups_in_flight",
+            "Groups that were started and of whose pods etcd, or a Kubernetes API, has not told all.",
+            **own,
         )
         self.parked_chains = Gauge(
             "wharfinger_parked_chains", "Waiting pods with a workflow of their own that is parked.", **own

@@ -299,6 +299,19 @@ def test_an_outage_of_temporal_sets_no_pod_apart(queue: SchedulingQueue, clock: 
     assert len(queue.pop_group("last", queue.window.size, lambda _: True)) == 4
 
 
+def test_a_pod_set_apart_stays_so_until_its_own_attempt_is_decided(queue: SchedulingQueue) -> None:
+    entry = queue.put(pod("a"), refusal(record=10, parked=False))
+    queue.restart(entry, "NodeAdd")
+    for group in ("first", "second"):
+        queue.pop_group(group, 200, lambda _: True)
+        queue.run_failed(group, blamed=True)
+    queue.put(pod("a"), refusal(record=11, reason="SchedulerError"))
+    assert entry.alone
+
+    queue.put(pod("a"), refusal(record=12))
+    assert not entry.alone
+
+
 def test_a_pod_that_spoils_groups_again_and_again_stays_apart(queue: SchedulingQueue) -> None:
     """Its own attempts go well: after the first of them it joins groups again, after the second no more."""
     record = 10

@@ -177,7 +177,7 @@ async def test_group_counts_until_the_api_has_answered_its_binds() -> None:
         assert sli_seconds(stage) == 4.0
 
 
-async def test_a_pod_whose_bind_waits_for_the_api_is_not_started_again_when_overdue() -> None:
+async def test_a_pod_whose_bind_waits_for_the_api_is_not_started_again() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await stage.put_pod("p")
         await stage.until(lambda: stage.attempts.names)
@@ -190,7 +190,7 @@ async def test_a_pod_whose_bind_waits_for_the_api_is_not_started_again_when_over
         assert stage.attempts.names == ["p"]
 
 
-async def test_a_pod_whose_bind_the_api_refused_is_queued_since_it_was_first_seen() -> None:
+async def test_a_pod_whose_bind_the_api_refused_keeps_its_first_time() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await stage.put_pod("p")
         await stage.until(lambda: stage.attempts.names)
@@ -356,7 +356,7 @@ async def test_pods_of_a_failed_run_return_at_once_and_the_second_time_alone() -
         assert {name: entry.alone for name, entry in entries.items() if entry} == {"b": False, "c": False, "d": True}
 
 
-async def test_run_that_etcd_did_not_answer_sets_no_pod_apart() -> None:
+async def test_run_that_the_store_did_not_answer_sets_no_pod_apart() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, "a", "b", "c", "d")
         for cohorts in range(1, 5):
@@ -367,7 +367,7 @@ async def test_run_that_etcd_did_not_answer_sets_no_pod_apart() -> None:
         await stage.until(lambda: len(stage.attempts.cohorts) == 5)
 
         assert stage.attempts.cohorts[4].names == ["a", "b", "c", "d"]
-        assert stage.attempts.cohorts[4].cause == "etcd did not answer"
+        assert stage.attempts.cohorts[4].cause == "unanswered"
         assert stage.attempts.started == []
 
 
@@ -387,6 +387,19 @@ async def test_overdue_run_that_failed_elsewhere_returns_its_pods() -> None:
         assert stage.attempts.cohorts[1].names == ["a", "b", "c", "d"]
         assert stage.attempts.cohorts[1].cause == "run failed"
         assert stage.attempts.watched == [workflow_id]
+
+
+async def test_the_end_of_an_overdue_run_is_asked_for_again_whatever_the_error() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        await flood(stage, "a", "b")
+        await stage.until(lambda: stage.attempts.cohorts)
+        workflow_id = f"wharfinger/cohort/{stage.attempts.cohorts[0].name}"
+        stage.later(3.1)
+        await stage.until(lambda: stage.attempts.watched)
+        stage.attempts.ends.pop(workflow_id).set_exception(RuntimeError("the failure cannot be decoded"))
+        await stage.until(lambda: stage.attempts.watched == [workflow_id] * 2)
+        stage.attempts.ends[workflow_id].set_result(BOOM)
+        await stage.until(lambda: len(stage.attempts.cohorts) == 2)
 
 
 async def test_lone_run_that_failed_counts_no_more_and_its_chain_goes_on() -> None:

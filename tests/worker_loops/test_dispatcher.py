@@ -44,6 +44,18 @@ async def test_no_more_than_the_bound_are_in_flight_and_facts_of_etcd_make_room(
         assert stage.part("p1") is Part.WAITING
 
 
+async def test_the_urgent_pod_goes_first() -> None:
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False, in_flight=1)) as stage:
+        await stage.put_pod("first")
+        await stage.put_pod("low", priority=1)
+        await stage.put_pod("high", priority=9)
+        await stage.caught_up()
+        await stage.bind("first", "n")
+        await stage.until(lambda: len(stage.attempts.names) == 2)
+
+        assert stage.attempts.names == ["first", "high"]
+
+
 async def test_a_start_that_joined_a_dying_run_is_repeated() -> None:
     """[A start may join a run that is just ending]: accepted, and nothing ever comes of it."""
     async with Stage() as stage:

@@ -28,7 +28,7 @@ class FailureType(StrEnum):
     BEHIND = "Behind"
     """This worker's cache has not seen the pod's revision in time."""
     UNAVAILABLE = "Unavailable"
-    """etcd did not answer; activities that write are retried by Temporal, a decision by the chain."""
+    """The store did not answer: Temporal retries activities that write, the chain retries decisions."""
     SCHEDULER_ERROR = "SchedulerError"
     """A plugin raised, or something else that should not happen."""
     WRONG_ID = "WrongWorkflowId"

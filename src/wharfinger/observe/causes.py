@@ -20,7 +20,7 @@ CAUSES = {
     "record gone": "started again, as its last record was gone",
     "seen": "started when the pod was seen",
     "run failed": "started again, as the run of its group failed",
-    "etcd did not answer": "started again, as etcd did not answer the run of its group",
+    "unanswered": "started again, as etcd or the Kubernetes API did not answer the run of its group",
     "start failed": "started again, as Temporal had not accepted the start of its group",
     "chain gone": "started again, as the chain that its record names was gone",
     "unconfirmed": "started again, as etcd showed no outcome of the start before",

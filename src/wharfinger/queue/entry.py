@@ -21,8 +21,8 @@ UNCONFIRMED = "unconfirmed"
 """Why a pod is started again: etcd showed no outcome of the start before."""
 RUN_FAILED = "run failed"
 """Why a pod is started again: the run of its group failed."""
-UNANSWERED = "etcd did not answer"
-"""Why a pod is started again: the run of its group failed, by no fault of its pods."""
+UNANSWERED = "unanswered"
+"""Why a pod is started again: etcd or the Kubernetes API did not answer the run of its group."""
 START_FAILED = "start failed"
 """Why a pod is started again: Temporal did not accept the start of its group."""
 LEVEL = "level"
@@ -91,7 +91,7 @@ class Entry:
     alone: bool = False
     """Not to be put into a group: one could not be started with it, or two gave no outcome for it."""
     set_apart: int = 0
-    """How often that was found. After the first time, it joins groups again once its own attempt has a record."""
+    """How often that was found. After the first time, it joins groups again once its own attempt was decided."""
     start_failed: int | None = None
     """`Window.acceptances` when the start of this pod alone failed last; None after a start that was accepted."""
 

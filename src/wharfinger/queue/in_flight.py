@@ -13,7 +13,7 @@ from wharfinger.queue.window import Window
 class InFlight:
     """Ordered by start, so that looking for overdue ones touches only those.
 
-    A group counts in the window as long as one of its pods is in: etcd has told what became of the others.
+    A group counts in the window as long as one of its pods is in, or waits for the answer of a Kubernetes API.
     """
 
     def __init__(

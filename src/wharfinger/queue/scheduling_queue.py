@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from wharfinger.model.conditions import SCHEDULER_ERROR
 from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
@@ -179,7 +180,7 @@ class SchedulingQueue(QueueParts):
 
         Where the input is to blame (`blamed`), each goes alone from now on. Otherwise one pod at a time probes. A
         probe that fails twice is tried again within `later` seconds, so that it stands in the way of no others. It goes
-        alone only where Temporal accepted another start since it failed last: in an outage no pod is at fault.
+        alone only where Temporal accepted another start since it failed last: in one outage no pod is at fault.
         """
         if not blamed:
             self.window.failed()
@@ -311,7 +312,8 @@ class SchedulingQueue(QueueParts):
         newer = refusal is not None and refusal.record_revision > entry.record_revision
         if newer:
             entry.refused_at = self._clock()
-            entry.alone = entry.alone and entry.set_apart > 1  # its own attempt went well
+            decided = refusal is not None and refusal.reason != SCHEDULER_ERROR
+            entry.alone = entry.alone and not (decided and entry.set_apart == 1)
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
             entry.pod = pod

@@ -14,7 +14,7 @@ REMEMBERED = 16
 
 
 class Window:
-    """The groups that count: those of whose pods etcd has not told all. Lives on one event loop."""
+    """The groups that count: those of whose pods etcd, or a Kubernetes API, has not told all. For one event loop."""
 
     def __init__(self, most_pods: int, most_groups: int, *, task_timeout: float) -> None:
         """`most_pods`: of one group; `most_groups`: at a time; `task_timeout`: Temporal's, of workflow tasks, in
@@ -53,7 +53,7 @@ class Window:
             self._probe = group
 
     def ended(self, group: str, now: float, *, told: bool = True) -> None:
-        """The group counts no more. `told`: because etcd told of all its pods, so it shows how long groups take."""
+        """The group counts no more. `told`: because it was told of all its pods, so it shows how long groups take."""
         began = self._began.pop(group, None)
         if began is not None and told:
             self._took.append(now - began)

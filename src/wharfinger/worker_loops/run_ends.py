@@ -7,6 +7,7 @@ may have taken the run over. So Temporal is asked for the ends of groups that ta
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -22,6 +23,8 @@ from temporalio.worker import (
 
 from wharfinger.contracts.attempts import FailureType
 
+log = logging.getLogger(__name__)
+
 FAILED = "wharfinger_run_failed"
 AGAIN = 1.0
 """Seconds until Temporal is asked again after it has not answered."""
@@ -31,7 +34,7 @@ Report = Callable[[str, BaseException], None]
 
 
 def blames_pods(failure: BaseException) -> bool:
-    """Whether a run may have failed by its pods: etcd answered, as far as the failure and its causes say."""
+    """Whether a run may have failed by its pods: not where etcd or the Kubernetes API did not answer."""
     cause: BaseException | None = failure
     while cause is not None:
         if isinstance(cause, ApplicationError) and cause.type == FailureType.UNAVAILABLE:
@@ -80,10 +83,16 @@ class _RunEnd(WorkflowInboundInterceptor):
 class OverdueRuns:
     """Waits for the ends of runs that take longer than usual, and reports those that fail."""
 
-    def __init__(self, failure_of: Callable[[str], Awaitable[BaseException | None]], report: Report) -> None:
-        """`failure_of` waits for a run's end; None = it did not fail. It raises `RPCError`."""
+    def __init__(
+        self,
+        failure_of: Callable[[str], Awaitable[BaseException | None]],
+        report: Report,
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """`failure_of` waits for a run's end; None = it did not fail."""
         self._failure_of = failure_of
         self._report = report
+        self._pause = pause
         self._waits: dict[str, asyncio.Task[None]] = {}
 
     def follow(self, workflow_ids: Iterable[str]) -> None:
@@ -99,8 +108,10 @@ class OverdueRuns:
         while True:
             try:
                 failure = await self._failure_of(workflow_id)
-            except RPCError:
-                await asyncio.sleep(AGAIN)
+            except Exception as error:  # whatever it is, the run may still fail
+                if not isinstance(error, RPCError):
+                    log.warning("run_end_unknown effect=asked_again workflow=%s error=%r", workflow_id, str(error))
+                await self._pause(AGAIN)
                 continue
             if failure is not None:
                 self._report(workflow_id, failure)
