@@ -42,13 +42,15 @@ def environment(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/environ").read_text().split("\0")
 
 
-def test_tree_serves_prints_addresses_and_stops_clean(dev_tree: NewTree) -> None:
+def test_tree_serves_prints_addresses_and_stops_clean(dev_tree: NewTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
     tree = dev_tree(1, usual_ports=True, own_interpreter=True)
     tree.start()
     ready, known = tree.ready, lives(tree)
 
     assert set(ready) == {"etcd", "temporal", "namespace", "ui", "health", "pids"}
     assert len(ready["health"]) == len(ready["pids"]["workers"]) == 1
+    assert "GOGC=300" in environment(ready["pids"]["temporal"])
     for url in (f"{ready['etcd']}/health", ready["ui"], f"{ready['health'][0]}/readyz"):
         with urllib.request.urlopen(url, timeout=patient(30)) as answer:
             assert answer.status == 200
@@ -230,6 +232,7 @@ def test_host_record_has_the_variables_and_installs_of_dev(
     secret.write_text("kept")
     monkeypatch.setenv("WHARFINGER_ALLOW_ENV", "TZ FROM_HERE")
     monkeypatch.setenv("FROM_HERE", "passes")
+    monkeypatch.setenv("GOGC", "150")
     tree = dev_tree(1)
     tree.start("--secrets-dir", str(secret.parents[1]), "--install", f"own={sys.executable}")
     (host,) = tree.etcd.objects(HOSTS).values()
@@ -237,6 +240,7 @@ def test_host_record_has_the_variables_and_installs_of_dev(
 
     assert (host["allow_env"], host["installs"]) == (["FROM_HERE", "TZ"], ["own"])
     assert "FROM_HERE=passes" in environment(before[0])
+    assert "GOGC=150" in environment(tree.ready["pids"]["temporal"])
 
     template = {"environment": {"TZ": "Asia/Tokyo", "OTHER": "x"}, "secrets": [{"name": "own", "version": "1"}]}
     file = tmp_path / "fleet.json"

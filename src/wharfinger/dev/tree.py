@@ -35,7 +35,7 @@ from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
-from wharfinger.dev.temporal import TemporalServer
+from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 from wharfinger.registry.etcd_roles import AGENT, PAGE, WORKER
@@ -309,7 +309,8 @@ class DevTree:
                 self.temporal = replace(self.temporal, ui_port=self._free(self.temporal.ui_port))
             return self.temporal.command()
 
-        return ChildSpec("temporal", command, clean_environment(), self.folder.log("temporal"), is_up, 2.5)
+        environment = ENVIRONMENT | clean_environment()
+        return ChildSpec("temporal", command, environment, self.folder.log("temporal"), is_up, 2.5)
 
     def _free(self, wanted: int | None) -> int:
         """The port wanted unless another process took it since it was chosen, or just before us."""
