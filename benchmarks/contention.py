@@ -23,6 +23,7 @@ from typing import Any
 
 import core_workloads
 import uvloop
+from etcd_side import put_all
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
@@ -37,7 +38,7 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put, Store
+from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
@@ -124,13 +125,6 @@ def nodes(number: int, sizes: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield keys.node(manifest["metadata"]["name"]), manifest
 
 
-async def fill(store: Store, objects: list[tuple[str, dict[str, Any]]]) -> None:
-    """Put everything."""
-    for first in range(0, len(objects), AT_ONCE):
-        some = objects[first : first + AT_ONCE]
-        await store.txn((), [Put(key, json.dumps(manifest).encode()) for key, manifest in some])
-
-
 async def empty(store: Store) -> None:
     """Whatever the round before has left."""
     found = [kv.key async for page in store.list(keys.ROOT) for kv in page.items]
@@ -157,8 +151,9 @@ async def measure(store: Store, clients: list[Store], margin: int, given: argpar
     """One line of the result."""
     names = [f"pod-{number}" for number in range(given.pods)]
     await store.put(keys.INSTALLATION, b"{}")
-    await fill(store, list(nodes(given.nodes, given.sizes)))
-    await fill(store, [(keys.pod(NAMESPACE, name), core_workloads.pod(name, cpu=f"{given.cpu}m")) for name in names])
+    pods = {keys.pod(NAMESPACE, name): core_workloads.pod(name, cpu=f"{given.cpu}m") for name in names}
+    objects = dict(nodes(given.nodes, given.sizes)) | pods
+    await put_all(store, {key: json.dumps(obj).encode() for key, obj in objects.items()}, at_once=AT_ONCE)
     members = [f"common/{number}" for number in range(len(clients))]
     ring = Ring(members)
     hands = {name: Hand(client, name, members, margin) for name, client in zip(members, clients, strict=True)}

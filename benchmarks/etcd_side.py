@@ -184,11 +184,11 @@ class Ends:
                 self.last = time.perf_counter()
 
 
-async def put_all(store: Store, made: Mapping[str, bytes]) -> None:
-    """Put objects by key, as fast as etcd takes them."""
+async def put_all(store: Store, made: Mapping[str, bytes], *, at_once: int = PUTS_AT_ONCE) -> None:
+    """Put objects by key, as fast as etcd takes them; `at_once`: in one transaction."""
     puts = [Put(key, body) for key, body in made.items()]
-    for at in range(0, len(puts), PUTS_AT_ONCE):
-        await store.txn((), puts[at : at + PUTS_AT_ONCE])
+    for at in range(0, len(puts), at_once):
+        await store.txn((), puts[at : at + at_once])
 
 
 async def flood(store: Store, name: str, count: int) -> float:

@@ -101,7 +101,7 @@ def main() -> None:
     )
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
     given = parser.parse_args()
-    real_cluster.run(functools.partial(measure, given), keep=given.keep)
+    real_cluster.run(functools.partial(measure, given), keep=given.keep, kubernetes=True)
 
 
 if __name__ == "__main__":

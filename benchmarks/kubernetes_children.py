@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from types import MappingProxyType
 
 import processes
 from kubernetes_pods import BenchmarkFailed
@@ -96,10 +97,12 @@ class Children:
         """CPU seconds so far of each that runs. Raises `BenchmarkFailed` when one has ended."""
         return {child.name: child.cpu_seconds for child in self.running}
 
-    async def start(self, name: str, command: Sequence[str]) -> Child:
-        """Start a process; it may not be up yet."""
+    async def start(
+        self, name: str, command: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
+    ) -> Child:
+        """Start a process; it may not be up yet. `variables`: of its environment, where ours has no others."""
         path = self.folder / f"{name}.log"
-        environment = clean_environment()
+        environment = {**variables, **clean_environment()}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start of a worker would compile all of it again
         with path.open("ab") as log:
             process = await asyncio.create_subprocess_exec(

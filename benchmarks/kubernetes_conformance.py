@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and data, and print its path")
     given = parser.parse_args()
     chosen = chosen_scenarios(given.files, given.seeds)
-    real_cluster.run(functools.partial(measure, given, chosen), keep=given.keep)
+    real_cluster.run(functools.partial(measure, given, chosen), keep=given.keep, kubernetes=True)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from wharfinger.dev.kube_apiserver_files import ApiserverFiles
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command
-from wharfinger.dev.temporal import TemporalServer
+from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream
@@ -158,10 +158,10 @@ class Wharfinger:
             self.children, f"{self.name}-etcd", self.servers.etcd, self.folder / "etcd"
         )
         self._own.append(storing)
-        self.temporal = TemporalServer(self.servers.temporal, free_port(), self.folder / "temporal.db")
-        running = await self.children.start(f"{self.name}-temporal", self.temporal.command())
+        self.temporal, running = await start_temporal(
+            self.children, f"{self.name}-temporal", self.servers.temporal, self.folder / "temporal.db"
+        )
         self._own.append(running)
-        await up(running, self.temporal.is_up)
 
     async def start(self) -> Child:
         """Start the worker; it may not be ready yet."""
@@ -203,9 +203,21 @@ class Wharfinger:
 Side = KubeScheduler | Wharfinger
 
 
-async def start_etcd(children: Children, name: str, executable: Path, data: Path) -> tuple[EtcdServer, Child]:
-    """Start an etcd on an empty folder; its writes wait for the disk, as in production."""
-    server = EtcdServer(executable, data, free_port())
+async def start_temporal(
+    children: Children, name: str, executable: Path, database: Path | None = None
+) -> tuple[TemporalServer, Child]:
+    """Start a Temporal as a dev tree does; without a file it keeps everything in memory."""
+    server = TemporalServer(executable, free_port(), database)
+    child = await children.start(name, server.command(), ENVIRONMENT)
+    await up(child, server.is_up)
+    return server, child
+
+
+async def start_etcd(
+    children: Children, name: str, executable: Path, data: Path, *, fsync: bool = True
+) -> tuple[EtcdServer, Child]:
+    """Start an etcd on an empty folder; its writes wait for the disk, as in production, unless that is off."""
+    server = EtcdServer(executable, data, free_port(), fsync=fsync)
     child = await children.start(name, server.command())
     await up(child, _asked(server.is_up))
     return server, child

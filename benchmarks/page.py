@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
 import multiprocessing
 import os
@@ -124,11 +125,10 @@ if __name__ == "__main__":
     told = parser.parse_args()
     if told.flood:
         import page_flood
+        import real_cluster
 
         viewers = 20 if told.viewers == parser.get_default("viewers") else told.viewers
-        kept = uvloop.run(page_flood.measure(told.nodes, told.flood, viewers, follow))
-        sys.stdout.flush()
-        os._exit(0 if kept else 1)  # the SDK's threads may abort an interpreter that is torn down
+        real_cluster.run(functools.partial(page_flood.measure, told.nodes, told.flood, viewers, follow))
     tune_garbage_collection()
     spaces = told.viewers if told.namespaces else 1
     sys.exit(0 if uvloop.run(measure(told.viewers, told.changes, told.seconds, spaces)) else 1)

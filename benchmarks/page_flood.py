@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,8 +21,7 @@ from objects import node
 from throughput import WARM
 
 from wharfinger.dev.ports import free_port
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import prepare
+from wharfinger.dev.settings import Servers
 from wharfinger.dev.tree import DevTree
 
 MOST = 1.1
@@ -64,26 +61,21 @@ async def followed(
         await page.wait()
 
 
-async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
-    """Print one line; answers whether the bar is kept."""
-    servers = prepare(progress_for(sys.stderr))
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+async def measure(nodes: int, pods: int, viewers: int, follow: Follow, servers: Servers, folder: Path) -> int:
+    """Print one line; the exit code: whether the bar is kept."""
     used: dict[bool, list[float]] = {False: [], True: []}
     of_page = 0.0
-    try:
-        made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
-        async with EtcdSide.open("tree", servers, made) as side:
-            await side.flood("warm", max(WARM, pods))
-            for turn, looked_at in enumerate(TURNS):
-                if looked_at:
-                    async with followed(side.tree, folder, viewers, follow) as page:
-                        before = processes.cpu_seconds(page)
-                        used[True].append(await _worker(side, turn, pods))
-                        of_page += processes.cpu_seconds(page) - before
-                else:
-                    used[False].append(await _worker(side, turn, pods))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
+    async with EtcdSide.open("tree", servers, made) as side:
+        await side.flood("warm", max(WARM, pods))
+        for turn, looked_at in enumerate(TURNS):
+            if looked_at:
+                async with followed(side.tree, folder, viewers, follow) as page:
+                    before = processes.cpu_seconds(page)
+                    used[True].append(await _worker(side, turn, pods))
+                    of_page += processes.cpu_seconds(page) - before
+            else:
+                used[False].append(await _worker(side, turn, pods))
     without, with_ = (1000 * statistics.median(used[looked_at]) / pods for looked_at in (False, True))
     told = "; ".join(", ".join(f"{1000 * one / pods:.2f}" for one in used[looked_at]) for looked_at in (False, True))
     print(
@@ -91,7 +83,7 @@ async def measure(nodes: int, pods: int, viewers: int, follow: Follow) -> bool:
         f"with one and {viewers} viewers, {with_ / without:.2f} times (medians of {told}); the page's own is "
         f"{1000 * of_page / len(used[True]) / pods:.2f} ms a pod"
     )
-    return with_ / without <= MOST
+    return int(with_ / without > MOST)
 
 
 async def _worker(side: EtcdSide, turn: int, pods: int) -> float:

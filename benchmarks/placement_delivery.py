@@ -31,14 +31,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
+import functools
 import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -47,26 +44,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import real_cluster
+import settled_hub
 import uvloop
-from processes import cpu_seconds, resident_mib
+from etcd_side import put_all
+from kubernetes_children import Child, Children
+from kubernetes_sides import start_etcd, start_temporal
+from processes import resident_mib
+from settled_hub import TIME
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, SnapshotRecord, WorkRecord
 from wharfinger.contracts.names import placement_rollout_id
-from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.contracts.placement_rollouts import TakeSnapshotInput
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.dev import binaries
-from wharfinger.dev.etcd import EtcdServer
-from wharfinger.dev.ports import free_port
-from wharfinger.dev.progress import progress_for
+from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
+from wharfinger.dev.settings import Servers
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import snapshots
-from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.hub import Hub
 from wharfinger.member_loops.applying import WorkOnMember
@@ -83,15 +80,14 @@ from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Condition, Get, Operation, Put, Read, Store, TxnResult
+from wharfinger.registry.store import Condition, Get, Operation, Read, Store, TxnResult
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore
 
-TIME = "2026-01-01T00:00:00Z"
 CLUSTER = "wharfinger"
-PUTS_AT_ONCE = 200
-"""In one transaction."""
+MOST_IN_MEMORY = 100
+"""Operations in a transaction of a member's store."""
 AT_REST = 3
 """Objects of each placement at rest: a namespace, and maps in it."""
 REPORTED = 16.0
@@ -102,7 +98,6 @@ WITHIN = 600.0
 """Seconds after which a measurement is given up."""
 LONGEST_LOOK = 900.0
 """Seconds between two looks at a work that stays as it is."""
-ONLINE = [{"type": kind, "status": "True"} for kind in ("Joined", "Healthy")]
 
 
 # --- objects --------------------------------------------------------------------------------------
@@ -112,21 +107,13 @@ def encoded(obj: Any) -> bytes:
     return json.dumps(obj).encode()
 
 
-def member(name: str) -> tuple[str, bytes]:
-    kind = {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster"}
-    return placement_keys.member_cluster(name), encoded({**kind, "metadata": {"name": name}, "spec": {}})
+def member(number: int) -> tuple[str, bytes]:
+    return settled_hub.member(f"m{number:04}")
 
 
 def placement(name: str) -> tuple[str, bytes]:
     """Selects the namespace of its name with all that is in it, for all members."""
-    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": name}
-    obj = {
-        "apiVersion": "placement.kubernetes-fleet.io/v1",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name, "generation": 1},
-        "spec": {"resourceSelectors": [selector], "policy": {"placementType": "PickAll"}},
-    }
-    return placement_keys.placement(f"cluster/{name}"), encoded(obj)
+    return settled_hub.placement(name, {"placementType": "PickAll"}, {"name": name})
 
 
 def contents(name: str, objects: int, version: int) -> Iterable[tuple[str, bytes]]:
@@ -143,43 +130,20 @@ def contents(name: str, objects: int, version: int) -> Iterable[tuple[str, bytes
         yield keys.stored("configmaps", name, f"map-{number}"), encoded(obj)
 
 
-async def put_all(store: Store, puts: Iterable[tuple[str, bytes]]) -> None:
-    found = [Put(key, value) for key, value in puts]
-    for first in range(0, len(found), PUTS_AT_ONCE):
-        await store.txn([], found[first : first + PUTS_AT_ONCE])
-
-
 # --- what a rollout and the agents would have written ----------------------------------------------
 
 
 async def fill(store: Store, members: int, placements: int, agents: int) -> None:
     """Members, placements, their decisions, snapshots, works and results, all settled. The first `agents` have none."""
-    names = [f"m{number:04}" for number in range(members)]
-    await put_all(store, map(member, names))
-    identities = {
-        kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in store.list(placement_keys.MEMBER_CLUSTERS)
-        for kv in page.items
-    }
-    status = {"agentStatus": [{"type": "MemberAgent", "conditions": ONLINE}]}
-    records = ((placement_keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items())
-    await put_all(store, records)
-    told = ((name, MemberStatusRecord(identity=one, status=status)) for name, one in identities.items())
-    await put_all(store, ((placement_keys.member_status(name), record.to_bytes()) for name, record in told))
-    for number in range(placements):
-        await put_all(store, contents(f"p{number:03}", AT_REST, 1))
-    await put_all(store, (placement(f"p{number:03}") for number in range(placements)))
-    view = await read_all(store)
-    for reference in sorted(view.placements):
-        request = DecideInput(placement=reference, workflow_id="w", run_id="r")
-        decided = draft(view, request, clock=time.monotonic(), time=TIME, token=reference)
-        wanted = CommitDecisionInput(placement=reference, decided=decided, workflow_id="w", run_id="r")
-        await commit(store, wanted, TIME)
+    names = [f"p{number:03}" for number in range(placements)]
+    for name in names:
+        await put_all(store, dict(contents(name, AT_REST, 1)))
+    identities = await settled_hub.settle(store, dict(map(member, range(members))), dict(map(placement, names)))
     view = await read_all(store)
     stamps = await selected_now(store, view)
     for reference in sorted(view.placements):
         await deliver(store, view, reference, stamps[reference], identities)
-    for name in names[:agents]:
+    for name in sorted(identities)[:agents]:
         await store.delete(placement_keys.member(name))  # its agent's to write
 
 
@@ -203,7 +167,7 @@ async def deliver(store: Store, view: HubView, reference: str, stamp: str, ident
     assert taken.outcome == "taken", taken
     strategy = dict(seen.delivery.strategy)
     result = {"applied": True, "available": True, "objects": taken.objects, "time": TIME}
-    puts: list[tuple[str, bytes]] = []
+    puts: dict[str, bytes] = {}
     for one in decision.chosen:
         identity = identities[one.name]
         work = WorkRecord(
@@ -215,10 +179,8 @@ async def deliver(store: Store, view: HubView, reference: str, stamp: str, ident
             strategy=strategy,
         )
         told = ResultRecord(counter=1, since=1, identity=identity, **result)
-        puts += [
-            (placement_keys.work(reference, one.name), work.to_bytes()),
-            (placement_keys.result(reference, one.name), told.to_bytes()),
-        ]
+        puts[placement_keys.work(reference, one.name)] = work.to_bytes()
+        puts[placement_keys.result(reference, one.name)] = told.to_bytes()
     await put_all(store, puts)
 
 
@@ -275,7 +237,7 @@ async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Map
         await WorkOnMember(bringing, reference, work, "life", runs_workloads=False, now=TIME).bring(objects)
     found = [kv async for page in template.list("/") for kv in page.items]
     for name, store in stores.items():
-        life, puts = f"{hub_is}/{name}/{identities[name]}", []
+        life, puts = f"{hub_is}/{name}/{identities[name]}", dict[str, bytes]()
         for kv in found:
             value = kv.value
             if kv.key.startswith(placement_keys.APPLIED):
@@ -284,9 +246,8 @@ async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Map
             elif kv.key.startswith(placement_keys.MARKS):
                 mark = MarkRecord.model_construct(**json.loads(value) | {"life": life})
                 value = mark.to_bytes()
-            puts.append(Put(kv.key, value))
-        for first in range(0, len(puts), 100):
-            await store.txn([], puts[first : first + 100])
+            puts[kv.key] = value
+        await put_all(store, puts, at_once=MOST_IN_MEMORY)
         await asyncio.sleep(0)
 
 
@@ -300,29 +261,21 @@ def prefix_of(key: str) -> str:
 # --- the processes ---------------------------------------------------------------------------------
 
 
-def answer_questions(answers: Callable[[], Mapping[str, Any]]) -> None:
-    """Answer each line of the standard input by a line."""
-    loop = asyncio.get_running_loop()
+async def answer(socket: Path, answers: Callable[[], Mapping[str, Any]]) -> asyncio.Server:
+    """Answer each connection."""
 
-    def asked() -> None:
-        print(json.dumps(answers()), flush=True)
+    async def asked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encoded(answers()))
+        writer.close()
 
-    def listening() -> None:
-        for _ in sys.stdin:
-            loop.call_soon_threadsafe(asked)
-
-    threading.Thread(target=listening, daemon=True).start()
+    return await asyncio.start_unix_server(asked, socket)
 
 
-async def run_agents(url: str, count: int) -> None:
+async def run_agents(url: str, count: int, socket: Path) -> None:
     """The agents of the first members, as `wharfinger member` runs them; the stores are in memory."""
     stop = stop_on_signals()
     hub = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
-    identities = {
-        kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in hub.list(placement_keys.MEMBER_CLUSTERS)
-        for kv in page.items
-    }
+    identities = await settled_hub.identities_of(hub)
     stores = {name: MemberInMemory() for name in sorted(identities)[:count]}
     before = resident_mib(os.getpid())
     await brought(hub, stores, identities)
@@ -346,18 +299,20 @@ async def run_agents(url: str, count: int) -> None:
         )
         for name, store in stores.items()
     ]
-    answer_questions(
+    answering = await answer(
+        socket,
         lambda: {
             "online": sum(one.state == "ok" for one in agents),
             "looked": len(COUNTED.looked),
             "looks": COUNTED.reads // 2,
             "writes": COUNTED.writes,
             "stores_mib": stores_mib,
-        }
+        },
     )
     shared = asyncio.create_task(works.run()), asyncio.create_task(presence.run())
     tasks = [*shared, *(asyncio.create_task(one.run()) for one in agents)]
     await stop.wait()
+    answering.close()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -370,7 +325,7 @@ def connecting(store: MemoryStore) -> Callable[[], Any]:
     return connect
 
 
-async def run_hub(url: str, temporal: str) -> None:
+async def run_hub(url: str, temporal: str, socket: Path) -> None:
     """A hub, as `wharfinger hub` runs it."""
     settings = HubSettings(name="hub", etcd=EtcdSettings(endpoints=(url,)), temporal=TemporalSettings(temporal))
     tune_garbage_collection()
@@ -380,47 +335,37 @@ async def run_hub(url: str, temporal: str) -> None:
     ) as found:
         assert found is not None
         hub = Hub(settings, found.process, found.temporal)
-        answer_questions(
+        answering = await answer(
+            socket,
             lambda: {
                 "ready": all(one == "ok" for one in hub.checks().values()),
                 "unsettled": hub.judge.unsettled + hub.rollouts.unsettled,
-            }
+            },
         )
         await hub.run(stop)
+        answering.close()
 
 
 @dataclass
 class Part:
     """One process that answers."""
 
-    process: subprocess.Popen[str]
-
-    @classmethod
-    def started(cls, *arguments: str) -> Part:
-        """A process of this file."""
-        command = [sys.executable, __file__, *arguments]
-        return cls(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    child: Child
+    socket: Path
 
     async def ask(self) -> dict[str, Any]:
-        """What it says of itself."""
-        return dict(await asyncio.to_thread(self._ask))
-
-    def _ask(self) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        answered: dict[str, Any] = json.loads(self.process.stdout.readline())
+        """What it says of itself. Raises `BenchmarkFailed` when it has ended."""
+        while not self.socket.exists():
+            assert self.child.cpu_seconds >= 0, "it raises when it has ended"
+            await asyncio.sleep(0.05)
+        reader, _ = await asyncio.open_unix_connection(self.socket)
+        answered: dict[str, Any] = json.loads(await reader.read())
         return answered
 
-    def end(self) -> None:
-        """Stop it, and wait."""
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+    @property
+    def mib(self) -> float:
+        """Its memory."""
+        return resident_mib(self.child.process.pid)
 
 
 @dataclass
@@ -429,22 +374,20 @@ class Scene:
 
     etcd: EtcdServer
     temporal: TemporalServer
-    pids: dict[str, int]
+    children: Children
     store: EtcdStore
     client: Client
-    parts: dict[str, Part] = field(default_factory=dict)
 
-    def start(self, part: str, *arguments: str) -> Part:
+    async def start(self, part: str, *arguments: str) -> Part:
         """The hub or the agents."""
-        servers = f"--etcd={self.etcd.url}", f"--temporal={self.temporal.address}"
-        made = Part.started(f"--part={part}", *servers, *arguments)
-        self.parts[part] = made
-        self.pids[part] = made.process.pid
-        return made
+        socket = self.children.folder / f"{part}.socket"
+        servers = f"--etcd={self.etcd.url}", f"--temporal={self.temporal.address}", f"--socket={socket}"
+        command = [sys.executable, __file__, f"--part={part}", *servers, *arguments]
+        return Part(await self.children.start(part, command), socket)
 
     def cpu(self) -> Counter[str]:
         """Seconds so far by process."""
-        return Counter({name: cpu_seconds(pid) for name, pid in self.pids.items()})
+        return Counter(self.children.cpu())
 
     async def cores(self, seconds: float) -> dict[str, float]:
         """Shares of a core for so long."""
@@ -455,27 +398,12 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[Scene]:
-    progress = progress_for(sys.stderr)
-    etcd = EtcdServer(binaries.locate(binaries.ETCD, progress), folder, free_port(), fsync=False)
-    temporal = TemporalServer(binaries.locate(binaries.TEMPORAL, progress), free_port())
-    async with contextlib.AsyncExitStack() as stack:
-        pids = {}
-        for name, command in (("etcd", etcd.command()), ("temporal", temporal.command())):
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            pids[name] = process.pid
-        while not etcd.is_up() or not await temporal.is_up():  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(0.1)
-        store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd.url,), max_txn_ops=1024))
-        stack.push_async_callback(store.close)
-        found = Scene(etcd, temporal, pids, store, await Client.connect(temporal.address))
-        try:
-            yield found
-        finally:
-            for part in found.parts.values():
-                await asyncio.to_thread(part.end)
+async def scene(servers: Servers, folder: Path) -> AsyncIterator[Scene]:
+    async with Children(folder) as children:
+        etcd, _ = await start_etcd(children, "etcd", servers.etcd, folder / "data", fsync=False)
+        temporal, _ = await start_temporal(children, "temporal", servers.temporal)
+        async with EtcdStore(EtcdSettings(endpoints=(etcd.url,), max_txn_ops=MAX_TXN_OPS)) as store:
+            yield Scene(etcd, temporal, children, store, await Client.connect(temporal.address))
 
 
 @asynccontextmanager
@@ -513,51 +441,49 @@ async def until(what: str, done: Callable[[dict[str, Any]], bool], part: Part, p
 # --- at rest ---------------------------------------------------------------------------------------
 
 
-async def at_rest(members: int, placements: int, agents: int, seconds: float) -> dict[str, Any]:
-    pairs, looked = members * placements, agents * placements
-    with tempfile.TemporaryDirectory() as folder:
-        async with scene(Path(folder)) as found:
-            began = time.monotonic()
-            await fill(found.store, members, placements, agents)
-            result: dict[str, Any] = {
-                "what": "rest",
-                "members": members,
-                "placements": placements,
-                "pairs": pairs,
-                "agents": agents,
-            }
-            result["fill_seconds"] = round(time.monotonic() - began, 1)
-            part = found.start("agents", f"--agents={agents}")
-            said = await until("filled", bool, part)
-            began, cpu = time.monotonic(), found.cpu()
-            await until("looked at", lambda one: one["looked"] >= looked and one["online"] == agents, part)
-            result |= {
-                "agents_seconds": round(time.monotonic() - began, 1),
-                "agents_cpu_s": rounded(found.cpu() - cpu, 1),
-                "agents_mib": round(resident_mib(found.pids["agents"]) - said["stores_mib"]),
-                "stores_mib": round(said["stores_mib"]),
-            }
-            result |= await hub_restart(found)
-            async with writes(found.store) as written:
-                before = await part.ask()
-                result["cores"] = rounded(await found.cores(seconds))
-                after = await part.ask()
-            result |= {
-                "seconds": seconds,
-                "writes": dict(written),
-                "member_writes": dict(Counter(after["writes"]) - Counter(before["writes"])),
-                "looks": after["looks"] - before["looks"],
-                "looks_at_rest": round(looked * seconds / LONGEST_LOOK),
-                "open_runs": len([one async for one in found.client.list_workflows("ExecutionStatus = 'Running'")]),
-                "hub_mib": round(resident_mib(found.pids["hub"])),
-            }
-    return result
-
-
-async def hub_restart(found: Scene) -> dict[str, Any]:
-    """From the start of the process to the last judgement."""
+async def at_rest(found: Scene, given: argparse.Namespace) -> dict[str, Any]:
+    agents, seconds = min(given.agents, given.members), given.seconds
+    pairs, looked = given.members * given.placements, agents * given.placements
+    began = time.monotonic()
+    await fill(found.store, given.members, given.placements, agents)
+    result: dict[str, Any] = {
+        "what": "rest",
+        "members": given.members,
+        "placements": given.placements,
+        "pairs": pairs,
+        "agents": agents,
+        "fill_seconds": round(time.monotonic() - began, 1),
+    }
+    part = await found.start("agents", f"--agents={agents}")
+    said = await until("filled", bool, part)
     began, cpu = time.monotonic(), found.cpu()
-    hub = found.start("hub")
+    await until("looked at", lambda one: one["looked"] >= looked and one["online"] == agents, part)
+    result |= {
+        "agents_seconds": round(time.monotonic() - began, 1),
+        "agents_cpu_s": rounded(found.cpu() - cpu, 1),
+        "agents_mib": round(part.mib - said["stores_mib"]),
+        "stores_mib": round(said["stores_mib"]),
+    }
+    hub = await found.start("hub")
+    result |= await hub_restart(found, hub)
+    async with writes(found.store) as written:
+        before = await part.ask()
+        result["cores"] = rounded(await found.cores(seconds))
+        after = await part.ask()
+    return result | {
+        "seconds": seconds,
+        "writes": dict(written),
+        "member_writes": dict(Counter(after["writes"]) - Counter(before["writes"])),
+        "looks": after["looks"] - before["looks"],
+        "looks_at_rest": round(looked * seconds / LONGEST_LOOK),
+        "open_runs": len([one async for one in found.client.list_workflows("ExecutionStatus = 'Running'")]),
+        "hub_mib": round(hub.mib),
+    }
+
+
+async def hub_restart(found: Scene, hub: Part) -> dict[str, Any]:
+    """From the start of the process, just now, to the last judgement."""
+    began, cpu = time.monotonic(), found.cpu()
     rest: float | None = None
     while rest is None or time.monotonic() < rest + QUIET:
         said = await hub.ask()
@@ -629,28 +555,26 @@ async def delivered(store: Store, snapshot: int, members: int) -> bool:
     )
 
 
-async def rolled(members: int, objects: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        async with scene(Path(folder)) as found:
-            await put_all(found.store, (member(f"m{number:04}") for number in range(members)))
-            agents = found.start("agents", f"--agents={members}")
-            await until("online", lambda one: one["online"] == members, agents)
-            await until("ready", lambda one: bool(one["ready"]), found.start("hub"))
-            await put_all(found.store, contents("web", objects, 1))
-            await put_all(found.store, [placement("web")])
-            id_ = placement_rollout_id(CLUSTER, "cluster/web")
-            await at_an_end(found, id_, 1, members)
-            await asyncio.sleep(REPORTED)
-            rest = await found.cores(10.0)
-            rolling, changed = Rolling(found.store), time.monotonic()
-            following = asyncio.create_task(rolling.follow(placement_keys.snapshot("cluster/web", 2), found.cpu))
-            await asyncio.sleep(0.5)
-            await put_all(found.store, contents("web", objects, 2))
-            await at_an_end(found, id_, 2, members)
-            ended, cpu = time.monotonic(), found.cpu()
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            run = (await found.client.get_workflow_handle(id_).describe()).raw_description.workflow_execution_info
+async def rolled(found: Scene, given: argparse.Namespace) -> dict[str, Any]:
+    members, objects = given.rolled, given.objects
+    await put_all(found.store, dict(map(member, range(members))))
+    agents = await found.start("agents", f"--agents={members}")
+    await until("online", lambda one: one["online"] == members, agents)
+    await until("ready", lambda one: bool(one["ready"]), await found.start("hub"))
+    await put_all(found.store, dict([*contents("web", objects, 1), placement("web")]))
+    id_ = placement_rollout_id(CLUSTER, "cluster/web")
+    await at_an_end(found, id_, 1, members)
+    await asyncio.sleep(REPORTED)
+    rest = await found.cores(10.0)
+    rolling, changed = Rolling(found.store), time.monotonic()
+    following = asyncio.create_task(rolling.follow(placement_keys.snapshot("cluster/web", 2), found.cpu))
+    await asyncio.sleep(0.5)
+    await put_all(found.store, dict(contents("web", objects, 2)))
+    await at_an_end(found, id_, 2, members)
+    ended, cpu = time.monotonic(), found.cpu()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    run = (await found.client.get_workflow_handle(id_).describe()).raw_description.workflow_execution_info
     seconds = ended - rolling.first
     used = {name: (cpu[name] - rolling.cpu[name]) - rest[name] * seconds for name in cpu}
     return {
@@ -681,6 +605,15 @@ async def at_an_end(found: Scene, id_: str, snapshot: int, members: int) -> None
     raise TimeoutError(f"snapshot {snapshot} is not delivered within {WITHIN:.0f} s")
 
 
+async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """Print each measurement that is wanted, on servers of its own."""
+    for name, measured in {"rest": at_rest, "roll": rolled}.items():
+        if given.only in (None, name):
+            async with scene(servers, folder / name) as found:
+                print(json.dumps(await measured(found, given), indent=2), flush=True)
+    return 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else "")
     parser.add_argument("--only", choices=("rest", "roll"))
@@ -691,19 +624,16 @@ def main() -> None:
     parser.add_argument("--rolled", type=int, default=100, help="members of the placement that changes")
     parser.add_argument("--objects", type=int, default=10, help="of the placement that changes")
     parser.add_argument("--part", choices=("hub", "agents"), help=argparse.SUPPRESS)
-    parser.add_argument("--etcd", help=argparse.SUPPRESS)
-    parser.add_argument("--temporal", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    for name in ("--etcd", "--temporal", "--socket"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     random.seed(1)
-    if options.part:
-        hub = options.part == "hub"
-        uvloop.run(run_hub(options.etcd, options.temporal) if hub else run_agents(options.etcd, options.agents))
-        return
-    agents = min(options.agents, options.members)
-    if options.only != "roll":
-        print(json.dumps(uvloop.run(at_rest(options.members, options.placements, agents, options.seconds)), indent=2))
-    if options.only != "rest":
-        print(json.dumps(uvloop.run(rolled(options.rolled, options.objects)), indent=2))
+    if given.part == "hub":
+        uvloop.run(run_hub(given.etcd, given.temporal, Path(given.socket)))
+    elif given.part:
+        uvloop.run(run_agents(given.etcd, given.agents, Path(given.socket)))
+    else:
+        real_cluster.run(functools.partial(measure, given))
 
 
 if __name__ == "__main__":

@@ -14,35 +14,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import json
+import os
 import random
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import uvloop
+import real_cluster
+import settled_hub
+from kubernetes_children import Children
+from kubernetes_sides import start_etcd
+from processes import resident_mib
 
-from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput, StreamRevisions
-from wharfinger.dev import binaries
-from wharfinger.dev.etcd import EtcdServer
-from wharfinger.dev.ports import free_port
-from wharfinger.dev.progress import progress_for
+from wharfinger.contracts.placement_records import MemberStatusRecord
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.dev.etcd import MAX_TXN_OPS
+from wharfinger.dev.settings import Servers
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
-from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put, Store
+from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 GROUPS = 100
@@ -50,23 +48,14 @@ GROUPS = 100
 HEARTBEAT = 15.0
 BEATS_FOR = 30.0
 """Seconds."""
-AT_A_TIME = 100
-TIME = "2026-01-01T00:00:00Z"
 
 
-def member(number: int, group: int | None = None) -> dict[str, Any]:
-    return {
-        "apiVersion": "cluster.kubernetes-fleet.io/v1",
-        "kind": "MemberCluster",
-        "metadata": {
-            "name": f"member-{number:04}",
-            "labels": {"group": str(number % GROUPS if group is None else group), "region": f"r{number % 7}"},
-        },
-        "spec": {},
-    }
+def member(number: int, group: int | None = None) -> tuple[str, bytes]:
+    labels = {"group": str(number % GROUPS if group is None else group), "region": f"r{number % 7}"}
+    return settled_hub.member(f"member-{number:04}", **labels)
 
 
-def placement(number: int) -> dict[str, Any]:
+def placement(number: int) -> tuple[str, bytes]:
     terms = [{"labelSelector": {"matchLabels": {"group": str(number % GROUPS)}}}]
     affinity = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}}
     share = number % 100
@@ -74,72 +63,19 @@ def placement(number: int) -> dict[str, Any]:
     if share >= 70:
         wanted = 3 if share < 99 else 50
         policy = {"placementType": "PickN", "numberOfClusters": wanted, "affinity": affinity}
-    return {
-        "apiVersion": "placement.kubernetes-fleet.io/v1",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": f"p{number:05}", "generation": 1},
-        "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace"}], "policy": policy},
-    }
+    return settled_hub.placement(f"p{number:05}", policy, {})
 
 
-def status(identity: int, chance: random.Random) -> bytes:
-    conditions = [{"type": kind, "status": "True"} for kind in ("Joined", "Healthy")]
-    told = {
-        "agentStatus": [{"type": "MemberAgent", "conditions": conditions}],
+def status(chance: random.Random) -> dict[str, Any]:
+    available = {"cpu": str(chance.randrange(92)), "memory": str(chance.randrange(390_000_000_000))}
+    return settled_hub.ONLINE | {
         "properties": {"kubernetes-fleet.io/node-count": {"value": "12"}},
         "resourceUsage": {
             "capacity": {"cpu": "96", "memory": "400000000000"},
             "allocatable": {"cpu": "92", "memory": "390000000000"},
-            "available": {"cpu": str(chance.randrange(92)), "memory": str(chance.randrange(390_000_000_000))},
+            "available": available,
         },
     }
-    return MemberStatusRecord(identity=identity, status=told).to_bytes()
-
-
-async def put_all(store: Store, puts: Iterable[tuple[str, bytes]]) -> None:
-    found = [Put(key, value) for key, value in puts]
-    for first in range(0, len(found), AT_A_TIME):
-        await store.txn([], found[first : first + AT_A_TIME])
-
-
-async def fill(store: Store, members: int, placements: int) -> dict[str, int]:
-    """Members, their agents, placements and a settled decision of each; the members' identities."""
-    chance = random.Random(1)
-    await put_all(
-        store,
-        ((placement_keys.member_cluster(one["metadata"]["name"]), encoded(one)) for one in map(member, range(members))),
-    )
-    identities = {
-        kv.key.rpartition("/")[2]: kv.create_revision
-        async for page in store.list(placement_keys.MEMBER_CLUSTERS)
-        for kv in page.items
-    }
-    await put_all(
-        store,
-        ((placement_keys.member(name), MemberRecord(identity=one).to_bytes()) for name, one in identities.items()),
-    )
-    await put_all(
-        store, ((placement_keys.member_status(name), status(one, chance)) for name, one in identities.items())
-    )
-    await put_all(
-        store,
-        (
-            (placement_keys.placement(f"cluster/{one['metadata']['name']}"), encoded(one))
-            for one in map(placement, range(placements))
-        ),
-    )
-    view = await read_all(store)
-    for reference in sorted(view.placements):
-        request = DecideInput(placement=reference, workflow_id="w", run_id="r")
-        decided = draft(view, request, clock=time.monotonic(), time=TIME, token=reference)
-        await commit(
-            store, CommitDecisionInput(placement=reference, decided=decided, workflow_id="w", run_id="r"), TIME
-        )
-    return identities
-
-
-def encoded(obj: Any) -> bytes:
-    return json.dumps(obj).encode()
 
 
 class Starts:
@@ -157,10 +93,10 @@ class Starts:
             self.last = time.monotonic()
 
 
-async def measure(url: str, members: int, placements: int) -> dict[str, Any]:
-    store = await EtcdStore.connect(EtcdSettings(endpoints=(url,), max_txn_ops=1024))
-    began = time.monotonic()
-    identities = await fill(store, members, placements)
+async def measured(store: Store, members: int, placements: int) -> dict[str, Any]:
+    chance, began = random.Random(1), time.monotonic()
+    made = dict(map(member, range(members))), dict(map(placement, range(placements)))
+    identities = await settled_hub.settle(store, *made, lambda: status(chance))
     filled = time.monotonic() - began
     gc.collect()
     tune_garbage_collection()
@@ -178,11 +114,11 @@ async def measure(url: str, members: int, placements: int) -> dict[str, Any]:
         "restart_seconds": round(time.monotonic() - began, 1),
         "restart_cpu": round(time.process_time() - cpu, 1),
         "started_at_rest": len(starts.started),
-        "resident_mib": round(resident()),
+        "resident_mib": round(resident_mib(os.getpid())),
     }
     with_hub = await beats(store, identities)
     put = time.monotonic()
-    await store.put(placement_keys.member_cluster("member-0000"), encoded(member(0, group=1)))
+    await store.put(*member(0, group=1))
     while time.monotonic() < max(put, starts.last) + 3.0:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.01)
     found |= {"label_seconds": round(starts.last - put, 3), "started": len(starts.started)}
@@ -190,7 +126,6 @@ async def measure(url: str, members: int, placements: int) -> dict[str, Any]:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     found["heartbeat_cores"] = round(with_hub - await beats(store, identities), 4)
-    await store.close()
     return found
 
 
@@ -200,34 +135,26 @@ async def beats(store: Store, identities: dict[str, int]) -> float:
     cpu, began = time.process_time(), time.monotonic()
     for beat in range(int(BEATS_FOR * len(names) / HEARTBEAT)):
         name = names[beat % len(names)]
-        await store.put(placement_keys.member_status(name), status(identities[name], chance))
+        record = MemberStatusRecord(identity=identities[name], status=status(chance))
+        await store.put(placement_keys.member_status(name), record.to_bytes())
         await asyncio.sleep(max(0.0, began + (beat + 1) * HEARTBEAT / len(names) - time.monotonic()))
     return (time.process_time() - cpu) / (time.monotonic() - began)
 
 
-def resident() -> float:
-    text = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """Start an etcd, and print what is measured on it."""
+    async with Children(folder / "logs") as children:
+        etcd, _ = await start_etcd(children, "etcd", servers.etcd, folder / "etcd", fsync=False)
+        async with EtcdStore(EtcdSettings(endpoints=(etcd.url,), max_txn_ops=MAX_TXN_OPS)) as store:
+            print(json.dumps(await measured(store, given.members, given.placements), indent=2))
+    return 0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else "")
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--placements", type=int, default=10_000)
-    options = parser.parse_args()
-    import sys
-
-    executable = binaries.locate(binaries.ETCD, progress_for(sys.stderr))
-    with tempfile.TemporaryDirectory() as folder:
-        server = EtcdServer(executable, Path(folder), free_port(), fsync=False)
-        process = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            while not server.is_up():
-                time.sleep(0.05)
-            print(json.dumps(uvloop.run(measure(server.url, options.members, options.placements)), indent=2))
-        finally:
-            process.terminate()
-            process.wait()
+    real_cluster.run(functools.partial(measure, parser.parse_args()))
 
 
 if __name__ == "__main__":

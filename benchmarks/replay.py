@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
-import os
-import shutil
 import sys
 import tempfile
 import time
@@ -31,14 +30,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import etcd_side
-import uvloop
+import real_cluster
 from objects import OBJECTS
 
 from wharfinger.demo.story import Story
 from wharfinger.demo.view import DemoView
 from wharfinger.dev.ports import free_port
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import DevSettings, Servers, prepare
+from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
 from wharfinger.manifests.documents import to_json
 from wharfinger.model.formats import ClusterFormat
@@ -159,8 +157,8 @@ def limited(given: argparse.Namespace) -> tuple[str, ...]:
     return ("--memory-limit", given.memory_limit) if given.memory_limit else ()
 
 
-async def measure(servers: Servers, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """All of it."""
+async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
+    """All of it; the exit code."""
     file = Path(given.archive) if given.archive else folder / "archive"
     file.unlink(missing_ok=True)
     archive = await recorded(servers, folder / "data", file, given)
@@ -169,7 +167,7 @@ async def measure(servers: Servers, folder: Path, given: argparse.Namespace) -> 
     replay = await command(*asked)
     lived = _lived(await command(*asked, "--mode", "rerun")) if given.rerun else {}
     report, pods = json.loads(replay.output), given.flood or given.pods
-    return lived | {
+    figures = lived | {
         "pods": pods,
         "decisions": report["decisions"],
         "same": report["summary"]["same"],
@@ -182,6 +180,8 @@ async def measure(servers: Servers, folder: Path, given: argparse.Namespace) -> 
         "replay_cpu_s": round(replay.cpu_s, 1),
         "replay_mib": round(replay.mib),
     }
+    print(json.dumps(figures), flush=True)
+    return int(not passed(figures, given))
 
 
 def _lived(ran: Run) -> dict[str, Any]:
@@ -213,16 +213,7 @@ def main() -> None:
     parser.add_argument("--memory-limit", default="", metavar="SIZE", help="of `archive` and `replay` (their own)")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="as of `replay`; repeat")
     parser.add_argument("--archive", default="", metavar="FILE", help="where the archive is kept (it is not)")
-    given = parser.parse_args()
-    servers = prepare(progress_for(sys.stderr))
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-    try:
-        figures = uvloop.run(measure(servers, folder, given))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps(figures), flush=True)
-    sys.stdout.flush()
-    os._exit(0 if passed(figures, given) else 1)  # the SDK's threads may abort an interpreter
+    real_cluster.run(functools.partial(measure, parser.parse_args()))
 
 
 if __name__ == "__main__":

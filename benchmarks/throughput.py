@@ -53,6 +53,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
 import os
 import statistics
@@ -60,22 +61,21 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import core_workloads
 import kubernetes_peer
 import objects
+import real_cluster
 import streams
-import uvloop
 from etcd_side import EtcdSide
 from kubernetes_peer import PeerSide
-from kubernetes_pods import BenchmarkFailed
 from report import latencies, medians, ratio_of, say, table
 from streams import Arrival
 
 from wharfinger.dev.processes import die_with_parent
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import Servers, prepare
+from wharfinger.dev.settings import Servers
 from wharfinger.model.formats import ClusterFormat
 
 WARM = 300
@@ -308,7 +308,7 @@ async def measured(side: Side, measure: Measure, name: str) -> Figures:
     return {**figures, "cpu_ms": round(sum(used.values()), 3), "cpu_ms_per_pod": used, **memory}
 
 
-async def run(given: argparse.Namespace, servers: Servers) -> None:
+async def run(given: argparse.Namespace, servers: Servers, _: Path) -> int:
     """Measure what was asked for, and print it."""
     what = list(measures(given))
     results = Results(given, [names for names, _ in what], {})
@@ -323,6 +323,7 @@ async def run(given: argparse.Namespace, servers: Servers) -> None:
                     results.add(side, which, await measured(side, measure, f"turn-{turn}-{which}"))
     for line in results.summary([side.name for side in sides]):
         print(line, flush=True)
+    return 0
 
 
 def _rate(text: str) -> float:
@@ -365,11 +366,7 @@ def main() -> None:
     if given.peer and (lacking := kubernetes_peer.missing()):
         say(f"without kube-scheduler: {lacking}")
         given.peer = ""
-    try:
-        uvloop.run(run(given, prepare(progress_for(sys.stderr))))
-    except BenchmarkFailed as error:
-        raise SystemExit(f"error: {error}") from error
-    os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
+    real_cluster.run(functools.partial(run, given))
 
 
 if __name__ == "__main__":

@@ -276,7 +276,7 @@ def main() -> None:
     if given.imports:
         print("\n".join(slow_imports()), flush=True)
     measure = on_kubernetes if given.store == "kubernetes" else on_etcd
-    real_cluster.run(functools.partial(measure, given), keep=given.keep)
+    real_cluster.run(functools.partial(measure, given), keep=given.keep, kubernetes=given.store == "kubernetes")
 
 
 if __name__ == "__main__":
