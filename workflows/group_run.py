@@ -65,8 +65,6 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.workflows.parking import (
         EvictionResult,
         Parking,
-        attempts_before_this,
-        failure,
         kind_and_message,
     )
 
@@ -92,8 +90,6 @@ class Group:
     """Start-to-close of the activities that write to etcd."""
     waits: bool
     """Whether a refused run parks, and its retry policy starts the next attempt."""
-    attempts_before: int = 0
-    """Attempts of the pods before this chain."""
     whole: bool = False
     """A gang: its pods are bound in one transaction, or not at all."""
 
@@ -190,14 +186,14 @@ class GroupRun(Parking, ABC):
             return await self._refuse(rejected)
         self._outcome = "contended"
         why = bound.unbound[0].message if bound.unbound else "the gang's transaction did not succeed"
-        raise failure(FailureType.CONTENDED, why)
+        raise self._failure(FailureType.CONTENDED, why)
 
     async def _refuse(self, placed: PlacedMany) -> CohortResult:
         """Record, make room where that helps, park, and fail as Unschedulable."""
         self._outcome = "refused"
         message = placed.reasons[placed.turned_away[-1].reasons].message
         if placed.only_assumed:
-            raise failure(FailureType.UNSCHEDULABLE, message, ONLY_ASSUMED)
+            raise self._failure(FailureType.UNSCHEDULABLE, message, ONLY_ASSUMED)
         recorded = await self._record(self._numbered(placed), "Unschedulable", parks=True)
         refused_at = workflow.time()
         if recorded.recorded == 0:
@@ -212,7 +208,6 @@ class GroupRun(Parking, ABC):
             since=placed.revision,
             leaving=placed.leaving,
             refused_at=refused_at,
-            number=self._number,
         )
 
     async def _make_room(self, placed: PlacedMany, recorded: RecordedMany) -> EvictionResult:
@@ -238,11 +233,6 @@ class GroupRun(Parking, ABC):
                 room.lapsed, room.revision = True, max(room.revision, recorded.revision)
                 break
         return room
-
-    @property
-    def _number(self) -> int:
-        """Of this attempt among those of its pods."""
-        return max(self._group.attempts_before + workflow.info().attempt, attempts_before_this() + 1)
 
     def _numbered(self, placed: PlacedMany) -> PlacedMany:
         """The pods that were turned away, with the number of this attempt; those of a cohort bring their own."""
@@ -286,4 +276,4 @@ class GroupRun(Parking, ABC):
             raise asyncio.CancelledError from error  # requested while the activity ran: no next attempt
         kind, message = kind_and_message(error)
         await self._record_failure(kind, message)
-        raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
+        raise self._failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error

@@ -44,9 +44,13 @@ class EvictionResult:
 
 
 class Parking:
-    """The part of a run that waits after a refusal."""
+    """The part of a run that waits after a refusal, and fails so that the next attempt follows."""
 
     def __init__(self) -> None:
+        self._attempts_before = 0
+        """Attempts of the pod before this chain."""
+        self._attempts_recorded = 0
+        """The number of the pod's last attempt that was recorded when this run decided."""
         self._empty_wake: Wake | None = None
         self._newest = Wake()
 
@@ -67,22 +71,22 @@ class Parking:
         since: int,
         leaving: float,
         refused_at: float,
-        number: int,
     ) -> ApplicationError:
         """Wait after a refusal, except where the nomination has lapsed; the error with which the run ends.
 
         `message` says why, for people; `since`: the revision of the refusal's snapshot; `leaving`: seconds until
-        victims of earlier attempts are overdue; `refused_at`: the `workflow.time()` at which the back-off began;
-        `number`: of this attempt.
+        victims of earlier attempts are overdue; `refused_at`: the `workflow.time()` at which the back-off began.
         """
         if room.lapsed:
-            return failure(FailureType.UNSCHEDULABLE, message, Wake(revision=room.revision, event="NominationLapsed"))
+            return self._failure(
+                FailureType.UNSCHEDULABLE, message, Wake(revision=room.revision, event="NominationLapsed")
+            )
         wake = await self._wait(timings, message, since=since, leaving=room.leaving or leaving, evicted=room.evicted)
         if room.revision > wake.revision:  # on an older state, the next attempt would evict once more
             wake = wake.model_copy(update={"revision": room.revision})
-        if wake.attempts <= number:  # no group has tried the pod meanwhile
+        if wake.attempts <= self._number:  # no group has tried the pod meanwhile
             wake = wake.model_copy(update={"attempts": 0})
-        return failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at, number))
+        return self._failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at, self._number))
 
     async def _wait(self, timings: AttemptTimings, message: str, *, since: int, leaving: float, evicted: bool) -> Wake:
         """Wait for a wake that is newer than `since`, for victims to be overdue, or for the safety timer.
@@ -119,6 +123,29 @@ class Parking:
         """The wake that counts for a refusal on a snapshot of that revision: a newer one, or an empty one."""
         return self._newest if self._newest.revision > revision else self._empty_wake
 
+    @property
+    def _shown(self) -> int:
+        """The number of this attempt, as the runs of the chain show it."""
+        return self._attempts_before + workflow.info().attempt
+
+    @property
+    def _number(self) -> int:
+        """Of this attempt among those of its pods: groups may have tried the pod while its chain was parked."""
+        return max(self._shown, attempts_before_this() + 1, self._attempts_recorded + 1)
+
+    def _failure(
+        self,
+        kind: str,
+        message: str,
+        wake: Wake = Wake(),  # noqa: B008 - frozen
+        delay: timedelta | None = None,
+        *,
+        non_retryable: bool = False,
+    ) -> ApplicationError:
+        """The error that ends an attempt, with its wake and the revision that the next attempt must have seen."""
+        attempts = self._number if self._number > self._shown else 0
+        return failure(kind, message, wake, delay, attempts=attempts, non_retryable=non_retryable)
+
 
 def failure(
     kind: str,
@@ -126,13 +153,13 @@ def failure(
     wake: Wake = Wake(),  # noqa: B008 - frozen
     delay: timedelta | None = None,
     *,
+    attempts: int = 0,
     non_retryable: bool = False,
 ) -> ApplicationError:
-    """The error that ends an attempt, with its wake and the revision that the next attempt must have seen."""
-    made = attempts_before_this()
+    """The error that ends an attempt; see `Parking._failure`, and `details` for `attempts`."""
     return ApplicationError(
         message,
-        *details(wake, required_revision(), made + 1 if made else 0),
+        *details(wake, required_revision(), attempts),
         type=kind,
         non_retryable=non_retryable,
         category=ApplicationErrorCategory.BENIGN if kind in BENIGN else ApplicationErrorCategory.UNSPECIFIED,

@@ -48,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
-    from wharfinger.workflows.parking import failure, required_revision
+    from wharfinger.workflows.parking import required_revision
     from wharfinger.workflows.plugin_calling import call_plugins
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
@@ -87,9 +87,8 @@ class ScheduleAttempt(GroupRun):
         """
         self._pod = pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
         timeout = timedelta(seconds=pod.timings.bind_timeout)
-        group = Group(
-            f"{pod.namespace}/{pod.name}", pod.timings, timeout, waits=True, attempts_before=pod.attempts_before
-        )
+        group = Group(f"{pod.namespace}/{pod.name}", pod.timings, timeout, waits=True)
+        self._attempts_before = pod.attempts_before
         named = SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name))
         result = await self._run(request, group, workflow.info().typed_search_attributes.updated(named))
         if isinstance(self._last, Gone):
@@ -121,6 +120,7 @@ class ScheduleAttempt(GroupRun):
                 self._answers = self._answers.with_one(outcome, answered)
                 outcome = await self._decided()
         self._last = outcome
+        self._attempts_recorded = 0 if isinstance(outcome, Gone) else outcome.attempts
         placed = placed_group(self._pod, outcome)
         if isinstance(outcome, Placed):
             self._placed = outcome
@@ -161,7 +161,7 @@ class ScheduleAttempt(GroupRun):
         )
         if isinstance(outcome, ExtendersFailed):
             await self._record_failure(FailureType.SCHEDULER_ERROR, outcome.message)
-            raise failure(FailureType.SCHEDULER_ERROR, outcome.message)
+            raise self._failure(FailureType.SCHEDULER_ERROR, outcome.message)
         return outcome
 
     async def _held(self, placed: Placed) -> Rejected | None:

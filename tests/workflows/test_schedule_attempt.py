@@ -114,6 +114,21 @@ async def test_a_parked_chain_counts_on_from_attempts_of_its_pod_in_groups(stage
     assert [one.attempt for one in shown if one is not None] == [1, 4, 5]
 
 
+async def test_chain_that_tries_by_itself_counts_on_from_the_pods_record(stage: Stage) -> None:
+    """Two groups refused the pod meanwhile, and no wake has their number; the next attempt is contended, unrecorded."""
+    after_three = placed().model_copy(update={"attempts": 3})
+    stage.activities.places = [refused(), after_three, after_three]
+    stage.activities.binds = [Contended(message="taken"), Bound(node="node-1", revision=11)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake())
+
+    assert (await handle.result()).attempt == 5
+    assert [one.attempt for one in stage.activities.requests(BindInput)] == [4, 5]
+    shown = [read_attempt(handle.id, run, await stage.events(handle.id, run)) for run in await stage.runs(handle.id)]
+    assert [one.attempt for one in shown if one is not None] == [1, 4, 5]
+
+
 async def test_a_repeated_start_joins_the_open_run_without_an_event(stage: Stage) -> None:
     stage.activities.places = [refused()]
     first = await stage.start(name="web-7")

@@ -27,6 +27,7 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
 from wharfinger.model.promises import UpstreamSide, VolumeStep
+from wharfinger.model.refusal import Refusal
 from wharfinger.model.storage import STORAGE_TYPES, StorageObject
 from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
@@ -61,6 +62,8 @@ class Cache:
         self._raw = RawPods()
         self._promised: dict[PodKey, PodIdentity] = {}
         """Pods that are bound in etcd and whose volumes are still to be prepared."""
+        self.refusals: dict[PodKey, Refusal] = {}
+        """The attempt records; of former lives of a pod, too."""
         self.surroundings: Surroundings = NOTHING_AROUND
         """Namespaces, pod collections, budgets, groups, priority classes and storage, as etcd has them; a value,
         replaced at every change.
@@ -87,6 +90,11 @@ class Cache:
     def now(self) -> float:
         """Monotonic seconds, of the clock by which assumptions end."""
         return self._clock()
+
+    def attempts_of(self, pod: Pod) -> int:
+        """The number of the pod's last attempt that was recorded; 0 = none was."""
+        record = self.refusals.get(pod.key)
+        return record.attempt if record is not None and record.create_revision in (0, pod.create_revision) else 0
 
     # --- facts --------------------------------------------------------------------------------
 

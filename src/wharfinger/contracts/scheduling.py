@@ -77,6 +77,8 @@ class Placed(Contract):
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
     bind_seconds: float = 0.0
     """How long the extender that binds the pod may take; 0 = none does."""
+    attempts: int = 0
+    """The number of the pod's last recorded attempt: groups may have tried it while its chain was parked."""
 
     def to_commit(self) -> Placed:
         """The part that `bind` needs; the history has the reasons already, with `place`."""
@@ -86,6 +88,7 @@ class Placed(Contract):
                 "refusals": (),
                 "passed_over": None,
                 "computation": self.computation.to_commit(),
+                "attempts": 0,
             }
         )
 
@@ -116,6 +119,8 @@ class Refused(Sparse):
     """Seconds until earlier victims, which the pod waits for, are overdue; 0 = it waits for none, or too long."""
     late: LateVerdict | None = None
     """Who refused the node that was chosen; None = no node was."""
+    attempts: int = 0
+    """The number of the pod's last recorded attempt, see `Placed`."""
     computation: Computation
 
 

@@ -77,7 +77,7 @@ class View:
         self.own = own
         self.grant: ObservedKey | None = None
         """That grant as it is; None = there is none."""
-        self.records: dict[PodKey, Refusal] = {}
+        self.records = cache.refusals
         """The attempt records."""
         self.versions: dict[str, dict[str, int]] = {kind: {} for kind in _VERSION_KINDS}
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""

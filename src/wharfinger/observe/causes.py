@@ -98,11 +98,12 @@ def number_of(event: HistoryEvent) -> int:
     """The number of the attempt that this event begins, among those of the pod."""
     started = event.workflow_execution_started_event_attributes
     last = first_of(started.continued_failure.application_failure_info.details.payloads)
-    before, made = (_count(of, name) for of, name in ((started_with(event), "attempts_before"), (last, "attempts")))
+    before, made = (count_in(of, name) for of, name in ((started_with(event), "attempts_before"), (last, "attempts")))
     return max(max(1, started.attempt) + before, made + 1)
 
 
-def _count(of: Any, name: str) -> int:
+def count_in(of: Any, name: str) -> int:
+    """The number of that name in what a history has; 0 for anything else."""
     count = of.get(name, 0) if isinstance(of, dict) else 0
     return count if isinstance(count, int) else 0
 

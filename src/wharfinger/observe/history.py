@@ -23,7 +23,7 @@ from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
 from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
-from wharfinger.observe.causes import cause_of, cohort_before, first_of, number_of, woken_by
+from wharfinger.observe.causes import cause_of, cohort_before, count_in, first_of, number_of, woken_by
 
 C = TypeVar("C", bound=Contract)
 
@@ -233,6 +233,7 @@ class _Reader:
         self._asked = _read(AskExtenders, answer) if kind == "ask" else None
         if kind != "ask":  # a question is no decision yet
             self.attempt.placement = answer
+            self.attempt.attempt = max(self.attempt.attempt, count_in(answer, "attempts") + 1)
             self.attempt.message = answer.get("message", "")
             self.attempt.node = answer.get("node")
         return kind

@@ -144,3 +144,18 @@ async def test_schedulers_own_error_is_recorded_with_its_reason(world: World) ->
     assert (await world.pod("web"))["status"]["conditions"][0]["reason"] == "SchedulerError"
     assert (await world.record_of("web"))["reason"] == "SchedulerError"
     assert hand.cache.assumed() == ()
+
+
+async def test_a_decision_has_the_number_of_the_last_recorded_attempt(world: World) -> None:
+    """Groups try a pod while its chain is parked, and the record alone has their numbers; another life begins anew."""
+    await world.put_pod("web")
+    hand = await world.hand()
+    assert (await hand.refused("web")).attempts == 0
+    await hand.record("web", attempt=3, revision=1)
+    await hand.seen()
+    assert (await hand.refused("web")).attempts == 3
+
+    await world.store.delete(keys.pod("default", "web"))
+    await world.put_pod("web")
+    await hand.seen()
+    assert (await hand.refused("web")).attempts == 0

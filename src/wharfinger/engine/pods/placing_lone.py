@@ -35,7 +35,10 @@ class LonePlacements:
             return pod
         try:
             outcome = self.decide(pod, answered(request.answers))
-            return outcome if isinstance(outcome, AskExtenders) else payload.fitted(outcome)
+            if isinstance(outcome, AskExtenders):
+                return outcome
+            attempts = self._core.pool.cache.attempts_of(pod)
+            return payload.fitted(outcome.model_copy(update={"attempts": attempts}) if attempts else outcome)
         except Exception:  # counted, whatever it is
             self._core.tally.failed(pod.scheduler_name)
             raise
