@@ -19,13 +19,13 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import R, RevisionRecord, read_value
 from wharfinger.contracts.fleets import (
     Created,
     CreateInput,
     CreateOutcome,
     Ended,
+    FleetFailure,
     FleetHost,
     Incarnation,
     Killed,

@@ -27,7 +27,6 @@ from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from wharfinger.workflows import fleet_sentences as sentences
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.fleet_failures import FleetFailure
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,
         CREATE_RETRY,
@@ -42,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
         DrainOutcome,
         Ended,
         FleetControl,
+        FleetFailure,
         FleetHost,
         Granted,
         GrantInput,

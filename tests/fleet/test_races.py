@@ -33,7 +33,7 @@ from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from wharfinger.config.fleet import read_fleet, read_template
-from wharfinger.contracts.fleet_failures import FleetFailure
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.actor import ActorState, StepResult

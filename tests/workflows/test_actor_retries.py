@@ -18,9 +18,8 @@ from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
 from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateInput
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import OutcomeRecord
-from wharfinger.contracts.fleets import PlanInput
+from wharfinger.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, control_queue
 from wharfinger.registry import keys
 

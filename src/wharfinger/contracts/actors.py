@@ -12,7 +12,7 @@ from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.contract import Contract
-from wharfinger.contracts.fleet_failures import FleetFailure
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.model.fleet import OutcomeName, Role
 from wharfinger.model.rollout import Busy, Memory
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -19,9 +20,28 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.contract import Contract
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.model.fleet import Role
 from wharfinger.model.rollout import WHATEVER, Busy, Counted, Memory, Plan, Writes
+
+
+class FleetFailure(StrEnum):
+    """Types of errors of a fleet's activities."""
+
+    UNAVAILABLE = "Unavailable"
+    """etcd did not answer; retried."""
+    FENCED = "Fenced"
+    """Another actor took over: this one stops. Never retried."""
+    NO_ROOM = "NoRoom"
+    """The host is full, or starts enough at the moment; retried."""
+    UNKNOWN_VERSION = "UnknownVersion"
+    """The host has no executable of that name; not retried there."""
+    SECRET_MISSING = "SecretMissing"  # noqa: S105 - a name
+    """The host has no such secret; not retried."""
+    CANNOT_START = "CannotStart"
+    """The executable cannot be run; not retried."""
+    FLEET_ERROR = "FleetError"
+    """Something that should not happen; retried."""
+
 
 # --- plan -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker
-from wharfinger.contracts.fleet_failures import FleetFailure
-from wharfinger.contracts.fleets import Granted, Moved
+from wharfinger.contracts.fleets import FleetFailure, Granted, Moved
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.model.fleet import Grant, Slot

@@ -22,9 +22,8 @@ from tests.patience import patient
 from wharfinger.activities.hosts import HostActivities
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
-from wharfinger.contracts.fleets import Created, CreateInput, Ended, KillInput, NotGranted
+from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Exit, Grant

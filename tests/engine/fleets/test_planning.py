@@ -8,9 +8,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import CATALOG, EPOCH, FleetStage, asker
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.contracts.fleets import PlanInput
+from wharfinger.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.engine.fleets.planning import Planning
 from wharfinger.errors import InvalidObject
 from wharfinger.model.rollout import Memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.fleet_failures import FleetFailure
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.engine.failures import Failures
 from wharfinger.errors import WharfingerError
 

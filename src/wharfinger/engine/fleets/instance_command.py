@@ -25,8 +25,8 @@ from temporalio.exceptions import ApplicationError
 from wharfinger.agent_settings import AgentSettings
 from wharfinger.config.fleet_fields import TemplateFields
 from wharfinger.config.understanding import understood
-from wharfinger.contracts.fleet_failures import FleetFailure
 from wharfinger.contracts.fleet_records import RevisionRecord
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.model.fleet import Grant
 from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId
