@@ -9,7 +9,7 @@ import pytest
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
-from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort
+from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort
 
 MakeProfile = Callable[..., Profile]
 

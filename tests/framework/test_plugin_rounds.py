@@ -17,7 +17,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.model.pod import Pod
-from wharfinger.plugins.queue_and_bind import PrioritySort
+from wharfinger.plugins.node_independent import PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 THREE = snapshot(node("a"), node("b"), node("c"))

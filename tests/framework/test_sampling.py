@@ -10,7 +10,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort
+from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 ZONE = "topology.kubernetes.io/zone"

@@ -15,7 +15,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort
+from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed, parsed_change, parsed_lost
+from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed_change, parsed_digest, parsed_lost
 from wharfinger.model.pod import PodIdentity
 from wharfinger.replaying.stand_in import Correction, corrections
 
@@ -61,7 +61,7 @@ def test_a_digest_does_not_depend_on_the_order() -> None:
     shuffled = random.Random(1).sample(every, 100)
 
     assert digest(every) == digest(shuffled)
-    assert parsed(digest(every))[0] == 100
+    assert parsed_digest(digest(every))[0] == 100
     assert digest([]) == "0-0000000000000000"
 
 

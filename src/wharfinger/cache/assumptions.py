@@ -135,21 +135,21 @@ def parsed_lost(text: str) -> tuple[PodIdentity, str, int]:
 # them, and see from the difference of two sums which pod is too many or missing. It is the same in every release.
 
 BITS = 64
-MASK = (1 << BITS) - 1
+DIGEST_MASK = (1 << BITS) - 1
 
 
-def mark(pod: str, create_revision: int, node: str) -> int:
+def digest_term(pod: str, create_revision: int, node: str) -> int:
     """What one assumed pod (`namespace/name`) adds to the sum."""
     said = f"{pod}\n{create_revision}\n{node}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(said, digest_size=BITS // 8).digest(), "big")
 
 
-def digest(count: int, total: int) -> str:
+def digest_text(count: int, total: int) -> str:
     """As it is recorded: `<how many>-<sum modulo 2^64, in hex>`."""
-    return f"{count}-{total & MASK:016x}"
+    return f"{count}-{total & DIGEST_MASK:016x}"
 
 
-def parsed(text: str) -> tuple[int, int]:
+def parsed_digest(text: str) -> tuple[int, int]:
     """Count and sum of a recorded digest. ValueError for what is none."""
     count, _, total = text.partition("-")
     return int(count), int(total, 16)
@@ -157,8 +157,8 @@ def parsed(text: str) -> tuple[int, int]:
 
 def digest_of(pods: Iterable[tuple[str, int, str]]) -> str:
     """The digest of these pods: name, create revision and node of each."""
-    marks = [mark(*one) for one in pods]
-    return digest(len(marks), sum(marks))
+    terms = [digest_term(*one) for one in pods]
+    return digest_text(len(terms), sum(terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class _Held:
     pod: Pod
     node: str
     since: float
-    mark: int
+    term: int
     """What it adds to the digest of all."""
     sent: bool = False
     settles_at: int | None = None
@@ -221,15 +221,15 @@ class Assumptions:
         count, total = len(self._held), self.total
         for identity, node in others:
             if identity != but:
-                count, total = count + 1, total + _mark(identity, node)
+                count, total = count + 1, total + _digest_term(identity, node)
         held = self._held.get(but) if but is not None else None
-        return digest(count, total) if held is None else digest(count - 1, total - held.mark)
+        return digest_text(count, total) if held is None else digest_text(count - 1, total - held.term)
 
     def put(self, pod: Pod, node: str, since: float) -> None:
         """Assume the pod on the node, for expiry since then; an earlier assumption of the same pod is replaced."""
         identity = pod.identity
         self.drop(identity)
-        adds = _mark(identity, node)
+        adds = _digest_term(identity, node)
         self._held[identity] = _Held(pod, node, since, adds)
         self.total += adds
 
@@ -263,7 +263,7 @@ class Assumptions:
         held = self._held.pop(identity, None)
         if held is None:
             return False
-        self.total -= held.mark
+        self.total -= held.term
         return True
 
     def settled(self, revision: int) -> tuple[PodIdentity, ...]:
@@ -283,8 +283,8 @@ class Assumptions:
         )
 
 
-def _mark(identity: PodIdentity, node: str) -> int:
-    return mark(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
+def _digest_term(identity: PodIdentity, node: str) -> int:
+    return digest_term(f"{identity.namespace}/{identity.name}", identity.create_revision, node)
 
 
 class NominatedPods:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from wharfinger.cache.assumptions import parsed
+from wharfinger.cache.assumptions import parsed_digest
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
@@ -154,7 +154,7 @@ class Remaking:
         self._assume(computation.assumed, but)
         if computation.overlay:
             if self.cache.overlay_digest(but) != computation.overlay:
-                count = parsed(computation.overlay)[0]
+                count = parsed_digest(computation.overlay)[0]
                 pods = "1 pod" if count == 1 else f"{count} pods"
                 self._lacks.append(f"the worker had assumed {pods}, and the record has only a digest of them")
         elif computation.approximate and not computation.number:

@@ -23,11 +23,11 @@ from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.plugins.node_affinity import NodeAffinity
 from wharfinger.plugins.node_declared_features import NodeDeclaredFeatures
 from wharfinger.plugins.node_fields import NodeName, NodePorts, NodeUnschedulable
+from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort, SchedulingGates
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from wharfinger.plugins.node_resources_fit import NodeResourcesFit
 from wharfinger.plugins.node_volume_limits import NodeVolumeLimits
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.queue_and_bind import DefaultBinder, PrioritySort, SchedulingGates
 from wharfinger.plugins.taint_toleration import TaintToleration
 from wharfinger.plugins.unsupported_features import UnsupportedFeatures
 from wharfinger.plugins.volume_binding import VolumeBinding

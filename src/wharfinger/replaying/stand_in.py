@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from wharfinger.cache.assumptions import MASK, OverlayChanges, mark, parsed, parsed_change, parsed_lost
+from wharfinger.cache.assumptions import (
+    DIGEST_MASK,
+    OverlayChanges,
+    digest_term,
+    parsed_change,
+    parsed_digest,
+    parsed_lost,
+)
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation, Nominated
 from wharfinger.engine.pool import Identity, Pool
@@ -199,7 +206,7 @@ class Correction:
     @property
     def total(self) -> int:
         """What it adds to the sum."""
-        added = mark(f"{self.identity.namespace}/{self.identity.name}", self.identity.create_revision, self.node)
+        added = digest_term(f"{self.identity.namespace}/{self.identity.name}", self.identity.create_revision, self.node)
         return added if self.assumed else -added
 
 
@@ -222,23 +229,23 @@ def corrections(
 
 
 def _difference(ours: str, recorded: str) -> tuple[int, int]:
-    (count, total), (wanted, target) = parsed(ours), parsed(recorded)
-    return wanted - count, (target - total) & MASK
+    (count, total), (wanted, target) = parsed_digest(ours), parsed_digest(recorded)
+    return wanted - count, (target - total) & DIGEST_MASK
 
 
 def _sums(possible: Sequence[Correction], target: int) -> Iterator[tuple[Correction, ...]]:
     """The ways to reach the target by one, by two and by three of them."""
-    totals = [one.total & MASK for one in possible]
+    totals = [one.total & DIGEST_MASK for one in possible]
     place_of = {total: place for place, total in enumerate(totals)}
     if target in place_of:
         yield (possible[place_of[target]],)
     for first, total in enumerate(totals):
-        second = place_of.get((target - total) & MASK)
+        second = place_of.get((target - total) & DIGEST_MASK)
         if second is not None and second > first:
             yield possible[first], possible[second]
     if len(possible) > MOST_FOR_THREE:
         return
     for first, second in combinations(range(len(possible)), 2):
-        third = place_of.get((target - totals[first] - totals[second]) & MASK)
+        third = place_of.get((target - totals[first] - totals[second]) & DIGEST_MASK)
         if third is not None and third > second:
             yield possible[first], possible[second], possible[third]

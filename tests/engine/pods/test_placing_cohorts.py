@@ -16,7 +16,7 @@ from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, Turn
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods import cohort_payload, placing_cohorts
 from wharfinger.engine.pods.cohort_payload import CohortPayload, size
-from wharfinger.engine.pods.placing_cohorts import CohortSequencer
+from wharfinger.engine.pods.cohort_sequencer import CohortSequencer
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes

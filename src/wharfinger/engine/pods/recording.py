@@ -3,13 +3,13 @@
 One transaction writes them. It compares the pod's revision, and whether the tenant that the pod's label names exists,
 so no record describes a pod that is bound, deleted, replaced or in another pool by then. A nomination also compares and
 rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then:
-`refusal_writing` checks it on the current snapshot.
+`nominating` checks it on the current snapshot.
 
 A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
 name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
 now, as are members of a gang that have victims.
 
-Neighbour: `refusal_writing` makes one refusal's part of a transaction, and checks its nomination.
+Neighbour: `refusal_writing` makes one refusal's part of a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, Refusa
 from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod
-from wharfinger.engine.pods.refusal_writing import NominationsNow, RefusalToRecord, RefusalWriting, RefusalWritings
+from wharfinger.engine.pods.nominating import NominationsNow
+from wharfinger.engine.pods.refusal_writing import RefusalToRecord, RefusalWriting, RefusalWritings
 from wharfinger.engine.transactions import Limits, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
@@ -81,7 +82,7 @@ class Recorder:
         self._eligibility = core.eligibility
         self._cluster = core.identity.cluster
         self._nominations = NominationsNow(core)
-        self._writings = RefusalWritings(core, self._nominations)
+        self._writings = RefusalWritings(core, self._nominations.kept)
         self._limits = core.limits
         self._teller = core.upstream.teller if core.upstream is not None else None
         """Tells the Kubernetes API, where one is the store."""
