@@ -9,9 +9,10 @@ import pytest
 from tests.page.looking import Looking
 from wharfinger.contracts.records import HoldRecord
 from wharfinger.model.pod import PodKey
-from wharfinger.page.follow.plain import as_json, pod_in_short
+from wharfinger.page.follow.plain import as_json
 from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
 from wharfinger.page.views.node_map import NodeMap
+from wharfinger.page.views.objects import pod_in_short
 from wharfinger.page.views.pending import PendingPods
 from wharfinger.page.web.inputs import BadInput, selector_of
 from wharfinger.page.web.stream import MOST_PENDING, RESYNC, ViewerStream

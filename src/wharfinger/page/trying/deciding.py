@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from wharfinger.errors import ConfigurationError, StoreError, WharfingerError
+from wharfinger.errors import ConfigurationError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests import documents
 from wharfinger.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.trying.serving_profiles import ServedProfile, StoredProfiles, read_profiles
+from wharfinger.page.web.inputs import TooLong
 from wharfinger.profiles import Configured, load_configuration
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,6 @@ LIMIT = 10.0
 """Seconds that a question may take, with its wait for a slot."""
 LOOK_AFTER = 5.0
 """Seconds after which it is looked anew at the stored configurations, and at which of them are served."""
-
-
-class TooLong(WharfingerError):
-    """A question was given up, or never got its turn."""
 
 
 class DecidingSlot:

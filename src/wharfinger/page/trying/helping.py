@@ -17,8 +17,9 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.events import Action
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
-from wharfinger.page.follow.plain import taint, text
+from wharfinger.page.follow.plain import text
 from wharfinger.page.trying.deciding import PresentState
+from wharfinger.page.views.objects import taint
 
 MOST_SHAPES = 8
 """Kinds of nodes that one more is tried of."""

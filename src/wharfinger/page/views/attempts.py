@@ -24,7 +24,7 @@ from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.page.follow.plain import bounded, text
-from wharfinger.page.trying.deciding import TooLong
+from wharfinger.page.web.inputs import TooLong
 from wharfinger.profiles import load_profiles
 from wharfinger.registry.store import Store
 

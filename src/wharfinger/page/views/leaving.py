@@ -19,8 +19,8 @@ from wharfinger.observe.history import Attempt
 from wharfinger.observe.preempted import Departure, PreemptedPods
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
-from wharfinger.page.trying.deciding import TooLong
 from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.web.inputs import TooLong
 from wharfinger.registry import keys
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,12 @@ from wharfinger.model.gang import GangKey, PodGroup, counts, gang_of, standing
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.selectors import LabelSelector
 from wharfinger.page.follow.following import Following
-from wharfinger.page.follow.plain import moment, node_in_full, pod_in_full, pod_in_short, text
+from wharfinger.page.follow.plain import moment, text
 from wharfinger.page.follow.read_model import STATES
 from wharfinger.page.trying.deciding import Deciders, PresentState
 from wharfinger.page.trying.gang_verdicts import GangQuestion, verdicts
 from wharfinger.page.views.holding import held_by
+from wharfinger.page.views.objects import node_in_full, pod_in_full, pod_in_short
 from wharfinger.page.views.pending import PendingPods
 
 MOST_PODS = 5000

@@ -18,7 +18,8 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.selectors import LabelSelector
 from wharfinger.page.follow.following import Following
-from wharfinger.page.follow.plain import taint, text
+from wharfinger.page.follow.plain import text
+from wharfinger.page.views.objects import taint
 
 MOST_RESOURCES = 12
 MOST_KEYS = 150

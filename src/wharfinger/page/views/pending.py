@@ -13,9 +13,10 @@ from wharfinger.model.gang import GangKey, standing
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.serving import WITHOUT_INSTANCES
 from wharfinger.page.follow.following import Following
-from wharfinger.page.follow.plain import pod_in_short, text
+from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
+from wharfinger.page.views.objects import pod_in_short
 
 MOST_TRENDS = 100
 """Reasons whose numbers are kept over time, in each namespace that somebody looks at."""

@@ -25,13 +25,12 @@ from wharfinger.page.follow.read_model import STATES
 from wharfinger.page.parts import PageParts
 from wharfinger.page.trying import helping
 from wharfinger.page.trying import what_if as supposing
-from wharfinger.page.trying.deciding import TooLong
 from wharfinger.page.views.holding import held_help
 from wharfinger.page.views.pending import NONE_WAITS
 from wharfinger.page.views.upstream import upstream
 from wharfinger.page.web import inputs as read
 from wharfinger.page.web.actions import RUN_VERBS, VERBS
-from wharfinger.page.web.inputs import BadInput
+from wharfinger.page.web.inputs import BadInput, TooLong
 from wharfinger.page.web.routes import Answer, Handler, PageRequest, Route
 from wharfinger.process.build import release
 from wharfinger.serving.authentication import Barred

@@ -27,6 +27,10 @@ class BadInput(WharfingerError):
     """A request asks for what cannot be; its text is for whoever sent it."""
 
 
+class TooLong(WharfingerError):
+    """A question was given up, or never got its turn."""
+
+
 def name_of(text: str, what: str) -> str:
     """A name of an object, or of a namespace. Raises `BadInput`."""
     if not text or len(text) > LONGEST_NAME or "/" in text or not text.isprintable():
