@@ -16,10 +16,12 @@ from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.page.alerts import expressions
+from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth
-from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts, counted
+from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
+from wharfinger.page.alerts.hub_alerts import HUB_METRICS, HubAlerts
 from wharfinger.page.alerts.hub_presence import HubPresence
-from wharfinger.page.alerts.rules import HUB_METRICS, RULES
+from wharfinger.page.alerts.rules import counted
 from wharfinger.page.follow.exposition import read
 from wharfinger.page.follow.scraping import KEPT, CounterGrowth, ScrapedProcess, Scraper
 from wharfinger.page.options import ScrapeOptions
@@ -75,9 +77,7 @@ class Watch:
         self.scraper = Scraper(ScrapeOptions(), self.hubs.addresses, self.clock, names=HUB_METRICS)
         self.etcd = etcd or EtcdHealth(None, (), self.clock)
         page.parts.following.clock = self.clock
-        self.alerts = Alerts(
-            page.parts.following, page.parts.pending, page.parts.scraper, self.hubs, self.etcd, hub_scraper=self.scraper
-        )
+        self.alerts = Alerts(self.clock, [HubAlerts(self.hubs, self.scraper), EtcdAlerts(self.etcd)])
 
     def states(self) -> dict[str, str]:
         return {one.name: one.state for one in self.alerts.all()}
@@ -104,7 +104,7 @@ async def registered(store: MemoryStore, url: str, name: str = "hub-1") -> None:
 async def test_hubs_are_found_in_etcd_and_their_alerts_evaluated(page: Page, session: aiohttp.ClientSession) -> None:
     store = MemoryStore()
     watch = Watch(page, store)
-    hub_alerts = [rule.name for rule in RULES if rule.source == "hubs"]
+    hub_alerts = [rule.name for rule in HubAlerts.rules]
     assert {watch.states()[name] for name in hub_alerts} == {UNKNOWN}
     await watch.hubs.look()
     assert {watch.states()[name] for name in hub_alerts} == {UNUSED}
@@ -322,9 +322,8 @@ async def test_a_real_etcd_is_read(etcd_server: EtcdServer, session: aiohttp.Cli
 
     assert health.told() == {"known": 1, "read": 1, "problems": [], "unhealthy": []}
     [process_] = health.scraper.workers.values()
-    for rule in RULES:
-        if rule.source == "etcd":
-            assert rule.value([process_]) is not None, rule.name
+    for rule in EtcdAlerts.rules:
+        assert rule.value([process_]) is not None, rule.name
 
 
 @pytest.mark.parametrize(

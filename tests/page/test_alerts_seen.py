@@ -9,9 +9,8 @@ import pytest
 from tests.page.looking import Looking
 from wharfinger.contracts.records import HoldRecord
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
-from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, Alert, Alerts
-from wharfinger.page.alerts.hub_presence import HubPresence
+from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import ScrapeOptions, Scraper
 from wharfinger.page.views.pending import PendingPods
 from wharfinger.registry import keys
@@ -22,10 +21,8 @@ class Watching(Looking):
 
     def __init__(self) -> None:
         super().__init__()
-        hubs = HubPresence(self.cluster.store)
-        scraper, hub_scraper = (Scraper(ScrapeOptions(), dict, lambda: self.now) for _ in range(2))
-        etcd = EtcdHealth(None, (), lambda: self.now)
-        self._alerts = Alerts(self.following, PendingPods(self.following), scraper, hubs, etcd, hub_scraper=hub_scraper)
+        scraper = Scraper(ScrapeOptions(), dict, lambda: self.now)
+        self._alerts = Alerts(lambda: self.now, [WorkerAlerts(self.following, PendingPods(self.following), scraper)])
 
     def alert(self, name: str) -> Alert:
         return next(one for one in self._alerts.all() if one.name == name)

@@ -12,6 +12,8 @@ from tests.page.metrics_process import MetricsProcess
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
+from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
+from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
 
@@ -39,7 +41,10 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
     async with MetricsProcess(FIRST).serving() as worker, aiohttp.ClientSession() as session:
         scraper = Scraper(ScrapeOptions(), lambda: [worker.url, ""], lambda: now[0])
         parts = page.parts
-        alerts = Alerts(parts.following, parts.pending, scraper, parts.hubs, parts.etcd, hub_scraper=parts.hub_scraper)
+        alerts = Alerts(
+            parts.following.clock,
+            [WorkerAlerts(parts.following, parts.pending, scraper), UpstreamAlerts(parts.following, scraper)],
+        )
         assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN
         await scraper.read_all(session)
         now[0], worker.body = 105.0, SECOND

@@ -9,10 +9,13 @@ from typing import Any
 
 from temporalio.client import Client
 
+from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
+from wharfinger.page.alerts.hub_alerts import HUB_METRICS, HubAlerts
 from wharfinger.page.alerts.hub_presence import HubPresence
-from wharfinger.page.alerts.rules import HUB_METRICS
+from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
+from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.followed_hosts import FollowedHosts
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.hub_changes import HubChanges
@@ -73,7 +76,15 @@ class PageParts:
             options.scrape, self.hubs.addresses, following.clock, names=HUB_METRICS, follows=follow
         )
         self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
-        self.alerts = Alerts(following, self.pending, self.scraper, self.hubs, self.etcd, hub_scraper=self.hub_scraper)
+        self.alerts = Alerts(
+            following.clock,
+            [
+                WorkerAlerts(following, self.pending, self.scraper),
+                UpstreamAlerts(following, self.scraper),
+                HubAlerts(self.hubs, self.hub_scraper),
+                EtcdAlerts(self.etcd),
+            ],
+        )
         self.map = NodeMap(following)
         self.what_if = Deciders(following, slots=WHAT_IF_SLOTS)
         looking = Deciders(following, slots=LOOK_SLOTS)
