@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -22,7 +23,7 @@ from wharfinger.observe.placement_delivery import DeliveredMember, DeliveryReadi
 from wharfinger.observe.placements import records_of
 from wharfinger.observe.supposed_placements import supposed_of
 from wharfinger.registry import placement_keys
-from wharfinger.registry.key_watch import watching
+from wharfinger.registry.key_watch import KeyWatch, watching
 from wharfinger.registry.store import Store
 
 PATIENCE = 300.0
@@ -188,6 +189,11 @@ async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVe
             reading, f"objects changed since snapshot {rollout.snapshot}, and the next one is not taken yet"
         )
     return verdict
+
+
+def watching_placement(store: Store, reference: str) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch, inside the block, all that the status of a placement depends on. Raises the store's errors."""
+    return watching(store, watched(reference))
 
 
 def watched(reference: str) -> list[str]:

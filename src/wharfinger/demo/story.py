@@ -31,6 +31,7 @@ from wharfinger.dev.tree import DevTree
 from wharfinger.manifests.documents import to_json
 from wharfinger.manifests.times import rfc3339
 from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put, Store
 from wharfinger.settings import DispatchSettings
 
@@ -86,6 +87,12 @@ class Flood:
     def pods_per_s(self) -> float:
         """Pods a second."""
         return self.pods / self.seconds if self.seconds > 0 else 0.0
+
+
+async def tell(tree: DevTree, view: DemoView, pods: int, workers: int) -> Summary:
+    """The story on a running tree; `workers`: of its second part. Answers the summary, judged from etcd's history."""
+    async with EtcdStore(tree.etcd.settings()) as store:
+        return await Story(tree, store, view, pods, workers).tell()
 
 
 @dataclass(slots=True)

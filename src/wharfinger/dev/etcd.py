@@ -14,7 +14,7 @@ from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
 from wharfinger.model.addresses import is_loopback
 from wharfinger.registry.etcd_passwords import folder_of
-from wharfinger.registry.etcd_role import EtcdRole
+from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024
@@ -83,8 +83,8 @@ class EtcdServer:
         """Where clients connect with the certificate."""
         return f"https://{LOOPBACK_HOSTS[0]}:{self.tls_port}"
 
-    def settings(self, role: EtcdRole) -> EtcdSettings:
-        """The connection of a component that has this role."""
+    def settings(self, role: EtcdRole = ADMIN) -> EtcdSettings:
+        """The connection of a component that has this role; without, of a person who may do everything."""
         logs_in: dict[str, Any] = (
             {
                 "user": role.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from wharfinger.model.placement import PlacementDecision
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.question import counting
 from wharfinger.registry import placement_keys
+from wharfinger.registry.key_watch import KeyWatch, watching
 from wharfinger.registry.store import KeyValue, Store
 
 _OF_ALL = (
@@ -69,6 +71,11 @@ async def read_one(store: Store, reference: str, at: StreamRevisions | None = No
     return await _read(
         store, {MEMBERS: [STREAMS[MEMBERS]], OBJECTS: objects, HUB: [*_OF_ALL, *records_of(reference)]}, at
     )
+
+
+def watching_all(store: Store) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch, inside the block, all that `read_all` reads. Raises the store's errors."""
+    return watching(store, list(STREAMS.values()))
 
 
 def records_of(reference: str) -> list[str]:

@@ -42,6 +42,12 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
     return {key: why for key, why in found if why is not None}
 
 
+async def served_profiles(store: Store) -> frozenset[str]:
+    """The profiles that live instances serve; the default one while none does."""
+    found = keys.instance.records(store, InstanceRecord.model_validate_json)  # none of another release
+    return served_names([record async for _, record in found]) or frozenset({DEFAULT_SCHEDULER})
+
+
 async def _instances(store: Store) -> dict[str, list[InstanceRecord]]:
     """The readable registrations by pool."""
     pools: dict[str, list[InstanceRecord]] = {}

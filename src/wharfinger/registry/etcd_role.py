@@ -47,6 +47,11 @@ class EtcdRole:
             for one in sorted(read | write)
         }
 
+    def mapping(self) -> dict[str, object]:
+        """For programs; the exception only where there is one."""
+        found = {"role": self.name, "what": self.what, "reads": list(self.reads), "writes": list(self.writes)}
+        return {**found, **({"without": self.without} if self.without else {})}
+
     def may_write(self, key: str) -> bool:
         """Whether it may put and delete the key."""
         return any(key_bytes(key) in one for one, kind in self.permissions().items() if kind != "READ")

@@ -16,14 +16,16 @@ from binascii import a2b_base64
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from wharfinger.errors import AccessDenied, UserWanted
+from wharfinger.errors import AccessDenied, UsageError, UserWanted
 from wharfinger.registry.etcd_connection import Connection
 from wharfinger.registry.etcd_json import JsonGateway
-from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
+from wharfinger.registry.etcd_passwords import NotFoundHere, found_here, password
 from wharfinger.registry.etcd_role import ROOT, EtcdRole, KeyRange
+from wharfinger.registry.etcd_roles import IMPORTER, ROLES, WORKER
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
@@ -43,6 +45,22 @@ class EtcdUser:
     roles: tuple[EtcdRole, ...]
     password: str = ""
     """Empty = none: the user shows a client certificate with its name."""
+
+
+def users_of(folder: Path, named: Iterable[str], *, kubernetes: bool) -> list[EtcdUser]:
+    """The users of these roles, root among them, or of all; their passwords are read from the folder, or written there.
+
+    `kubernetes`: workers schedule a Kubernetes API. Raises `UsageError` for an unknown role, and `OSError`.
+    """
+    possible = {role.name: role for role in ROLES if role is not IMPORTER}
+    if unknown := sorted(set(named) - set(possible)):
+        raise UsageError(f"--user: there is no role {unknown[0]!r}; there are {', '.join(possible)}")
+    wanted = {ROOT.name, *named} if named else set(possible)
+    return [
+        EtcdUser(name, (role, IMPORTER) if kubernetes and role is WORKER else (role,), password(folder, name))
+        for name, role in possible.items()
+        if name in wanted
+    ]
 
 
 async def is_enabled(settings: EtcdSettings) -> bool:

@@ -109,6 +109,10 @@ class Archive:
                 self.by_name[event.kv.key] = event.kv
         self.memory.check(lambda: f"for {len(self.by_name):,} configurations and builds of an archive")
 
+    def configurations(self) -> list[KeyValue]:
+        """The recorded configurations of profiles."""
+        return [kv for key, kv in self.by_name.items() if key.startswith(keys.PROFILES)]
+
     def blocks(self, *wanted: bytes) -> Iterator[Block]:
         """All of these kinds that are complete. Raises `InvalidObject`."""
         for block in blocks(self.path, torn=True, wanted=wanted, most=self.memory.block):

@@ -9,7 +9,7 @@ from typing import Protocol
 from wharfinger.errors import Compacted
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
-from wharfinger.registry.store import Page, Read, WatchBatch
+from wharfinger.registry.store import KeyValue, Page, Read, WatchBatch
 
 
 class KeptStates(Protocol):
@@ -44,3 +44,8 @@ async def oldest_kept(store: KeptStates, wanted: int) -> int:
     except Compacted as error:
         return max(wanted, error.compact_revision)
     return wanted
+
+
+async def recorded_configurations(store: KeptStates) -> list[KeyValue]:
+    """The recorded configurations of profiles. Raises the store's errors."""
+    return [kv async for page in store.list(keys.PROFILES) for kv in page.items]

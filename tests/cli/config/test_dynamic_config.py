@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
-from wharfinger.cli.config.rows import absence_note
+from wharfinger.cli.config.stored_values import absence_note
 from wharfinger.client.committing import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord

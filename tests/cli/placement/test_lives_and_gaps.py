@@ -11,10 +11,10 @@ import pytest
 
 from tests.placement.objects import eviction_object, member_object, placement_object
 from wharfinger.cli.cluster.drains import _put
-from wharfinger.cli.cluster.membership import write_member
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.placement import describing
 from wharfinger.cli.placement.marking import mark
+from wharfinger.client.member_clusters import write_member
 from wharfinger.contracts.placement_records import DrainRecord, EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import NotFound, UsageError

@@ -40,31 +40,20 @@ async def drain(name: ClusterArgument, *, why: WhyOption = "", connection: Conne
 @configured
 async def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster take placements again."""
-    from wharfinger.registry import placement_keys
+    from wharfinger.client.member_clusters import remove_drain
 
     async with connection.store() as store:
-        was = await store.delete(placement_keys.drain(name))
+        was = await remove_drain(store, name)
     typer.echo(f"membercluster/{name} {'uncordoned' if was else 'was not cordoned'}")
 
 
 async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
-    from wharfinger.client.committing import author
-    from wharfinger.contracts.placement_records import DrainRecord
-    from wharfinger.errors import NotFound
+    from wharfinger.client.committing import Author, author
+    from wharfinger.client.member_clusters import put_drain
     from wharfinger.manifests.times import rfc3339
     from wharfinger.model.texts import one_line
-    from wharfinger.registry import placement_keys
-    from wharfinger.registry.store import Compare, Put
 
-    by, time, key = author().who, rfc3339(datetime.now(UTC)), placement_keys.member_cluster(name)
+    by, now = Author(author().who, one_line(why, 200)), rfc3339(datetime.now(UTC))
     async with connection.store() as store:
-        found = (await store.get(key)).kv
-        moved = found is None
-        if found is not None:
-            identity = found.create_revision
-            record = DrainRecord(want=want, identity=identity, by=by, why=one_line(why, 200), time=time)
-            same_life = [Compare(key, "create", identity)]
-            moved = not (await store.txn(same_life, [Put(placement_keys.drain(name), record.to_bytes())])).succeeded
-        if moved:
-            raise NotFound(f"there is no member cluster {name[:80]!r}")
+        await put_drain(store, name, want, by, now=now)
     typer.echo(f"membercluster/{name} {'drained' if want == 'drain' else 'cordoned'}")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.times import rfc3339
 
 if TYPE_CHECKING:
-    from wharfinger.cli.config.rows import StoredValue
+    from wharfinger.cli.config.stored_values import StoredValue
     from wharfinger.registry.store import Store
 
 DYNAMIC = "While workers run"
@@ -72,7 +72,7 @@ async def set_value(
     If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
     """
     from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
-    from wharfinger.cli.config.rows import absence_note
+    from wharfinger.cli.config.stored_values import absence_note
     from wharfinger.client.committing import author
     from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.config.dynamic import check_kind, check_target
@@ -122,6 +122,7 @@ async def get(
 ) -> None:
     """Show values, or with --effective which of them count for an instance."""
     from wharfinger.cli.config import rows
+    from wharfinger.cli.config.stored_values import read
     from wharfinger.config.dynamic import check_kind, check_target
 
     if kind:
@@ -131,7 +132,7 @@ async def get(
     if target and effective:
         raise UsageError("these options exclude each other: --target and --effective")
     async with connection.store() as store:
-        values = [one for one in await rows.read(store) if kind in ("", one.kind) and target in ("", one.target)]
+        values = [one for one in await read(store) if kind in ("", one.kind) and target in ("", one.target)]
         if effective:
             await _show_effective(store, values, kind, effective, output)
             return
@@ -141,7 +142,7 @@ async def get(
         some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
         typer.echo(some, err=True)
     else:
-        typer.echo(Columns(*rows.HEADINGS).render([one.row() for one in values]))
+        typer.echo(Columns(*rows.HEADINGS).render([rows.value_row(one) for one in values]))
 
 
 @configured
@@ -185,18 +186,18 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 
 async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
-    from wharfinger.cli.config import rows
+    from wharfinger.cli.config import rows, stored_values
 
-    found = await rows.effective(store, values, kind, whose)
-    if note := await rows.absence_note(store, rows.instance_target(whose)):
+    found = await stored_values.effective(store, values, kind, whose)
+    if note := await stored_values.absence_note(store, stored_values.instance_target(whose)):
         typer.echo(note, err=True)
     if output is not Output.TABLE:
-        show({"items": [one.mapping() for one in found]}, output)
+        show({"items": [rows.effective_mapping(one) for one in found]}, output)
         return
-    typer.echo(Columns(*rows.EFFECTIVE_HEADINGS).render([one.row() for one in found]))
+    typer.echo(Columns(*rows.EFFECTIVE_HEADINGS).render([rows.effective_row(one) for one in found]))
     for one in found:
         if one.problem:
-            typer.echo(f"{one.kind}: {one.problem}", err=True)
+            typer.echo(f"{one.kind}: {plain(one.problem)}", err=True)
 
 
 def _now() -> str:

@@ -15,10 +15,9 @@ import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_role import EtcdRole
     from wharfinger.registry.etcd_users import EtcdUser
     from wharfinger.settings import EtcdSettings
 
@@ -38,7 +37,7 @@ def roles(*, output: OutputOption = Output.TABLE) -> None:
     from wharfinger.registry.etcd_roles import ROLES
 
     if output is not Output.TABLE:
-        show([_mapping(role) for role in ROLES], output)
+        show([role.mapping() for role in ROLES], output)
         return
     for role in ROLES:
         typer.echo(f"{role.name}: {role.what}")
@@ -89,21 +88,10 @@ def disable_users(passwords: Passwords, *, connection: ConnectionOptions) -> Non
 
 
 def _users(folder: Path, named: Iterable[str], *, kubernetes: bool) -> list[EtcdUser]:
-    from wharfinger.registry.etcd_passwords import password
-    from wharfinger.registry.etcd_role import ROOT
-    from wharfinger.registry.etcd_roles import IMPORTER, ROLES, WORKER
-    from wharfinger.registry.etcd_users import EtcdUser
+    from wharfinger.registry.etcd_users import users_of
 
-    possible = {role.name: role for role in ROLES if role is not IMPORTER}
-    if unknown := sorted(set(named) - set(possible)):
-        raise UsageError(f"--user: there is no role {unknown[0]!r}; there are {', '.join(possible)}")
-    wanted = {ROOT.name, *named} if named else set(possible)
     try:
-        return [
-            EtcdUser(name, (role, IMPORTER) if kubernetes and role is WORKER else (role,), password(folder, name))
-            for name, role in possible.items()
-            if name in wanted
-        ]
+        return users_of(folder, named, kubernetes=kubernetes)
     except OSError as error:
         raise ConfigurationError(f"{error.filename or folder}: {error.strerror}") from error
 
@@ -113,8 +101,3 @@ def _as_root(connection: ConnectionOptions, passwords: Path) -> EtcdSettings:
     if not file.is_file():
         raise ConfigurationError(f"there is no file {file} with the password of etcd's user root")
     return replace(connection.etcd, user="root", password_file=file)
-
-
-def _mapping(role: EtcdRole) -> dict[str, object]:
-    found = {"role": role.name, "what": role.what, "reads": list(role.reads), "writes": list(role.writes)}
-    return {**found, **({"without": role.without} if role.without else {})}

@@ -8,7 +8,7 @@ ends the waiting for one host; an agent of its name that comes back removes the 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,9 +17,6 @@ from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import UsageError
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.names import is_dns_subdomain
-
-if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
 
 HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of its agent.", metavar="HOST")]
 WhyOption = Annotated[str, typer.Option("--reason", help="Why, for others who see it.", metavar="TEXT")]
@@ -77,57 +74,24 @@ async def drain(host: HostArgument, *, reason: WhyOption = "", connection: Conne
 @configured
 async def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
     """Allow new instances on a host again."""
-    from wharfinger.registry import keys
+    from wharfinger.client import hosts
 
-    key = keys.cordon(checked(host))
     async with connection.store() as store:
-        removed = await store.delete(key)
+        removed = await hosts.uncordon(store, checked(host))
     typer.echo(f"host/{host} {'uncordoned' if removed else 'is not cordoned'}")
 
 
 async def _put(connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
-    from wharfinger.registry import keys
+    from wharfinger.client import hosts
+    from wharfinger.client.committing import author
 
     async with connection.store() as store:
-        written = await _write(store, host, action, reason)
-        alive = (await store.get(keys.host(host))).kv is not None
+        written = await hosts.cordon(store, host, action, author(reason), now=rfc3339(datetime.now(UTC)))
+        alive = await hosts.has_agent(store, host)
     words = {"cordon": ("cordoned", "is cordoned already"), "drain": ("is being drained", "is being drained already")}
     typer.echo(f"host/{host} {words[action][0 if written else 1]}")
     if not alive:
         typer.echo(f"note: no live agent calls itself {host}", err=True)
-
-
-async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
-    from wharfinger.client.committing import author, commit
-    from wharfinger.contracts.fleet_records import stored
-    from wharfinger.model.fleet import Cordon
-    from wharfinger.registry import keys
-    from wharfinger.registry.store import KeyValue
-
-    by = author(reason)
-    now = rfc3339(datetime.now(UTC))
-    written = False
-
-    def over(before: KeyValue | None) -> bytes | None:
-        nonlocal written
-        if before is not None and _same(before.value, action, by.why):
-            return None
-        written = True
-        return stored(Cordon(action=action, who=by.who, why=by.why, time=now))
-
-    await commit(store, keys.cordon(host), over, f"the cordon of {host}")
-    return written
-
-
-def _same(value: bytes, action: str, why: str) -> bool:
-    from wharfinger.contracts.fleet_records import read_value
-    from wharfinger.model.fleet import Cordon
-
-    try:
-        record = read_value(Cordon, value)
-    except ValueError:
-        return False
-    return record.action == action and why in ("", record.why)
 
 
 def checked(host: str) -> str:
@@ -147,18 +111,9 @@ async def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection
     Needed only when more than half of at least three hosts were lost within a minute: their slots are otherwise
     repaired one at a time. Instances that are ready stay. Refused while the host has a live agent.
     """
+    from wharfinger.client import hosts
     from wharfinger.client.committing import author
-    from wharfinger.contracts.fleet_records import LostHostRecord
-    from wharfinger.registry import keys
-    from wharfinger.registry.store import Compare, Put
 
-    lost, by = keys.lost_host(checked(host)), author(reason)
-    record = LostHostRecord(who=by.who, why=by.why, time=rfc3339(datetime.now(UTC)))
     async with connection.store() as store:
-        said = (await store.get(lost)).kv
-        put = Put(lost, record.to_bytes())
-        absent = [Compare(keys.host(host), "create", 0)]
-        if not (await store.txn(absent, [put] if said is None or by.why else [])).succeeded:
-            raise UsageError(f"host {host} has a live agent: it is not lost (`wharfinger host cordon` keeps off it)")
-    already = said is not None and not by.why
-    typer.echo(f"host/{host} {'is taken for lost already' if already else 'is taken for lost'}")
+        new = await hosts.confirm_lost(store, checked(host), author(reason), now=rfc3339(datetime.now(UTC)))
+    typer.echo(f"host/{host} {'is taken for lost' if new else 'is taken for lost already'}")

@@ -106,16 +106,11 @@ async def installed(store: Store) -> InstallationRecord:
 
 async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> LeaseName:
     """The Lease that the installation's workers hold, by the profiles that the live ones serve."""
-    from wharfinger.contracts.records import InstanceRecord, served_names
-    from wharfinger.model.pod import DEFAULT_SCHEDULER
+    from wharfinger.observe.serving import served_profiles
     from wharfinger.process.upstream import lease_name
-    from wharfinger.registry import keys
     from wharfinger.upstream.access_checks import LeaseName
 
-    found = keys.instance.records(store, InstanceRecord.model_validate_json)  # none of another release
-    records = [record async for _, record in found]
-    profiles = served_names(records) or frozenset({DEFAULT_SCHEDULER})
-    return LeaseName(election.namespace, lease_name(election, cluster, profiles))
+    return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))
 
 
 def _lines(found: UpstreamStatus) -> Iterator[str]:

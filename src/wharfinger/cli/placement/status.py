@@ -59,13 +59,12 @@ async def watch_status(
     """Print all, then what changes, until the placement is gone. `apart`, `anyway`: seconds. Raises `NotFound`."""
     from wharfinger.cli.placement.delivered import HEADINGS, status_mapping
     from wharfinger.client.placement_deliveries import PlacementDeliveries
-    from wharfinger.client.placement_goals import watched
+    from wharfinger.client.placement_goals import watching_placement
     from wharfinger.errors import NotFound
-    from wharfinger.registry.key_watch import watching
 
     columns, known = Columns(*HEADINGS), dict[str, Any]()
     placements = PlacementDeliveries(store)
-    async with watching(store, watched(reference)) as seen:
+    async with watching_placement(store, reference) as seen:
         while True:
             try:
                 told = status_mapping(await placements.status(reference))

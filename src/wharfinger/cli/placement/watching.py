@@ -14,7 +14,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
-from wharfinger.engine.placements.hub_view import STREAMS, HubView
+from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.registry.store import Store
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")]
@@ -60,11 +60,10 @@ async def watch_list(
     store: Store, listing: Listing, output: Output, *, apart: float = APART, anyway: float = ANYWAY
 ) -> None:
     """Print all rows, then those that change, until cancelled. `apart`, `anyway`: seconds."""
-    from wharfinger.observe.placements import read_all
-    from wharfinger.registry.key_watch import watching
+    from wharfinger.observe.placements import read_all, watching_all
 
     columns, known, first = Columns(*listing.headings), dict[str, Row](), True
-    async with watching(store, list(STREAMS.values())) as seen:
+    async with watching_all(store) as seen:
         while True:
             found = {str(one[listing.key]): one for one in listing.rows(await read_all(store))}
             changed = [one for name, one in found.items() if known.get(name) != one]

@@ -106,10 +106,8 @@ async def _run(
     keep: bool,
 ) -> Summary | None:
     """Tell the story on a tree of its own; None when it was interrupted before its end."""
-    from wharfinger.demo.story import Story
+    from wharfinger.demo.story import tell
     from wharfinger.dev.tree import running
-    from wharfinger.registry.etcd import EtcdStore
-    from wharfinger.registry.etcd_role import ADMIN
 
     told: Summary | None = None
     try:
@@ -118,8 +116,7 @@ async def _run(
             async with running(settings, servers, say=view.say) as tree:
                 stopping.tree = tree
                 view.say(f"They are up. Every attempt, live, in Temporal's UI: {tree.temporal.ui}")
-                async with EtcdStore(tree.etcd.settings(ADMIN)) as store:
-                    told = await Story(tree, store, view, pods, workers).tell()
+                told = await tell(tree, view, pods, workers)
                 _show(told, view, as_json)
                 if keep:
                     _say_kept(tree, view)

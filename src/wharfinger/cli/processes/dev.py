@@ -174,12 +174,11 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
     from wharfinger.dev import binaries
     from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT
-    from wharfinger.registry.etcd_role import ADMIN
 
     variables = {}
     if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":
         variables[variable("etcd")] = tree.etcd.url
-    login = tree.etcd.settings(ADMIN)
+    login = tree.etcd.settings()
     if login.allow_insecure:  # at another address than loopback no command looks for the password
         variables[variable("etcd-user")] = login.user
         variables[variable("etcd-password-file")] = str(login.password_file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from wharfinger.client.stored_objects import prefix_of
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import decode, documents
 from wharfinger.manifests.fields import mapping
@@ -14,7 +15,6 @@ from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.manifests.rk8s.given import KINDS as RK8S_KINDS
 from wharfinger.manifests.rk8s.occupants import held_by
 from wharfinger.model.formats import ClusterFormat
-from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 from wharfinger.whatif.inventory import Ref
 from wharfinger.whatif.scene import KINDS as SCENE_KINDS
@@ -44,7 +44,7 @@ async def read_live(store: Store, found: Supposed) -> None:
         for kind in KINDS:
             if kind.name not in telling_kinds(store.format):
                 continue
-            async for page in store.list(keys.stored_prefix(kind.folder), revision=found.revision or 0):
+            async for page in store.list(prefix_of(kind), revision=found.revision or 0):
                 found.revision = page.revision
                 for kv in page.items:
                     count += 1
@@ -58,7 +58,7 @@ async def read_live(store: Store, found: Supposed) -> None:
 
 def _put_live(found: Supposed, kind: Kind, kv: KeyValue) -> bool:
     """Add a stored object; whether it can be read. What it leaves out of kind and namespace, its key says."""
-    *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
+    *spaces, name = kv.key.removeprefix(prefix_of(kind)).split("/")
     if len(spaces) != kind.namespaced:
         return False
     if kind is POD:

@@ -23,12 +23,11 @@ from wharfinger.cli.understand.replay import written
 from wharfinger.cli.understand.supposed import progress
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, UsageError
-from wharfinger.registry import keys
 from wharfinger.replaying.archived import Archive
 from wharfinger.replaying.builds import read_builds
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.histories import RunName, read_runs, span_query
-from wharfinger.replaying.kept import KeptStates
+from wharfinger.replaying.kept import KeptStates, recorded_configurations
 from wharfinger.replaying.memory_limit import MemoryLimit
 from wharfinger.replaying.recorded import Unit
 from wharfinger.replaying.report import ReplayTally, Report
@@ -88,8 +87,7 @@ async def replayed(
 async def _check_with_recorded(store: KeptStates, change: ProfileChange) -> None:
     """Before anything else is read: a change that is at fault would only be found decision by decision."""
     if not change.nothing:
-        recorded = [kv async for page in store.list(keys.PROFILES) for kv in page.items]
-        replace(change, format_=store.format).check_with(recorded)
+        replace(change, format_=store.format).check_with(await recorded_configurations(store))
 
 
 def _told(span: tuple[datetime | None, datetime | None]) -> dict[str, Any]:
@@ -113,8 +111,7 @@ async def from_archive(
         try:
             with progress("reading the archive", 0) as advance:
                 archive = Archive.open(file, memory)
-                recorded = [kv for key, kv in archive.by_name.items() if key.startswith(keys.PROFILES)]
-                replace(change, format_=archive.format).check_with(recorded)
+                replace(change, format_=archive.format).check_with(archive.configurations())
                 since, until = (one.timestamp() if one is not None else None for one in span)
                 archive.read_into(spool, since=since or 0.0, until=inf if until is None else until, progress=advance)
         except OSError as error:

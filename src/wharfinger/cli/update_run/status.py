@@ -52,11 +52,10 @@ async def watch_run(
     store: Store, run: tuple[str, str], output: Output, *, apart: float = APART, anyway: float = ANYWAY
 ) -> None:
     """Print the status whenever it changes, until the run has ended. `apart`, `anyway`: seconds."""
-    from wharfinger.engine.placements.hub_view import STREAMS
-    from wharfinger.registry.key_watch import watching
+    from wharfinger.observe.placements import watching_all
 
     before: Mapping[str, Any] = {}
-    async with watching(store, list(STREAMS.values())) as seen:
+    async with watching_all(store) as seen:
         while True:
             now = await read(store, run)
             if now != before:
