@@ -7,12 +7,12 @@ made from. A member's agent is heard while its lease is there; how long it was s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placement_records import DecisionRecord, EvictionRecord, PolicyRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, STREAMS, HubView
 from wharfinger.engine.placements.questions import answer
@@ -135,6 +135,20 @@ async def record_of(store: Store, reference: str) -> DecisionRecord:
         return DecisionRecord.from_bytes(kv.value)
     except ValueError as error:
         raise NotFound(f"the decision of placement {reference} cannot be read: {error}") from error
+
+
+async def policies_of(store: Store, reference: str) -> AsyncIterator[tuple[str, PolicyRecord | None]]:
+    """The policies that a placement was decided by, each with its number; None = it cannot be read."""
+    async for (_, number), kv in placement_keys.policy.rows(store, reference):
+        try:
+            yield number, PolicyRecord.model_validate_json(kv.value)
+        except ValueError:
+            yield number, None
+
+
+async def eviction_record(store: Store, name: str) -> EvictionRecord | None:
+    """How an eviction ended; None where it has no record. Raises `ValueError` for one that cannot be read."""
+    return await placement_keys.evicted.read(store, EvictionRecord.model_validate_json, name)
 
 
 def why_not_taking(seen: SeenMember) -> str:

@@ -32,6 +32,12 @@ from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.texts import shortened
 from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
 from wharfinger.observe.recorded_verdicts import RecordedEngine, rejectors, unrecorded
+from wharfinger.settings import EtcdSettings
+
+
+def limits_of(etcd: EtcdSettings) -> Limits:
+    """What an etcd takes in one transaction, as its settings say."""
+    return Limits(etcd.max_txn_ops, etcd.max_txn_bytes)
 
 
 @dataclass(frozen=True, slots=True)

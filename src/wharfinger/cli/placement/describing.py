@@ -8,7 +8,6 @@ from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.client.stored_objects import Stored, StoredObjects
-from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.manifests.kinds import (
@@ -20,8 +19,7 @@ from wharfinger.manifests.kinds import (
     Kind,
 )
 from wharfinger.model.placement import PlacementRef
-from wharfinger.observe.placements import read_all, why_not_taking
-from wharfinger.registry import placement_keys
+from wharfinger.observe.placements import eviction_record, read_all, why_not_taking
 from wharfinger.registry.store import Store
 
 
@@ -53,9 +51,8 @@ async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list
     if kind in PLACEMENTS:
         return _of_placement(view, str(PlacementRef(namespace if kind.namespaced else "", name)))
     if kind is PLACEMENT_EVICTION:
-        kv = (await store.get(placement_keys.evicted(name))).kv
         try:
-            record = EvictionRecord.model_validate_json(kv.value) if kv is not None else None
+            record = await eviction_record(store, name)
         except ValueError:
             return [("Outcome", "its record cannot be read")]
         if record is None or record.identity not in (0, found.kv.create_revision):

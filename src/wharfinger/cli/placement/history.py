@@ -98,19 +98,16 @@ def _snapshots(snapshots: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 async def _read(connection: ConnectionOptions, name: str, namespace: str, limit: int) -> dict[str, Any]:
     from wharfinger.cli.connect import open_temporal
     from wharfinger.client.placements import Placements
-    from wharfinger.contracts.placement_records import PolicyRecord
-    from wharfinger.observe.placements import reference_of
-    from wharfinger.registry import placement_keys
+    from wharfinger.observe.placements import policies_of, reference_of
 
     reference = reference_of(name, namespace)
     client = await open_temporal(connection)
     policies = []
     async with connection.store() as store:
-        async for (_, number), kv in placement_keys.policy.rows(store, reference):
-            try:
-                record = PolicyRecord.model_validate_json(kv.value)
+        async for number, record in policies_of(store, reference):
+            if record is not None and number.isdecimal():
                 policies.append({"number": int(number), "time": record.time, "policy": record.policy})
-            except ValueError:
+            else:
                 typer.echo(f"policy {number[:20]} cannot be read", err=True)
         placements = Placements(client, store, cluster=connection.cluster)
         snapshots = [{**asdict(one), "members": list(one.members)} for one in await placements.snapshots(reference)]

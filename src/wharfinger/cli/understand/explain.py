@@ -164,9 +164,9 @@ async def held_back(store: Store, key: PodKey) -> str:
 async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
     from wharfinger.cli.connect import open_temporal
     from wharfinger.cli.understand import verdicts
-    from wharfinger.engine.transactions import Limits
     from wharfinger.observe import deciding_again
     from wharfinger.observe.attempts import explain_pod
+    from wharfinger.observe.remaking import limits_of
     from wharfinger.profiles import load_profiles
 
     async with connection.store() as store:
@@ -176,7 +176,7 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
         if found.state == "deleted" and not found.attempts:
             raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
         attempt, outcome = deciding_again.decision_of(found.attempts, key, number)
-        limits = Limits(connection.etcd.max_txn_ops, connection.etcd.max_txn_bytes)
+        limits = limits_of(connection.etcd)
         again = await deciding_again.decide_again(
             store, key, outcome, load_profiles, attempt.answers, many=attempt.many, limits=limits
         )

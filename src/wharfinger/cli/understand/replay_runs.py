@@ -21,8 +21,8 @@ from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.understand.replay import written
 from wharfinger.cli.understand.supposed import progress
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.observe.remaking import limits_of
 from wharfinger.replaying.archived import Archive
 from wharfinger.replaying.builds import read_builds
 from wharfinger.replaying.changes import ProfileChange
@@ -179,7 +179,7 @@ async def _decided_again(
     # What workers said of objects that cannot be read they have said then; it is no news, and would be said again.
     logging.getLogger("wharfinger").setLevel(logging.ERROR)
     report, first = Report(change.told), 0
-    limits = Limits(connection.etcd.max_txn_ops, connection.etcd.max_txn_bytes)
+    limits = limits_of(connection.etcd)
     for store, found in parts:
         again = replace(change, format_=store.format)
         shadow = Shadow(store, spool, found, again, cluster, limits, memory=spool.memory)
