@@ -2,7 +2,7 @@
 
 The world (`tests/worker_loops/lives`) runs the real loops, activities and workflows of one to three workers, over a
 store in memory and a Temporal that loses answers, repeats activities, stands still and dies. Watches lag, end, and
-are compacted; workers are killed.
+are compacted; workers are killed; operators terminate runs; extenders answer late, or not at all.
 
 Judged at every moment: no node is overcommitted, no pod is bound twice, no gang is torn, no user's write is lost; no
 worker is idle while a pod is ready and no group counts; groups are bounded and take the first pods of the queue. After

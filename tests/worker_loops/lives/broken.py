@@ -11,6 +11,7 @@ from tests.worker_loops.lives.link import Link
 from tests.worker_loops.lives.worker import Parts
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.eviction import Evicted
+from wharfinger.contracts.extenders import ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.model.pod import Pod
 from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
@@ -200,6 +201,25 @@ class IgnoresOverdueRuns(Parts):
 class _Follows:
     def follow(self, workflow_ids: Iterable[str]) -> None:
         """Follow none."""
+
+
+class ReturnsNoOverdue(Parts):
+    """A start that etcd never confirms is not repeated."""
+
+    def assembled(self, loops: Loops) -> None:
+        loops.queue.return_overdue = lambda: 0  # type: ignore[method-assign]
+
+
+class HearsNoExtender(Parts):
+    """The answers of extenders are thrown away."""
+
+    async def activity(self, name: str, run: Callable[..., Any], request: Any) -> Any:
+        outcome = await super().activity(name, run, request)
+        return (
+            ExtendersFailed(extender="", verb="", message="no answer")
+            if isinstance(outcome, ExtendersAnswered)
+            else outcome
+        )
 
 
 class TearsGangs(Parts):

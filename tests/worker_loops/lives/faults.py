@@ -7,8 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tests.worker_loops.lives.link import Weather
-from tests.worker_loops.lives.temporal import Troubles
+from tests.worker_loops.lives.weather import Troubles, Weather
 from wharfinger.errors import Compacted
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ class Faults:
                 twice=rng.choice([0, 0.05, 0.2]),
                 late=rng.choice([0, 0, 0.05, 0.15]),
                 elsewhere=rng.choice([0.1, 0.5]),
+                terminated=rng.choice([0, 0.1, 0.3]),
+                unanswered=rng.choice([0, 0.2, 0.7]),
                 latency=rng.choice([0.004, 0.004, 0.05, 0.4]),
             )
         if rng.random() < 0.5:

@@ -15,12 +15,12 @@ from typing import Any
 from tests.worker_loops.lives import link, temporal
 from tests.worker_loops.lives.faults import Faults
 from tests.worker_loops.lives.judge import WorkerJudge
-from tests.worker_loops.lives.link import Weather
 from tests.worker_loops.lives.loop import Standstill, VirtualLoop
 from tests.worker_loops.lives.sdk import Runtime
 from tests.worker_loops.lives.temporal import Chain, TemporalServer
 from tests.worker_loops.lives.truth import Truth
 from tests.worker_loops.lives.users import Users
+from tests.worker_loops.lives.weather import Weather
 from tests.worker_loops.lives.worker import WHOLE, Parts, SimulatedWorker
 from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from tests.worker_loops.lives.weather import Weather
 from wharfinger.errors import Unavailable
 from wharfinger.registry.store import (
     Condition,
@@ -28,25 +28,6 @@ from wharfinger.registry.store import (
 from wharfinger.testing import MemoryStore
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Weather:
-    """Shares of what goes wrong; all zero: nothing does."""
-
-    request_lost: float = 0.0
-    answer_lost: float = 0.0
-    """Of writes that have happened."""
-    lag: float = 0.0
-    """Seconds, at most, by which a watch's batch comes later than the one before allows."""
-    cut: float = 0.0
-    """Batches instead of which the watch ends."""
-    doubled: float = 0.0
-    """Batches that come twice."""
-    shuffled: bool = False
-    """Whether events of one revision come in any order."""
-    latency: float = 0.002
-    """Seconds, about, of a call."""
 
 
 CALM = Weather()

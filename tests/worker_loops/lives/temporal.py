@@ -16,11 +16,19 @@ from random import Random
 from typing import Any, Protocol
 
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, RetryState, TimeoutError, TimeoutType
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    RetryState,
+    TerminatedError,
+    TimeoutError,
+    TimeoutType,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.worker_loops.lives.loop import VirtualLoop
 from tests.worker_loops.lives.sdk import RunningWorkflow
+from tests.worker_loops.lives.weather import Troubles
 from wharfinger.contracts.attempts import backoff
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
@@ -31,23 +39,6 @@ RPC_TIMEOUT = 5.0
 """Seconds after which a client gives up a call."""
 LONGEST_FAULT = 60.0
 """Seconds: after so much trouble in one activity, it goes well."""
-
-
-@dataclass(frozen=True)
-class Troubles:
-    """Shares of what goes wrong; all zero: nothing does."""
-
-    request_lost: float = 0.0
-    answer_lost: float = 0.0
-    """Of calls of clients, and of outcomes of activities."""
-    twice: float = 0.0
-    """Activities that are carried out, and then again as if they had never been."""
-    late: float = 0.0
-    """Activities that a worker begins when their time is over."""
-    elsewhere: float = 0.1
-    """Tasks that do not go to the worker that had the run's last."""
-    latency: float = 0.004
-    """Seconds, about, from the server to a worker or back."""
 
 
 CALM = Troubles()
@@ -244,8 +235,19 @@ class TemporalServer:
         )
         chain.run.chain = chain  # type: ignore[attr-defined]
 
+    def _close(self, chain: Chain, failure: BaseException | None) -> None:
+        del self.open[chain.workflow_id]
+        chain.failure = failure
+        chain.ended.set()
+        if failure is not None:
+            self.failed(chain)
+
     async def _live(self, chain: Chain) -> None:
         await self._travel()
+        if self._rng.random() < self.troubles.terminated:
+            self._tell("operator", "terminates", chain.kind, *chain.pods)
+            self._close(chain, TerminatedError("terminated"))
+            return
         while True:
             failure: ApplicationError | None = None
             try:
@@ -261,11 +263,7 @@ class TemporalServer:
             else:
                 self._tell(chain.kind, *chain.pods, "fails:", failure.type, failure.message[:70])
             if failure is None or not self._goes_on(chain, failure):
-                del self.open[chain.workflow_id]
-                chain.failure = failure
-                chain.ended.set()
-                if failure is not None:
-                    self.failed(chain)
+                self._close(chain, failure)
             if chain.worker is not None and chain.worker.alive:
                 chain.worker.context.run(chain.worker.ended, chain.workflow_id, failure)
             if failure is None or chain.workflow_id not in self.open:

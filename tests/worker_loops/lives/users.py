@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.worker_loops.lives.truth import CHANGES, GROUP, LEAST, TruePod
-from tests.worker_loops.lives.worker import ALONE, POISON, SPOILS
+from tests.worker_loops.lives.worker import ALONE, ASKING, POISON, SPOILS
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put
 from wharfinger.testing import node_manifest, pod_manifest
@@ -86,8 +86,8 @@ class Users:
         labels = {}
         if rng.random() < 0.1:
             labels, spec["affinity"] = {"app": "apart"}, APART
-        if rng.random() < 0.1:
-            spec["schedulerName"] = ALONE
+        if rng.random() < 0.2:
+            spec["schedulerName"] = rng.choice([ALONE, ASKING])
         await self._put(name, pod_manifest(name, str(rng.choice([1, 1, 2, 3])), labels=labels, **spec))
 
     async def _put(self, name: str, manifest: Any) -> None:

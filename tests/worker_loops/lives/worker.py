@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import orjson
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -27,9 +28,11 @@ from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
+from wharfinger.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.model.extenders import Extender
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
@@ -44,6 +47,9 @@ from wharfinger.worker_loops.signals import Attempts, TemporalSide
 CLUSTER = "wharfinger"
 ALONE = "alone"
 """The scheduler name of pods that are never placed with others."""
+ASKING = "asking"
+"""That of pods for which an extender is asked."""
+EXTENDER = Extender("extender", "http://extender", filter_verb="filter", node_cache_capable=True)
 METRICS = Metrics()
 TIMINGS = AttemptTimings()
 BEGIN = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -70,7 +76,22 @@ USUAL = load_profiles()["default-scheduler"]
 PROFILES = {
     USUAL.name: USUAL,
     ALONE: Profile(ALONE, Enabled.everywhere([*USUAL.plugins, Nods()], {}), digest=ALONE),
+    ASKING: Profile(ASKING, Enabled.everywhere(USUAL.plugins, {}), digest=ASKING, extenders=(EXTENDER,)),
 }
+
+
+class PlayedCalls(ExtenderCalls):
+    """The extender passes all nodes, after a while; or its answer does not come."""
+
+    def __init__(self, temporal: TemporalServer, rng: Random) -> None:
+        super().__init__()
+        self._temporal = temporal
+        self._rng = rng
+
+    async def call(self, extender: Extender, verb: str, body: bytes, *, once: bool = False) -> bytes | CallFailed:
+        fails = self._rng.random() < self._temporal.troubles.unanswered
+        await asyncio.sleep(self._rng.choice([0.01, 0.01, 0.2, extender.timeout] if fails else [0.01, 0.01, 0.2, 2.0]))
+        return CallFailed("no answer") if fails else orjson.dumps({"NodeNames": orjson.loads(body)["NodeNames"]})
 
 
 class Parts:
@@ -271,7 +292,7 @@ class SimulatedWorker:
         """When each call to Temporal began that has no answer yet."""
         self.failed_at = self.late_at = float("-inf")
         """When Temporal last failed to answer, and when it last was late."""
-        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.tasks: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
         self.context.run(OWNER.set, self)
         self.link = Link(store, Random(rng.getrandbits(32)), name, tell)
@@ -298,6 +319,7 @@ class SimulatedWorker:
             settings.binding,
             eviction=settings.eviction,
             limits=Limits(settings.etcd.max_txn_ops),
+            calls=PlayedCalls(temporal, Random(rng.getrandbits(32))),
         )
         self._named = {activity_name(one): one for one in self.activities.all}
         self.run_ends = parts.run_ends()
