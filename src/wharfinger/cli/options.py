@@ -101,13 +101,18 @@ class After:
     parameter: str
 
 
+WATCH = object()
+"""For `Annotated`: a flag with which the command runs only while its output has a reader."""
+
+
 def configured(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Give a command the options of each parameter that is a settings class or an `OptionGroup`, in its place.
 
-    A coroutine is run to its end, or while its output has a reader where the command's parameter `watch` is true.
+    A coroutine is run to its end, or while its output has a reader where a flag marked with `WATCH` is given.
     Annotations must be importable at run time (not under `TYPE_CHECKING`). Of two options of one name the first counts.
     """
     hints = get_type_hints(function, include_extras=True)
+    watches = [name for name, hint in hints.items() if WATCH in getattr(hint, "__metadata__", ())]
     found = {name: _group(hint) for name, hint in hints.items()}
     own = {name for name, (group, _) in found.items() if group is None}
     groups: dict[str, OptionGroup] = {}
@@ -136,7 +141,7 @@ def configured(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Cal
         if running is not None:
             from wharfinger.cli import connect
 
-            connect.run(running, watch=given.get("watch") is True)
+            connect.run(running, watch=any(given.get(name) for name in watches))
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     command.__annotations__ = {one.name: one.annotation for one in parameters}

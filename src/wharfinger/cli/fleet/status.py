@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.options import WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 
@@ -22,7 +22,9 @@ def register(group: typer.Typer) -> None:
 async def status(
     fleet: FleetArgument,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o."), WATCH
+    ] = False,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:

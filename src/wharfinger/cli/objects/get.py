@@ -11,7 +11,7 @@ from wharfinger.cli.kinds import stored_objects
 from wharfinger.cli.objects.naming import check_name, pod_key
 from wharfinger.cli.objects.shown import list_text, shows, to_texts
 from wharfinger.cli.objects.tables import table_of
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
+from wharfinger.cli.options import OBJECTS, WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
@@ -32,7 +32,7 @@ async def get(
         str, typer.Option("--namespace", "-n", help="Namespace to look in.", show_default="default", metavar="NAME")
     ] = "",
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH] = False,
     invalid: Annotated[
         bool,
         typer.Option(

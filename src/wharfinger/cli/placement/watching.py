@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.options import WATCH, ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.registry.store import Store
 
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH]
 APART = 1.0
 """Seconds between two looks, at least."""
 ANYWAY = 60.0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.options import WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption
 from wharfinger.registry.store import Store
@@ -29,7 +29,9 @@ async def status(
     run: RunArgument,
     *,
     namespace: RunNamespaceOption = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change, until the run ends.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on with every change, until the run ends."), WATCH
+    ] = False,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
