@@ -49,6 +49,17 @@ def judge(scene: RunScene, starter: Starter, *, mine: bool = True) -> UpdateRunJ
     return UpdateRunJudge(process, scene.view, starter, mine=lambda key: mine)
 
 
+async def test_an_error_ends_the_judge_as_it_is(scene: RunScene) -> None:
+    def mine(_: str) -> bool:
+        raise LookupError("no ring")
+
+    process = ProcessParts(scene.store, Metrics(), clock=scene.clock, rng=random.Random(1))
+    found = UpdateRunJudge(process, scene.view, Starter(), mine=mine)
+    found.note([HubChange(P)])
+    with pytest.raises(LookupError, match="no ring"):
+        await found.run()
+
+
 async def test_a_run_is_started_and_left_alone_for_a_while(scene: RunScene) -> None:
     starter = Starter()
     found = judge(scene, starter)

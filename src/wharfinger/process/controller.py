@@ -69,7 +69,7 @@ class Controller:
         raise NotImplementedError
 
     async def _reconcile(self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0) -> None:
-        """Look at what is due, until cancelled.
+        """Look at what is due, until cancelled. Raises what any of it raises first, not a group.
 
         `every`: seconds after which that is done without news. `rest`: seconds, at most, as long as which nothing is
         done after each time: what comes in crowds is looked at once.
@@ -83,6 +83,8 @@ class Controller:
                     began = self._clock()
                     await self.reconcile_due()
                     await asyncio.sleep(min(rest, self._clock() - began))
+        except BaseExceptionGroup as errors:  # one error ends it, and the others are cancelled
+            raise errors.exceptions[0] from None
         finally:
             for task in self._starting.values():
                 task.cancel()
