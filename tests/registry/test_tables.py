@@ -57,6 +57,16 @@ MADE = [
     (placement_keys.contents, (P, "abc"), "/wharfinger.dev/contents/ns/team/web/abc"),
     (placement_keys.pin, (P,), f"{HUB}pins/ns/team/web"),
     (placement_keys.run_record, (P, "r1", "12", "plan"), f"{HUB}runs/ns/team/web/r1/12/plan"),
+    (
+        placement_keys.run_record,
+        (P, "r1", "12", "approvals/s.before"),
+        f"{HUB}runs/ns/team/web/r1/12/approvals/s.before",
+    ),
+    (
+        placement_keys.run_record,
+        ("cluster/web", "r1", "12", "approvals/s.after"),
+        f"{HUB}runs/cluster/web/r1/12/approvals/s.after",
+    ),
     (placement_keys.member, ("m1",), f"{HUB}members/m1"),
     (placement_keys.member_status, ("m1",), f"{HUB}memberstatus/m1"),
     (placement_keys.evicted, ("e",), f"{HUB}evictions/e"),
@@ -114,6 +124,11 @@ def test_table_refuses_too_few_and_too_many_names() -> None:
     for names in (("team",), ("team", "web", "x")):
         with pytest.raises(TypeError, match="arguments"):
             keys.pod(*names)
+
+
+@pytest.mark.parametrize("rest", ["cluster/web", "ns/team/web/release/7", "cluster/web/release/7"])
+def test_table_parses_no_key_of_an_incomplete_record(rest: str) -> None:
+    assert placement_keys.run_record.parse(f"{placement_keys.RUNS}{rest}") is None
 
 
 async def test_table_reads_records_and_passes_over_what_is_none() -> None:

@@ -71,7 +71,7 @@ contents = Table(CONTENTS, "placement...", "digest")
 """One part of snapshots; create-only."""
 pin = Table(PINS, "placement...")
 """Which snapshot is wanted, instead of the newest."""
-run_record = Table(RUNS, "placement...", "run", "identity", "what")
+run_record = Table(RUNS, "placement...", "run", "identity", "what...")
 """What is kept of one life of an update run, by its name in `contracts.update_run_records`."""
 member = Table(MEMBERS, "member")
 """A member's agent, under its lease."""

@@ -23,15 +23,19 @@ class Table:
         pod("default", "web")  # /registry/pods/default/web
     """
 
-    __slots__ = ("_after", "_path", "_pattern", "names", "prefix")
+    __slots__ = ("_after", "_open", "_path", "_pattern", "names", "prefix")
 
     def __init__(self, prefix: str, *names: str) -> None:
-        """`names`: what the parts of a key behind the prefix are; at most one of them ends with `PATH`."""
+        """`names`: what the parts of a key behind the prefix are; at most one of them ends with `PATH`.
+
+        Behind the reference of a placement, the last one may end with `PATH`, too.
+        """
         self.prefix = prefix
         self.names = names
         self._pattern = prefix + "/".join(["%s"] * len(names))
         paths = [place for place, name in enumerate(names) if name.endswith(PATH)]
         self._path = paths[0] if paths else None
+        self._open = len(paths) > 1
         self._after = len(names) - 1 - paths[0] if paths else 0
 
     def __call__(self, *names: str | int) -> str:
@@ -57,6 +61,12 @@ class Table:
         if self._path is None:
             return parts
         end = len(parts) - self._after
+        if self._open:
+            end = self._path + (2 if parts[self._path] == "cluster" else 3)
+            if len(parts) < end + self._after:
+                return None
+            last = end + self._after - 1
+            parts = (*parts[:last], "/".join(parts[last:]))
         return (*parts[: self._path], "/".join(parts[self._path : end]), *parts[end:])
 
     async def read(self, store: Store, decode: Callable[[bytes], R], *names: str | int) -> R | None:

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage, strategy_object
 from tests.engine.placements.scene import P
 from wharfinger.contracts.update_run_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
-from wharfinger.engine.placements.update_runs_view import parsed, runs_to
+from wharfinger.engine.placements.update_runs_view import UpdateRunsView, runs_to
 from wharfinger.model.update_runs import RunState
 from wharfinger.registry import placement_keys
 
@@ -90,18 +90,9 @@ async def test_a_record_that_cannot_be_read_is_named(scene: RunScene) -> None:
     assert scene.view.update_runs.of(P, RUN, await scene.identity()).plan is not None
 
 
-@pytest.mark.parametrize(
-    ("rest", "found"),
-    [
-        ("cluster/web/release/7/plan", ("cluster/web", "release", 7, "plan")),
-        ("ns/team/web/release/7/approvals/one.before", ("ns/team/web", "release", 7, "approvals/one.before")),
-    ],
-)
-def test_keys_of_records_are_taken_apart(rest: str, found: tuple[str, str, int, str]) -> None:
-    assert parsed(rest) == found
-
-
 @pytest.mark.parametrize("rest", ["", "cluster/web", "ns/team/web/release/7", "cluster/web/release/x/plan"])
 def test_what_is_no_key_of_a_record_is_a_value_error(rest: str) -> None:
+    view = UpdateRunsView()
     with pytest.raises(ValueError, match=r"."):
-        parsed(rest)
+        view.take(rest, b"{}")
+    assert view.records == {}

@@ -112,7 +112,11 @@ class UpdateRunsView:
 
     def take(self, rest: str, value: bytes | None) -> str:
         """One record, by what follows `runs/` in its key; the placement that it is about. Raises `ValueError`."""
-        reference, run, identity, what = parsed(rest)
+        names = placement_keys.run_record.parse(f"{placement_keys.RUNS}{rest}")
+        if names is None:
+            raise ValueError("its key names no record of a run")
+        reference, run, number, what = names
+        identity = int(number)
         of_it = self.records.setdefault(reference, {})
         found = of_it.setdefault((run, identity), RunRecords())
         if value is None:
@@ -186,15 +190,6 @@ class UpdateRunsView:
                 found = self.runs.get(placement_keys.update_run(PlacementRef.parse(reference).namespace, name))
                 if found is None or found.identity != identity:
                     yield reference, name, identity
-
-
-def parsed(rest: str) -> tuple[str, str, int, str]:
-    """Placement, run, identity, and what is recorded. Raises `ValueError`."""
-    parts = rest.split("/")
-    at = 2 if parts[0] == "cluster" else 3
-    if len(parts) < at + 3:
-        raise ValueError(f"{rest[:80]!r} is no key of a run")
-    return "/".join(parts[:at]), parts[at], int(parts[at + 1]), "/".join(parts[at + 2 :])
 
 
 def _run_of(key: str, kv: KeyValue) -> SeenRun:
