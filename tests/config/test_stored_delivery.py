@@ -45,6 +45,21 @@ def test_a_budget_is_a_number_or_a_percentage(written: int | str, share: IntOrPe
     assert (budget.max_unavailable, budget.max_surge) == (share, share)
 
 
+def test_a_budget_above_all_members_is_read_as_before() -> None:
+    budget = read(rollingUpdate={"maxUnavailable": "150%", "maxSurge": "101%"}).budget
+    assert (budget.max_unavailable.amount, budget.max_surge.amount) == (150, 101)
+
+
+def test_an_empty_word_is_the_default_and_an_unread_field_may_be_anything() -> None:
+    found = read(
+        applyStrategy=dict.fromkeys(("type", "comparisonOption", "whenToApply", "whenToTakeOver"), ""),
+        deleteStrategy={"propagationPolicy": ""},
+        reportBackStrategy={"type": "Later"},
+    )
+    assert found.strategy == DEFAULTS
+    assert stored_delivery({"strategy": {"reportBackStrategy": "text"}, "policy": 1})[1] is False
+
+
 @pytest.mark.parametrize("written", [-1, True, "3", "%", "-1%", "1.5%", "a%", 2.5, []])
 @pytest.mark.parametrize("field", ["maxUnavailable", "maxSurge"])
 def test_a_budget_that_is_neither_names_its_field(field: str, written: Any) -> None:
@@ -59,7 +74,7 @@ def test_a_period_may_be_none_at_all() -> None:
 
 
 def test_only_external_leaves_it_to_update_runs() -> None:
-    assert [read(type=kind).external for kind in ("RollingUpdate", "External", None)] == [False, True, False]
+    assert [read(type=kind).external for kind in ("RollingUpdate", "External", "")] == [False, True, False]
 
 
 def test_an_apply_strategy_is_complete() -> None:

@@ -127,6 +127,28 @@ def test_an_override_without_namespace_or_placement() -> None:
     assert found == Override("ro", "default", None, (), ())
 
 
+def test_what_hubs_do_not_read_of_an_override_may_be_anything() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": None, "no key!": "no value!"}}, "propertySelector": "text"}
+    rule = {
+        "clusterSelector": {"clusterSelectorTerms": [{**term, "propertySorter": {"sortOrder": "Up"}}]},
+        "overrideType": "",
+    }
+    patch = {"op": "add", "path": "/a", "value": ""}
+    obj = override(
+        placement={"name": "web", "scope": ""}, policy={"overrideRules": [{**rule, "jsonPatchOverrides": [patch]}]}
+    )
+    found = stored_override({**obj, "status": "text", "apiVersion": 1})
+    equal = Requirement("app", Operator.IN, ("",)), Requirement("no key!", Operator.IN, ("no value!",))
+    assert found.rules == (OverrideRule((LabelSelector(equal),), patches=(OverridePatch("add", "/a", ""),)),)
+    assert found.placement == PlacementRef("", "web")
+
+
+def test_strategies_do_not_keep_selectors_from_being_read() -> None:
+    selector = {"version": "v1", "kind": "Namespace", "name": "web", "selectionScope": ""}
+    found = ResourceSelector("", "v1", "Namespace", "web", None, SelectionScope.WITH_RESOURCES)
+    assert stored_selectors({"resourceSelectors": [selector], "strategy": 1}) == (found,)
+
+
 NAMELESS = "metadata.name or metadata.namespace is missing or no text"
 RULE = "spec.policy.overrideRules[0]."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -27,19 +27,22 @@ LONGEST_LINE = 1000
 """Characters of one problem."""
 LONGEST_FIELD = 100
 """Characters of an unknown field by which the one that is meant is looked for."""
-UNKNOWN = "unknown field"
-"""Begins what is wrong with a field that the model does not have."""
 _MAPPING = re.compile("a valid dictionary( or instance of [A-Za-z]+)?")
 _SIMILAR = 0.75
 """From 0 to 1, as `difflib` measures it: from here on a word is taken for a misspelt field."""
 
 
-def problems_of(error: ValidationError, prefix: str = "", model: type[BaseModel] | None = None) -> list[Problem]:
-    """Pydantic's findings, with paths as people write them.
+def problems_of(
+    error: ValidationError,
+    prefix: str = "",
+    model: type[BaseModel] | None = None,
+    harmless: Callable[[ErrorDetails], bool] = lambda _: False,
+) -> list[Problem]:
+    """Pydantic's findings, with paths as people write them, without the `harmless` ones.
 
     `model`: what was validated; then an unknown field is answered with the one that is meant.
     """
-    found = error.errors()
+    found = [entry for entry in error.errors() if not harmless(entry)]
     locations = [entry["loc"] for entry in found]
     return [(_path(entry["loc"], prefix), _reason(entry, model)) for entry in found if not _follows(entry, locations)]
 
@@ -54,7 +57,7 @@ def _follows(entry: ErrorDetails, locations: Sequence[tuple[int | str, ...]]) ->
 def _reason(entry: ErrorDetails, model: type[BaseModel] | None) -> str:
     if entry["type"] == "extra_forbidden":
         meant = _meant(entry["loc"], model) if model is not None else ""
-        return UNKNOWN + (f"; did you mean {meant}?" if meant else "")
+        return "unknown field" + (f"; did you mean {meant}?" if meant else "")
     if entry["type"] == "value_error":  # of our own rules
         return entry["msg"].removeprefix("Value error, ")
     given = entry["input"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_policy_fields import (
@@ -19,22 +19,24 @@ from wharfinger.config.placement_policy_fields import (
     LabelValue,
     PolicyFields,
     Text,
+    Unread,
     label_problems,
 )
-from wharfinger.config.understanding import stored
+from wharfinger.config.understanding import STORED, stored
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.model.contents import ResourceSelector, SelectionScope
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.model.int_or_percent import IntOrPercent
 
 _PERCENT = re.compile(r"(100|[0-9]{1,2})%", re.ASCII)
+_ANY_PERCENT = re.compile(r"[0-9]{1,9}%", re.ASCII)
 _LARGEST = 2**31 - 1
 
 
-def _int_or_percent(written: object) -> IntOrPercent:
+def _int_or_percent(written: object, info: ValidationInfo) -> IntOrPercent:
     if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= _LARGEST:
         return IntOrPercent(written)
-    if isinstance(written, str) and _PERCENT.fullmatch(written):
+    if isinstance(written, str) and (_ANY_PERCENT if info.context == STORED else _PERCENT).fullmatch(written):
         return IntOrPercent(int(written[:-1]), percent=True)
     raise ValueError("must be a number of clusters, or a percentage from 0% to 100%")
 
@@ -145,7 +147,7 @@ class RolloutStrategyFields(ConfigPart):
     """How objects are applied on members."""
     delete_strategy: DeleteStrategyFields | None = None
     """What happens on members when the placement is deleted."""
-    report_back_strategy: ReportBackFields | None = None
+    report_back_strategy: Annotated[ReportBackFields | None, Unread] = None
     """Whether their status is reported back."""
 
 
@@ -261,7 +263,7 @@ class _DeliveryFields(ConfigPart):
 
 def stored_selectors(spec: Mapping[str, Any]) -> tuple[ResourceSelector, ...]:
     """`spec.resourceSelectors` of a stored placement. Raises `InvalidObject`, naming the field."""
-    return tuple(one.value for one in _delivery(spec).resource_selectors)
+    return tuple(one.value for one in _delivery(spec, "resourceSelectors").resource_selectors)
 
 
 def stored_delivery(spec: Mapping[str, Any]) -> tuple[DeliverySpec, bool]:
@@ -269,7 +271,7 @@ def stored_delivery(spec: Mapping[str, Any]) -> tuple[DeliverySpec, bool]:
 
     Raises `InvalidObject`, naming the field.
     """
-    fields = _delivery(spec)
+    fields = _delivery(spec, "resourceSelectors", "strategy")
     strategy, rolling = fields.strategy, fields.strategy.rolling_update or RollingUpdateConfigFields()
     period = float(rolling.unavailable_period_seconds)
     delivery = DeliverySpec(
@@ -281,9 +283,8 @@ def stored_delivery(spec: Mapping[str, Any]) -> tuple[DeliverySpec, bool]:
     return delivery, strategy.delete_strategy is not None and strategy.delete_strategy.propagation_policy == "Abandon"
 
 
-def _delivery(spec: Mapping[str, Any]) -> _DeliveryFields:
-    read = {name: spec.get(name) for name in ("resourceSelectors", "strategy")}
-    return stored(read, _DeliveryFields, "spec.", _selector_problems)
+def _delivery(spec: Mapping[str, Any], *names: str) -> _DeliveryFields:
+    return stored({name: spec.get(name) for name in names}, _DeliveryFields, "spec.", _selector_problems)
 
 
 def _selector_problems(fields: _DeliveryFields) -> Iterator[Problem]:

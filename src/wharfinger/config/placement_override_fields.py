@@ -150,11 +150,12 @@ class OverrideFields(ObjectFields):
 def stored_override(obj: Mapping[str, Any]) -> Override:
     """A stored override of either kind. Raises `InvalidObject`, naming the field."""
     of_cluster = obj.get("kind") == CLUSTER_OVERRIDE
+    read = {name: obj.get(name) for name in ("metadata", "spec")}
     fields: ClusterOverrideFields | OverrideFields
     if of_cluster:
-        fields = stored(obj, ClusterOverrideFields, together=_unreadable)
+        fields = stored(read, ClusterOverrideFields, together=_unreadable)
     else:
-        fields = stored(obj, OverrideFields, together=_unreadable)
+        fields = stored(read, OverrideFields, together=_unreadable)
     spec, placement, name = fields.spec, fields.spec.placement, fields.metadata.get("name")
     namespace = "" if of_cluster else fields.metadata.get("namespace") or "default"
     if not isinstance(name, str) or not name or not isinstance(namespace, str):

@@ -5,12 +5,13 @@ Names, limits and defaults are KubeFleet's (`placement.kubernetes-fleet.io`, `v1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from wharfinger.config.errors import Problem
+from wharfinger.config.understanding import STORED
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.model.amounts import parse_amount
 from wharfinger.model.members import RESOURCES, resource_of
@@ -22,6 +23,23 @@ MOST_NAMES = 100
 LONGEST_NAME = 63
 """Characters of a placement's or a member's name: it is a label's value, too."""
 LARGEST = 2**31 - 1
+
+
+def when_written(check: Callable[[str], str]) -> AfterValidator:
+    """A rule for what users write. What is stored is read without it."""
+
+    def checked(text: str, info: ValidationInfo) -> str:
+        return text if info.context == STORED else check(text)
+
+    return AfterValidator(checked)
+
+
+def _unread(written: object, info: ValidationInfo) -> object:
+    return None if info.context == STORED else written
+
+
+def _null_is_empty(written: object, info: ValidationInfo) -> object:
+    return "" if written is None and info.context == STORED else written
 
 
 def _label_key(text: str) -> str:
@@ -63,11 +81,13 @@ def _quantity(text: str) -> str:
 
 
 Text = Annotated[str, Field(strict=True, max_length=1024)]
-LabelKey = Annotated[Text, AfterValidator(_label_key)]
-LabelValue = Annotated[Text, AfterValidator(_label_value)]
+LabelKey = Annotated[Text, when_written(_label_key)]
+LabelValue = Annotated[Text, when_written(_label_value)]
 MemberName = Annotated[Text, AfterValidator(_member)]
 PropertyName = Annotated[Text, AfterValidator(_property)]
 Quantity = Annotated[Text, AfterValidator(_quantity)]
+Unread = BeforeValidator(_unread)
+"""Marks a field that hubs do not read: whatever is stored there is not looked at."""
 
 
 class ExpressionFields(ConfigPart):
@@ -84,7 +104,9 @@ class ExpressionFields(ConfigPart):
 class LabelSelectorFields(ConfigPart):
     """Labels that must be there."""
 
-    match_labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=1000)
+    match_labels: dict[LabelKey, Annotated[LabelValue, BeforeValidator(_null_is_empty)]] = Field(
+        default_factory=dict, max_length=1000
+    )
     """Labels and their values."""
     match_expressions: tuple[ExpressionFields, ...] = Field(default=(), max_length=1000)
     """Other requirements."""
@@ -143,9 +165,9 @@ class TermFields(ConfigPart):
 
     label_selector: LabelSelectorFields | None = None
     """Labels that must be there."""
-    property_selector: PropertySelectorFields | None = None
+    property_selector: Annotated[PropertySelectorFields | None, Unread] = None
     """Properties that must be so; only where it is required."""
-    property_sorter: PropertySorterFields | None = None
+    property_sorter: Annotated[PropertySorterFields | None, Unread] = None
     """By which property the weight is shared out; only where it is preferred."""
 
 

@@ -11,13 +11,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from wharfinger.config import durations
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import IntOrPercentField, ObjectFields
-from wharfinger.config.placement_policy_fields import LARGEST, LabelKey, LabelSelectorFields, Text, label_problems
-from wharfinger.config.understanding import stored, understood
+from wharfinger.config.placement_policy_fields import (
+    LARGEST,
+    LabelKey,
+    LabelSelectorFields,
+    Text,
+    label_problems,
+    when_written,
+)
+from wharfinger.config.understanding import STORED, stored, understood
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
@@ -63,14 +70,16 @@ def _concurrency(written: object) -> IntOrPercent:
     raise ValueError("must be a number of clusters from 1 on, or a percentage from 1% to 100%")
 
 
-def _wait(text: str) -> str:
+def _wait(text: str, info: ValidationInfo) -> str:
+    if info.context == STORED and not text:
+        return text  # absent
     if not _WAIT.fullmatch(text):
         raise ValueError("must be a duration in hours, minutes and seconds, such as 15m or 1h30m")
     try:
         nanoseconds = durations.parse(text)
     except ValueError as error:
         raise ValueError(str(error)) from None
-    if nanoseconds <= 0:
+    if nanoseconds <= 0 and info.context != STORED:
         raise ValueError("must be longer than 0")
     return text
 
@@ -99,7 +108,7 @@ class StageTaskFields(ConfigPart):
 class StageFields(ConfigPart):
     """Members that are updated together."""
 
-    name: Annotated[Text, AfterValidator(_stage_name)] = ""
+    name: Annotated[Text, when_written(_stage_name)] = ""
     """Approvals name the stage by it."""
     label_selector: LabelSelectorFields | None = None
     """Which of the chosen members; absent = none, empty = all."""
@@ -180,11 +189,11 @@ def strategy_problems(fields: ConfigPart) -> Iterator[Problem]:
     stages = fields.spec.stages or ()
     for index, stage in enumerate(stages):
         where = f"spec.stages[{index}]."
-        if not stage.name:
-            yield f"{where}name", "is missing"
-        yield from label_problems(stage.label_selector, f"{where}labelSelector.")
-        yield from _tasks(stage.before_stage_tasks, f"{where}beforeStageTasks")
-        yield from _tasks(stage.after_stage_tasks, f"{where}afterStageTasks")
+        yield from _stage(stage, where)
+        for name, tasks in (("before", stage.before_stage_tasks), ("after", stage.after_stage_tasks)):
+            for kind, count in Counter(task.type for task in tasks if task.type).items():
+                if count > 1:
+                    yield f"{where}{name}StageTasks", f"has {count} tasks of type {kind}; there may be one"
         for at, task in enumerate(stage.before_stage_tasks):
             if task.type == "TimedWait":
                 yield f"{where}beforeStageTasks[{at}].type", "must be Approval: only tasks after a stage wait for time"
@@ -193,18 +202,24 @@ def strategy_problems(fields: ConfigPart) -> Iterator[Problem]:
             yield "spec.stages", f"{name} is there twice"
 
 
+def _stage(stage: StageFields, where: str) -> Iterator[Problem]:
+    """What is wrong with the fields of a stage together, so that it means nothing."""
+    if not stage.name:
+        yield f"{where}name", "is missing"
+    yield from label_problems(stage.label_selector, f"{where}labelSelector.")
+    yield from _tasks(stage.before_stage_tasks, f"{where}beforeStageTasks")
+    yield from _tasks(stage.after_stage_tasks, f"{where}afterStageTasks")
+
+
 def _tasks(tasks: tuple[StageTaskFields, ...], where: str) -> Iterator[Problem]:
     for index, task in enumerate(tasks):
         path = f"{where}[{index}]."
         if task.type is None:
             yield f"{path}type", "is missing"
-        if task.type == "Approval" and task.wait_time is not None:
+        if task.type == "Approval" and task.wait_time:
             yield f"{path}waitTime", "must be absent for Approval"
-        if task.type == "TimedWait" and task.wait_time is None:
+        if task.type == "TimedWait" and not task.wait_time:
             yield f"{path}waitTime", "is missing; TimedWait needs it"
-    for kind, count in Counter(task.type for task in tasks if task.type).items():
-        if count > 1:
-            yield where, f"has {count} tasks of type {kind}; there may be one"
 
 
 def run_problems(fields: ConfigPart) -> Iterator[Problem]:
@@ -236,15 +251,23 @@ def forbidden_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Pr
     return tuple(problems)
 
 
+def _unreadable(fields: UpdateStrategyFields) -> Iterator[Problem]:
+    for index, stage in enumerate(fields.spec.stages or ()):
+        yield from _stage(stage, f"spec.stages[{index}].")
+
+
 def stored_strategy(obj: Mapping[str, Any]) -> StagedStrategy:
-    """A stored strategy of either kind. Raises `InvalidObject`, naming the field."""
-    spec = stored(obj, UpdateStrategyFields, together=strategy_problems).spec
+    """A stored strategy of either kind. Raises `InvalidObject`, naming the field.
+
+    `placement.stages` checks what a plan needs of stages together.
+    """
+    spec = stored({"spec": obj.get("spec")}, UpdateStrategyFields, together=_unreadable).spec
     return StagedStrategy(tuple(stage.value for stage in spec.stages or ()), Unmatched(spec.unmatched))
 
 
 def stored_run(obj: Mapping[str, Any], namespace: str) -> UpdateRun:
     """A stored run of either kind, about a placement of its namespace. Raises `InvalidObject`, naming the field."""
-    spec = stored(obj, UpdateRunFields, together=run_problems).spec
+    spec = stored({"spec": obj.get("spec")}, UpdateRunFields, together=run_problems).spec
     return UpdateRun(
         PlacementRef(namespace, spec.placement_name),
         parse_integer(spec.resource_snapshot_index) if spec.resource_snapshot_index else None,

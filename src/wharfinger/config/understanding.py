@@ -10,20 +10,30 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from wharfinger.config.errors import UNKNOWN, Problem, problems_of, refuse
+from wharfinger.config.errors import Problem, problems_of, refuse
 from wharfinger.errors import InvalidConfiguration, InvalidObject
 
+STORED = "stored"
+"""Context in which what is stored is read: rules that hold only for what users write now are left out."""
 DEPTH_LIMIT = 100
 """Levels of what is read, as of YAML: stored JSON may have more than the stack."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Problem]]:
+def understood(
+    written: Mapping[str, Any],
+    model: type[M],
+    *,
+    context: str | None = None,
+    harmless: Callable[[ErrorDetails], bool] = lambda _: False,
+) -> tuple[M, list[Problem]]:
     """What is well-formed of a configuration, and what is not. Every field of the model has a default.
 
-    Raises InvalidConfiguration for what is no mapping, or nested too deeply: nothing can be told of it.
+    `context`: pydantic's, for the model's validators. `harmless`: which findings are no problems. Raises
+    InvalidConfiguration for what is no mapping, or nested too deeply: nothing can be told of it.
     """
     rest = _plain(written, DEPTH_LIMIT)
     if not isinstance(rest, dict):
@@ -31,10 +41,10 @@ def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Prob
     problems: list[Problem] | None = None
     while True:
         try:
-            return model.model_validate(rest, by_alias=True, by_name=False), problems or []
+            return model.model_validate(rest, by_alias=True, by_name=False, context=context), problems or []
         except ValidationError as error:
             if problems is None:
-                problems = problems_of(error, model=model)
+                problems = problems_of(error, model=model, harmless=harmless)
             for entry in error.errors():
                 _drop(rest, entry["loc"])
 
@@ -42,21 +52,25 @@ def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Prob
 def stored(
     written: object, model: type[M], where: str = "", together: Callable[[M], Iterable[Problem]] | None = None
 ) -> M:
-    """What was stored, perhaps by another release: a field that is unknown here counts for nothing.
+    """What was stored, perhaps by another release or another client, in the context `STORED`.
 
+    A field that is unknown here counts for nothing, and an empty word is the field's default, as with an API server.
     `where`: path of what is read, with its dot. `together`: finds what is wrong with fields beside each other. Raises
     `InvalidObject`, which names the first field that is wrong.
     """
     if not isinstance(written, Mapping | None):
         raise InvalidObject(f"{where.removesuffix('.')} is no mapping")
     try:
-        fields, problems = understood(written or {}, model)
+        fields, problems = understood(written or {}, model, context=STORED, harmless=_harmless)
     except InvalidConfiguration as error:
         raise InvalidObject(f"{where}{error}") from error
     for path, told in (*problems, *(together(fields) if together is not None else ())):
-        if not told.startswith(UNKNOWN):
-            raise InvalidObject(f"{where}{path}: {told}")
+        raise InvalidObject(f"{where}{path}: {told}")
     return fields
+
+
+def _harmless(entry: ErrorDetails) -> bool:
+    return entry["type"] == "extra_forbidden" or (entry["type"] == "literal_error" and entry["input"] == "")
 
 
 def _plain(value: Any, levels: int) -> Any:

@@ -94,6 +94,16 @@ async def test_all_that_hinders_a_plan_is_told(scene: RunScene) -> None:
         assert part in why
 
 
+async def test_a_plan_tells_why_its_strategy_cannot_be_read(scene: RunScene) -> None:
+    key = placement_keys.update_strategy("", "slowly")
+    await scene.store.delete(key)
+    await scene.see()
+    await scene.put(strategy_object(CANARY | {"maxConcurrency": "many"}))
+    await scene.turn()
+    _, why = await scene.end()
+    assert why.startswith("strategy slowly cannot be read: spec.stages[0].maxConcurrency: must be a number")
+
+
 async def test_a_run_waits_until_its_placement_is_decided(scene: RunScene) -> None:
     await scene.put(external(generation=2, **pick(2)))
     planned = await scene.plan()

@@ -50,10 +50,12 @@ def make_plan(view: HubView, reference: str, run: SeenRun, snapshot: int) -> Mad
     seen, stored = view.placements.get(reference), view.decisions.get(reference)
     if seen is None or stored is None:
         return MadePlan(problem="the placement is not decided")
-    strategy = view.update_runs.strategies.get(view.update_runs.strategy_key(run))
+    key = view.update_runs.strategy_key(run)
+    strategy = view.update_runs.strategies.get(key)
     problems = list(_problems(view, reference, seen, stored, snapshot))
     if strategy is None:
-        problems.append(f"there is no strategy {run.run.strategy[:80]}")
+        name, why = run.run.strategy[:80], view.unreadable.get(key)
+        problems.append(f"strategy {name} cannot be read: {why}" if why else f"there is no strategy {name}")
     changed, troubles, overrides = _changed(view, reference, stored, snapshot)
     problems += troubles
     if problems or strategy is None:
