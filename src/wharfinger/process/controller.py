@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,7 +32,7 @@ class Started(NamedTuple):
     about: tuple[int, ...]
 
 
-class Controller:
+class Controller(ABC):
     """Keeps what is due, and starts workflows, at most 64 side by side."""
 
     soon: ClassVar[float] = 1.0
@@ -56,17 +57,17 @@ class Controller:
         self._failing = False
         """Whether Temporal refuses starts; it is logged once."""
 
+    @abstractmethod
     async def reconcile_due(self) -> None:
         """Look at all keys that are due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _log_failing(self, name: str, error: str) -> None:
         """Log that Temporal refuses starts: the first one, of the key of that name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _log_accepted(self) -> None:
         """Log that Temporal accepts starts again."""
-        raise NotImplementedError
 
     async def _reconcile(self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0) -> None:
         """Look at what is due, until cancelled. Raises what any of it raises first, not a group.

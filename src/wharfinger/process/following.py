@@ -58,7 +58,6 @@ async def list_and_watch(
         except Compacted as error:
             log.warning("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
             cause = "compacted"
-            continue
         except StoreError as error:
             if not isinstance(error, RevisionWentBack):
                 log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
@@ -83,8 +82,8 @@ async def follow(
 ) -> NoReturn:
     """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
-    A new list replaces all that was passed before: what it does not contain is gone. `reached` is told up to which
-    revision all was passed, also while nothing changes. The rest is as in `list_and_watch`.
+    A new list replaces all that was passed before: what it does not contain is gone. `reached` is called with the
+    revision up to which all was passed, also while nothing changes. The rest is as in `list_and_watch`.
     """
 
     async def lists(_: str) -> int:
