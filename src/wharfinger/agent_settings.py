@@ -75,7 +75,7 @@ class AgentSettings:
     all_plugins: bool = False
     """Whether plugins of installed packages take part that no configuration names."""
     worker_options: tuple[str, ...] = ()
-    """More options for every instance (`--cohorts=off`), as the agent was told them."""
+    """More options for every instance (`--cohorts=off`), as given to the agent."""
     upstream: UpstreamSettings | None = None
     """The Kubernetes API whose pods the instances schedule; its options are in `worker_options`, too."""
     lease: LeaseSettings = nested(LeaseSettings)

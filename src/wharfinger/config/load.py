@@ -1,8 +1,8 @@
 """A KubeSchedulerConfiguration that was read: validated, completed, and shown again as a whole.
 
-Of one of `v1beta2` or `v1beta3`, what to change in it. Sources: k8s.io/kube-scheduler v0.26 (`config/v1beta2`,
-`v1beta3`, `v1`: the one release that has all three) for the fields, and Kubernetes' page "Scheduler Configuration",
-section "Scheduler configuration migrations", for plugins and weights.
+One of `v1beta2` or `v1beta3` is refused with what to change in it. Sources: k8s.io/kube-scheduler v0.26
+(`config/v1beta2`, `v1beta3`, `v1`: the one release that has all three) for the fields, and Kubernetes' page "Scheduler
+Configuration", section "Scheduler configuration migrations", for plugins and weights.
 """
 
 from __future__ import annotations

@@ -79,12 +79,12 @@ class RecordedVerdicts(Decider):
     def reserve(
         self,
         pod: Pod,
-        profile: Profile,  # noqa: ARG002 - nobody is asked
+        profile: Profile,  # noqa: ARG002 - no plugin is asked
         evaluation: Evaluation,  # noqa: ARG002
         node: str,
         policy: Policy,  # noqa: ARG002
     ) -> PermitWait | Late | None:
-        """What was recorded for this node; a node that nobody was asked about is taken to be allowed."""
+        """What was recorded for this node; a node that no plugin was asked about counts as allowed."""
         held, verdict = self.waits.get(pod.key), self.late.get(pod.key)
         if held is not None and held[0] == node:
             return held[1]
