@@ -29,8 +29,8 @@ async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apis
     server = mortal_kube_apiserver
     upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1)
     old = revision(await upstream.create(NAMESPACES, namespace("a")))
-    async with upstream.watch(NAMESPACES, revision=old) as batches:
-        newer = revision(await upstream.create(NAMESPACES, namespace("b")))
+    newer = revision(await upstream.create(NAMESPACES, namespace("b")))
+    async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
         assert (await anext(batches)).revision == newer
         await asyncio.to_thread(server.kill)
         with pytest.raises(UpstreamUnavailable):
@@ -40,7 +40,7 @@ async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apis
     assert not refused.value.maybe_applied
 
     server.start()
-    async with upstream.watch(NAMESPACES, revision=old) as batches:
+    async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
         with pytest.raises(HistoryGone):
             await anext(batches)
     async with upstream.watch(NAMESPACES) as batches:

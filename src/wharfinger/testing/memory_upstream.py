@@ -38,7 +38,7 @@ from wharfinger.upstream.client import (
     ReadRefused,
 )
 
-Pages = AsyncIterator[tuple[tuple[Object, ...], int]]
+Pages = AsyncGenerator[tuple[tuple[Object, ...], int], None]
 
 
 class MemoryUpstream(MemoryClient):
@@ -63,7 +63,7 @@ class MemoryUpstream(MemoryClient):
 
     async def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
-    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+    ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
         """All objects at one revision, in pages; they are printed without apiVersion and kind."""
         request = MemoryRequest("list", resource, namespace)
         objects = self._api.objects
@@ -105,10 +105,11 @@ class MemoryUpstream(MemoryClient):
         resource: ApiResource,
         *,
         revision: int | None = None,
+        newest: int = 0,  # noqa: ARG002 - all changes are at hand
         field_selector: str = "",
         gather: float = 0.0,  # noqa: ARG002 - nothing waits here for more
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
-        """Changes after a revision; None = first all objects. `gather` has no effect."""
+        """Changes after a revision; None = first all objects. `newest` and `gather` have no effect."""
         return aclosing(self._batches(resource, revision, field_selector))
 
     async def _batches(

@@ -10,7 +10,7 @@ One conformance suite holds for both (`tests/upstream/conformance`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -161,7 +161,7 @@ class Upstream(Protocol):
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
-    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+    ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
         """All objects at one revision, in pages of that many: the objects, and the revision.
 
         Raises `HistoryGone` when the list takes so long that its revision is no longer kept.
@@ -172,14 +172,16 @@ class Upstream(Protocol):
         resource: ApiResource,
         *,
         revision: int | None = None,
+        newest: int = 0,
         field_selector: str = "",
         gather: float = 0.0,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
 
         `gather`: seconds that changes of objects that were there before may wait for more of them, so that they come
-        in fewer batches. A new object is shown with all that waits: at once, or 20 ms after the batch before. The
-        first batch of a watch of changes has all that changed before the server answered, and may be empty.
+        in fewer batches. A new object is shown with all that waits: at once, or 20 ms after the batch before.
+        `newest`: a revision that the server has reached. The first batch of a watch of changes has all changes up to
+        it, and may be empty.
 
         Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
         `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import Any
@@ -130,7 +130,7 @@ class HttpUpstream:
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
-    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+    ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
         """All objects at one revision, in pages."""
         path = object_path(resource, namespace)
 
@@ -148,11 +148,12 @@ class HttpUpstream:
         resource: ApiResource,
         *,
         revision: int | None = None,
+        newest: int = 0,
         field_selector: str = "",
         gather: float = 0.0,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects."""
-        shown = watching.batches(self, resource, revision, field_selector, self._clock, gather=gather)
+        shown = watching.batches(self, resource, revision, field_selector, self._clock, newest=newest, gather=gather)
         return aclosing(shown)
 
     async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:

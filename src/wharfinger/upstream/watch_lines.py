@@ -106,21 +106,22 @@ class LineQueue:
             async with asyncio.timeout(seconds):
                 await self._urgent.wait()
 
-    async def settled(self, pause: Callable[[float], Awaitable[None]], quiet: float, longest: float) -> None:
-        """Wait until no line has come for `quiet` seconds, but no longer than `longest`.
-
-        Raises what ended the reading where no line waits.
-        """
-        for _ in range(round(longest / quiet)):
-            waiting = self._waiting
-            await pause(quiet)
-            if self._ended is not None:
-                await self.filled()
-            if self._waiting == waiting or self._ended is not None:
-                return
+    async def filled_within(self, pause: Callable[[float], Awaitable[None]], seconds: float) -> bool:
+        """Wait for a line, as long as a pause of so many seconds takes; whether one waits."""
+        waits = [asyncio.ensure_future(pause(seconds)), asyncio.ensure_future(self._filled.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        return bool(self._lines)
 
     async def filled(self) -> None:
         """Wait for a line. Raises what ended the reading once all lines are taken."""
         await self._filled.wait()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what ended the reading, once all lines are taken."""
         if not self._lines and self._ended is not None:
             raise self._ended

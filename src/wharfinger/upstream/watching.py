@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import aiohttp
@@ -33,10 +33,8 @@ GATHER = 0.002
 """Seconds in which lines may gather after some came. A server sends each object on its own; a list costs a fifth less
 where they are taken together."""
 CAUGHT_UP = 0.1
-"""Seconds without a line after which a watch of changes has shown all that changed before. kube-apiserver has these
-events at hand when it answers, and the one that says that the revision is forgotten."""
-CATCHES_UP_WITHIN = 0.5
-"""Seconds after which an API that changes all the time counts as caught up with."""
+"""Seconds without a line after which a watch of changes has shown all that changed before, where no change of the kind
+has the newest revision. kube-apiserver has these events at hand when it answers."""
 SPACING = 0.02
 """Seconds from one batch to the next of a consumer that gathers: each costs it a transaction. So a new object is shown
 at once where none came just before it; of a hundred a second, two are shown together."""
@@ -72,7 +70,7 @@ class WatchSource(Protocol):
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
-    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+    ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
         """As `Upstream.list`."""
 
 
@@ -83,6 +81,7 @@ async def batches(
     field_selector: str,
     clock: Callable[[], float],
     *,
+    newest: int = 0,
     gather: float = 0.0,
 ) -> AsyncGenerator[Batch, None]:
     """What `Upstream.watch` shows. `clock` measures slices of work, and the time between batches."""
@@ -102,7 +101,9 @@ async def batches(
                 yield batch
         assert revision is not None
     response = await source.open_watch(resource, addresses.next_watch(revision, field_selector))
-    async with contextlib.aclosing(_lines(source, response, False, revision, clock, gather=gather)) as shown:
+    async with contextlib.aclosing(
+        _lines(source, response, False, revision, clock, newest=newest, gather=gather)
+    ) as shown:
         async for batch in shown:
             yield batch
 
@@ -123,6 +124,7 @@ async def _lines(
     revision: int,
     clock: Callable[[], float],
     *,
+    newest: int = 0,
     gather: float,
 ) -> AsyncGenerator[Batch, None]:
     """Batches of what one connection brings; never ends without an exception."""
@@ -134,8 +136,7 @@ async def _lines(
     shown = float("-inf")
     try:
         if not listing:
-            await queue.settled(source.pause, CAUGHT_UP, CATCHES_UP_WITHIN)
-            caught_up = await events.all(queue, clock)
+            caught_up = await events.up_to(newest, queue, clock, source.pause)
             if caught_up.changes or events.failure is None:
                 yield caught_up
             if events.failure is not None:
@@ -192,10 +193,23 @@ class EventDecoder:
         self.failure: UpstreamError | None = None
         """What the server, or a line that cannot be read, ended the watch with; after the batch it came with."""
 
-    async def all(self, queue: LineQueue, clock: Callable[[], float]) -> Batch:
-        """One batch of all that waits, by slices."""
+    async def up_to(
+        self,
+        newest: int,
+        queue: LineQueue,
+        clock: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+    ) -> Batch:
+        """One batch of all up to this revision, by slices; of all that came before a silence, where none reaches it.
+
+        Raises what ended the reading where no line came.
+        """
         changes: list[ApiChange] = []
-        while queue and self.failure is None:
+        while self.failure is None and self._revision < newest:
+            if not queue and not await queue.filled_within(pause, CAUGHT_UP):
+                if not changes:
+                    queue.check()
+                break
             batch = self.some(queue, clock)
             changes += batch.changes if batch is not None else ()
             await asyncio.sleep(0)

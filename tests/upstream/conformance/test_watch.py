@@ -69,9 +69,9 @@ async def test_watch_resumes_after_a_revision(cluster: Cluster) -> None:
 
 async def test_batch_has_the_revision_of_its_last_change(cluster: Cluster) -> None:
     start = await cluster.pod("a")
-    await cluster.pod("b")
+    last = revision_of(await cluster.pod("b"))
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(start)) as batches:
+    async with cluster.upstream.watch(PODS, revision=revision_of(start), newest=last) as batches:
         batch = await anext(batches)
 
     assert batch.revision == batch.changes[-1].revision

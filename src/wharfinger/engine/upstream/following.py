@@ -9,6 +9,7 @@ none that has passed. `live` must not be true before it, while the API cannot be
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -93,14 +94,16 @@ class FollowedKind:
         progress, resource = self.progress, self.progress.resource
         selector = UNFINISHED if resource.plural == PODS else ""
         known: dict[str, StateOfCopy] | None = None
+        newest = 0
         self.shown = False
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
-        elif await self._upstream_revision() < progress.revision:
+        elif (newest := await self._upstream_revision()) < progress.revision:
             raise UpstreamWentBack  # a watch from a revision to come shows nothing, and does not fail
         try:
-            shown = self._upstream.watch(resource, revision=progress.revision, field_selector=selector, gather=GATHER)
-            async with shown as batches:
+            async with self._upstream.watch(
+                resource, revision=progress.revision, newest=newest, field_selector=selector, gather=GATHER
+            ) as batches:
                 async for batch in batches:
                     self.shown |= known is not None or bool(batch.changes) or batch.revision != progress.revision
                     if known is None:
@@ -113,7 +116,8 @@ class FollowedKind:
 
     async def _upstream_revision(self) -> int:
         """The revision at which the API is. Raises `UpstreamError`."""
-        _, revision = await anext(self._upstream.list(self.progress.resource, page=1))
+        async with contextlib.aclosing(self._upstream.list(self.progress.resource, page=1)) as pages:
+            _, revision = await anext(pages)
         return revision
 
     async def _take(self, batch: Batch) -> None:
