@@ -31,7 +31,6 @@ def test_a_group_is_taken_whole_or_not_at_all() -> None:
 
     assert not load.takes([shape(number) for number in range(4)])
     assert not load.compares
-    assert load.most([shape(number) for number in range(4)]) == 3
 
 
 def test_bytes_count_with_their_keys() -> None:

@@ -70,13 +70,6 @@ class Load:
         self.size = size
         return True
 
-    def most(self, shapes: Sequence[Shape]) -> int:
-        """Add as many of them as fit, from the first on; how many."""
-        for count, shape in enumerate(shapes):
-            if not self.takes([shape]):
-                return count
-        return len(shapes)
-
 
 def measure(shapes: Sequence[Shape]) -> Load:
     """What they come to together, whatever the limits."""

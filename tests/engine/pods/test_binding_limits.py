@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_binding_many import many, told
 from wharfinger.engine.failures import gather_to_end
+from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
@@ -30,12 +31,14 @@ class Disk:
 
     def __init__(self) -> None:
         self.detached: list[Any] = []
+        self.attached: list[str] = []
 
     def reserve(self, state: Any, pod: Any, node: str) -> Any:
         return SUCCESS
 
     def pre_bind(self, state: Any, pod: Any, node: str) -> Any:
         state.write(self.name, f"disk of {pod.name}")
+        self.attached.append(pod.name)
         return SUCCESS
 
     def unreserve(self, state: Any, pod: Any, node: str) -> None:
@@ -71,6 +74,22 @@ async def test_a_pod_beyond_the_limit_of_bytes_is_sent_by_itself(world: World, b
     assert len(bound.bound) == 40 - refused
     assert sum(size > ETCD_TAKES for size in sizes) == refused
     assert len(sizes) == 3
+
+
+async def test_pre_bind_is_not_asked_about_pods_beyond_the_transaction(world: World) -> None:
+    """But for the first of them, which shows that it is full."""
+    disk = Disk()
+    await world.put_node("node", cpu="100")
+    for number in range(60):
+        await world.put_pod(f"web-{number}", cpu="1")
+    hand = await hand_with(world, disk)
+    cohort = await hand.place_many(*(f"web-{number}" for number in range(60)))
+    hand.activities.cohorts._bindings._limits = Limits(operations=20)
+    bound = await hand.bind_many(cohort)
+
+    assert len(bound.bound) == 60
+    assert len(set(disk.attached)) == 60
+    assert len(disk.attached) == 60 + bound.transactions - 1
 
 
 async def test_a_seat_that_lost_its_node_frees_the_room_at_once(world: World) -> None:

@@ -215,28 +215,28 @@ class Bindings:
         while queue and len(commits) < sending.window:
             part = self._ready(sending, queue.popleft())
             part, rest = (part[:1], part[1:]) if lane.alone else (part, [])
-            fitting: list[Commit] = []
-            for seat, verdict in self._seats.verdicts(sending, stamp, part, surely):
-                if isinstance(verdict, Commit):
-                    fitting.append(verdict)
+            full, fitting = False, 0
+            for number, (seat, verdict) in enumerate(self._seats.verdicts(sending, stamp, part, surely)):
+                if not isinstance(verdict, Commit):
+                    sending.take(self._not_now(sending, part, seat, verdict))
+                    if lane.whole:
+                        return [], []
                     continue
-                sending.take(self._not_now(sending, part, seat, verdict))
-                if lane.whole:
-                    return [], []
-            shapes = [commit.shape for commit in fitting] if load is not None else []
-            by_itself = lane.alone
-            if load is not None and not load.takes(shapes):
-                if commits:
-                    queue.appendleft(tuple(commit.seat for commit in fitting))
+                full = load is not None and not load.takes([verdict.shape])
+                if full and commits:  # plugins are asked about those after it when they are sent
+                    rest = part[number:]
                     break
-                count = load.most(shapes)
-                by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
-                fitting, rest = fitting[: max(1, count)], [commit.seat for commit in fitting[max(1, count) :]]
-            commits += fitting
-            if surely is not None:
-                for commit in fitting:
-                    surely = with_seat(surely, commit.pod, commit.node.name)
-            if rest or by_itself:
+                commits.append(verdict)
+                fitting += 1
+                if surely is not None:
+                    surely = with_seat(surely, verdict.pod, verdict.node.name)
+                if full:  # too large for any transaction by our limits: etcd may take it all the same
+                    rest = part[number + 1 :]
+                    break
+            if full and not fitting:  # none of its node is sent, so another sender may take them
+                queue.appendleft(tuple(rest))
+                break
+            if rest or full or lane.alone:
                 return commits, rest
         refusal = too_much([commit.shape for commit in commits], now.limits) if lane.whole else None
         if refusal is not None:
