@@ -330,18 +330,21 @@ async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> Non
 
 
 async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Path) -> None:
-    """The first one is shown at once; the others wait until a batch may follow it."""
-    begun, seen, sent, paused = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[float]()
+    """The first one is shown at once, also after changes; the others wait until a batch may follow it."""
+    begun, changed, seen, sent = (asyncio.Event() for _ in range(4))
+    paused: list[float] = []
 
     async def answering(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await begun.wait()
-        await response.write(event("ADDED", "a", 2))
+        await response.write(event("MODIFIED", "z", 2))
+        await changed.wait()
+        await response.write(event("ADDED", "a", 3))
         await seen.wait()
-        await response.write(event("ADDED", "b", 3))
+        await response.write(event("ADDED", "b", 4))
         await asyncio.sleep(3 * watching.GATHER)
-        await response.write(event("ADDED", "c", 4))
+        await response.write(event("ADDED", "c", 5))
         sent.set()
         return await gone(request)
 
@@ -352,9 +355,11 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
 
     async with scripted_server(tmp_path, answering) as server:
         upstream = HttpUpstream(server.access(), clock=Clock(), pause=pause)
-        async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
+        async with upstream.watch(PODS, revision=1, gather=0.01) as batches:
             assert await anext(batches) == Batch((), 1), "nothing has changed before"
             begun.set()
+            await anext(batches)
+            changed.set()
             first = await anext(batches)
             seen.set()
             second = await anext(batches)

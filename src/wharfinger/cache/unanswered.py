@@ -1,8 +1,8 @@
-"""Binds of this worker that a Kubernetes API has not answered yet, though etcd may show their pods bound."""
+"""Binds of this worker that a Kubernetes API has not answered or shown yet, though etcd may show their pods bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import contextmanager
 
 from wharfinger.model.pod import PodKey
@@ -11,7 +11,10 @@ Report = Callable[[Collection[PodKey]], None]
 
 
 class UnansweredBinds:
-    """The pods of these binds. Lives on one event loop."""
+    """The pods of these binds. Lives on one event loop.
+
+    Those that the API has bound are in until their copies show it: they come with new pods, which start together then.
+    """
 
     def __init__(self) -> None:
         self._pods: set[PodKey] = set()
@@ -21,15 +24,24 @@ class UnansweredBinds:
         return key in self._pods
 
     def on_answer(self, report: Report) -> None:
-        """Call `report` with the pods of each bind that ends from now on."""
+        """Call `report` with pods of each bind that ends from now on, but for those whose copies are to show it."""
         self._report = report
 
     @contextmanager
-    def of(self, pods: Collection[PodKey]) -> Iterator[None]:
-        """Contain these pods inside the block, which ends with the answers, or with the try to get them."""
+    def of(self, pods: Collection[PodKey], promised: Container[PodKey] = ()) -> Iterator[set[PodKey]]:
+        """Contain these pods inside the block, which ends with the answers, or with the try to get them.
+
+        Pods that the block adds to the set are bound in the API. Those of them that are `promised` stay until `shown`.
+        """
         self._pods.update(pods)
+        bound: set[PodKey] = set()
         try:
-            yield
+            yield bound
         finally:
-            self._pods.difference_update(pods)
-            self._report(pods)
+            ended = [pod for pod in pods if pod not in bound or pod not in promised]
+            self._pods.difference_update(ended)
+            self._report(ended)
+
+    def shown(self, pod: PodKey) -> None:
+        """Etcd has no promise of the pod any more."""
+        self._pods.discard(pod)

@@ -284,6 +284,7 @@ class View:
             if not observed.deleted:
                 side.unproven[key] = observed.kv.mod_revision
             side.promises.pop(key, None)
+            self.cache.unanswered.shown(key)
             self.cache.promise_volumes(key, "", ())
         changes.promises.append(key)
 
@@ -298,6 +299,7 @@ class View:
         if side is None or promise is None or self._is_proven(key, promise.mod_revision):
             return
         del side.promises[key]
+        self.cache.unanswered.shown(key)
         side.unproven[key] = promise.mod_revision
         self.cache.promise_volumes(key, "", ())
         changes.promises.append(key)

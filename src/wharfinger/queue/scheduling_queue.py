@@ -78,8 +78,9 @@ class SchedulingQueue(QueueParts):
         return entry or self._answered(key)
 
     def promised(self, key: PodKey) -> None:
-        """The pod is bound in etcd, and the Kubernetes API has not answered the bind: it counts in its group until
-        then. `remove` or `put` ends that.
+        """The pod is bound in etcd, and its copy does not show the Kubernetes API's answer yet.
+
+        It counts in its group until `remove` or `put`.
         """
         entry = self._entries.pop(key, None)
         if entry is not None:

@@ -91,6 +91,10 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
         """The endpoint that the next call goes to."""
         return self.endpoint
 
+    def _url(self, method: str, prefix: bool = True) -> str:
+        """Each call's, without a parser of URLs."""
+        return f"{self.endpoint}{self._prefix(method) if prefix else method}"
+
     @staticmethod
     async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
         if response.status < 400:

@@ -27,7 +27,7 @@ from wharfinger.upstream.event_series import RecentEvents, Said, Series
 
 SENDERS = 16
 QUEUE = 4000
-GATHER = 0.1
+GATHER = 0.5
 """Seconds in which events gather that are sent together."""
 BEHIND_BINDS = 5.0
 """Seconds that events wait while more binds are to be sent than may be on the way, unless half of the queue waits."""
@@ -169,6 +169,7 @@ class EventLane:
     async def stop(self, deadline: float) -> None:
         """Send what waits and the counts of series, for at most `deadline` seconds. Idempotent."""
         self._stopped = True
+        self._open.set()
         if self._tasks:
             try:
                 async with asyncio.timeout(deadline):

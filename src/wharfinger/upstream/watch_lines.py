@@ -67,6 +67,11 @@ class LineQueue:
         """Whether a line waits."""
         return bool(self._lines)
 
+    @property
+    def urgent(self) -> bool:
+        """Whether an urgent line waits, or the reading has ended."""
+        return self._urgent.is_set()
+
     def put(self, lines: Iterable[bytes]) -> None:
         """Add lines."""
         for line in lines:

@@ -35,9 +35,9 @@ where they are taken together."""
 CAUGHT_UP = 0.1
 """Seconds without a line after which a watch of changes has shown all that changed before, where no change of the kind
 has the newest revision. kube-apiserver has these events at hand when it answers."""
-SPACING = 0.02
-"""Seconds from one batch to the next of a consumer that gathers: each costs it a transaction. So a new object is shown
-at once where none came just before it; of a hundred a second, two are shown together."""
+SPACING = 0.04
+"""Seconds from one batch with new objects to the next, of a consumer that gathers: each costs it a transaction. So a
+new object is shown at once where none came just before it; of a hundred a second, four are shown together."""
 LINE_LIMIT = 8 * 2**20
 """Bytes of one line; etcd's limit for an object is 1.5 MiB."""
 QUEUE_LIMIT = 256 * 2**20
@@ -145,11 +145,12 @@ async def _lines(
             await queue.filled()
             if gather > 0 and not events.listing:
                 await queue.gather(gather)
-                if (early := shown + SPACING - clock()) > 0:
+                if queue.urgent and (early := shown + SPACING - clock()) > 0:
                     await source.pause(early)
+            urgent = queue.urgent
             batch = events.some(queue, clock)
             if batch is not None:
-                shown = clock() if not queue else shown
+                shown = clock() if urgent and not queue else shown
                 yield batch
             if events.failure is not None:
                 raise events.failure

@@ -89,6 +89,7 @@ class PodEventHandler:
             if record.key not in looked_at:
                 looked_at.add(record.key)
                 self._consider(record.key, "take-over")
+        self._reconsider([key for key in changes.promises if key not in looked_at])
         reclassified = [change.key for change in changes.reclassified if change.new is not None and change.new.pending]
         self._reconsider([key for key in dict.fromkeys((*reclassified, *regrouped)) if key not in looked_at])
         self._open_gates(changes)
@@ -109,7 +110,10 @@ class PodEventHandler:
         self._kick()
 
     def answered(self, pods: Collection[PodKey]) -> None:
-        """The Kubernetes API has answered the binds of these pods, or this worker has given up for now."""
+        """The Kubernetes API has answered the binds of these pods, or this worker has given up for now.
+
+        No copy is to come that shows the answer.
+        """
         self._reconsider(pods)
         self._kick()
 

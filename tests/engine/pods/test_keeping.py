@@ -33,7 +33,7 @@ async def one_placed(site: UpstreamWorld, *, nodes: int = 1) -> tuple[Hand, Memo
 
 
 @pytest.mark.parametrize("away", [False, True])
-async def test_the_queue_is_told_of_a_bind_once_the_api_has_answered(site: UpstreamWorld, away: bool) -> None:
+async def test_a_bind_is_unanswered_until_its_copy_shows_it_or_it_fails(site: UpstreamWorld, away: bool) -> None:
     hand, api, placed = await one_placed(site)
     unanswered, web = hand.cache.unanswered, PodKey("default", "web")
     during, told = list[bool](), list[PodKey]()
@@ -51,7 +51,8 @@ async def test_the_queue_is_told_of_a_bind_once_the_api_has_answered(site: Upstr
             await hand.bind("web", placed)
     else:
         await hand.bind("web", placed)
-    assert (during, told) == ([] if away else [True], [web])
+    assert (during, told, web in unanswered) == (([], [web], False) if away else ([True], [], True))
+    await site.imports()
     assert web not in unanswered
 
 

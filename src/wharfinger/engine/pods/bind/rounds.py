@@ -64,6 +64,7 @@ from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
 
@@ -110,10 +111,12 @@ class Bindings:
             left, found = await self._seats.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
-            pods = list(map(group.key, range(len(request.seats))))
-            with nullcontext() if self._cache.upstream is None else self._cache.unanswered.of(pods):
+            side, pods = self._cache.upstream, list(map(group.key, range(len(request.seats))))
+            unanswered = self._cache.unanswered.of(pods, side.promises) if side is not None else None
+            with unanswered or nullcontext(set[PodKey]()) as bound:
                 now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
                 outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
+                bound.update(map(group.key, outcomes.bound))
             return await self._keeping.release(group, room, outcomes) if held else outcomes
 
     async def close(self) -> None:
