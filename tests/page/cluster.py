@@ -33,6 +33,7 @@ from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.options import PageOptions, page_options
 from wharfinger.page.parts import PageParts
 from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
@@ -277,7 +278,7 @@ def attempt_of(evaluation: Evaluation, pod: Pod, number: int, started: datetime,
 
 async def with_history(cluster: MemoryCluster, parts: PageParts) -> None:
     """Give `SUBJECT` four attempts, on states of the cluster that differ; they can be decided again."""
-    attempts = parts.attempts
+    attempts = parts.view(SchedulingView).attempts
     assert isinstance(attempts, RecordedAttempts)
     profile = load_profiles()["default-scheduler"]
     digest = await cluster.profile()
@@ -353,7 +354,7 @@ async def served(cluster: MemoryCluster, options: PageOptions | None = None) -> 
     store = cluster.store.client()
     following = Following(store, Metrics(), rng=random.Random(1))
     parts = PageParts(following, options, no_temporal, cluster="wharfinger", namespace="default")
-    parts.attempts = RecordedAttempts(
+    parts.view(SchedulingView).attempts = RecordedAttempts(
         following.store, no_temporal, cluster="wharfinger", ui=options.temporal_ui, namespace="default"
     )
     parts.temporal = AnsweringTemporal(no_temporal, following.clock)

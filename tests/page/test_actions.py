@@ -16,6 +16,7 @@ from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from wharfinger.page.access.guard import BY_LINK
 from wharfinger.page.options import page_options
+from wharfinger.page.views.fleet import FleetsView
 from wharfinger.registry import keys
 
 FLEET = "/api/v1/fleets"
@@ -38,7 +39,7 @@ class Acting:
             return answer.status, await answer.json()
 
     async def fleet(self) -> dict[str, Any]:
-        self.page.parts.fleets.expire()
+        self.page.parts.view(FleetsView).fleets.expire()
         async with self._client.get(FLEET) as answer:
             [found] = (await answer.json())["fleets"]
             told: dict[str, Any] = found

@@ -19,6 +19,8 @@ from tests.page.replay_reports import filled_folder
 from wharfinger.errors import ServerError
 from wharfinger.model.pod import PodKey
 from wharfinger.page.options import page_options
+from wharfinger.page.views.fleet import FleetsView
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.registry import keys
 from wharfinger.testing import node_manifest, pod_manifest
 
@@ -118,7 +120,7 @@ async def test_hostile_names_and_labels_are_text(chromium: Any) -> None:
     await cluster.refusal("default", "evil", ("NodeResourcesFit", HOSTILE), HOSTILE * 5000)
     async with served(cluster) as page, let_in(page, chromium) as tab:
         known = PodKey("default", "evil")
-        page.parts.attempts.record(known, page.parts.following.cache.pods[known], [])  # type: ignore[attr-defined]
+        page.parts.view(SchedulingView).attempts.record(known, page.parts.following.cache.pods[known], [])  # type: ignore[attr-defined]
         for address in (
             "/",
             "/map?group=zone",
@@ -219,8 +221,8 @@ async def test_what_is_away_is_said_and_comes_back_by_itself(chromium: Any, monk
     async with served(cluster) as page, let_in(page, chromium) as tab:
         await with_history(cluster, page.parts)
         for address, part, name, until in (
-            ("/fleets", page.parts.fleets, "all", "text=4 ready"),
-            (POD, page.parts.attempts, "explained", ".attempts"),
+            ("/fleets", page.parts.view(FleetsView).fleets, "all", "text=4 ready"),
+            (POD, page.parts.view(SchedulingView).attempts, "explained", ".attempts"),
         ):
             with monkeypatch.context() as away:
                 away.setattr(part, name, silent)
@@ -230,7 +232,7 @@ async def test_what_is_away_is_said_and_comes_back_by_itself(chromium: Any, monk
             await tab.tab.wait_for_selector(".trouble", state="detached")
 
         with monkeypatch.context() as away:
-            away.setattr(page.parts.attempts, "explained", silent)
+            away.setattr(page.parts.view(SchedulingView).attempts, "explained", silent)
             await cluster.refusal(SUBJECT.namespace, SUBJECT.name, ("NodeResourcesFit",), "no", attempt=5)
             await tab.tab.wait_for_selector(".trouble")
             assert await tab.tab.query_selector(".attempts"), "what was read is kept"
@@ -292,7 +294,7 @@ async def test_a_phone_reaches_everything_and_signing_out_ends_it(chromium: Any)
             "(one) => { const box = one.getBoundingClientRect();"
             " return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === one; }"
         ), "nothing is over the button"
-        pending = page.parts.pending.number()
+        pending = page.parts.view(SchedulingView).pending.number()
         for address in ("/", "/pending", "/map", "/fleets"):
             await tab.open(address, f".tally >> text={pending}")
         narrowest = await tab.tab.evaluate(
@@ -320,7 +322,7 @@ async def test_five_thousand_nodes_are_smooth(chromium: Any) -> None:
                 began = loop.time()
                 await tab.open(address, until)
                 assert loop.time() - began < 1.0 * BUSY, address
-            await page.parts.attempts.decision(SUBJECT, 4)
+            await page.parts.view(SchedulingView).attempts.decision(SUBJECT, 4)
             await tab.open(f"{POD}?tab=explorer&attempt=4", ".vbody .mark")
             took = await tab.tab.evaluate(browser.FRAMES, 120)
             rows = await tab.tab.evaluate("document.querySelectorAll('.vbody .vrow').length")

@@ -18,6 +18,7 @@ from tests.page.replay_reports import filled_folder
 from tests.page.test_browser import Tab, chromium, let_in
 from wharfinger.model.pod import PodKey
 from wharfinger.page.options import page_options
+from wharfinger.page.views.scheduling import SchedulingView
 
 __all__ = ["chromium"]
 
@@ -97,7 +98,7 @@ async def test_an_answer_within_a_second_has_no_figure(chromium: Any, page: Page
 
 async def test_a_difference_needs_two_attempts(chromium: Any, page: Page) -> None:
     key = PodKey("batch", "sweep-0000")
-    page.parts.attempts.record(key, page.parts.following.cache.pods[key], [])  # type: ignore[attr-defined]
+    page.parts.view(SchedulingView).attempts.record(key, page.parts.following.cache.pods[key], [])  # type: ignore[attr-defined]
     async with let_in(page, chromium) as tab:
         await tab.open(f"/pods/{key}?tab=difference", "text=needs two attempts, and none is recorded of this pod")
         assert await tab.tab.locator("select[aria-label='First attempt']").is_hidden()

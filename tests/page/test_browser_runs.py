@@ -18,6 +18,7 @@ from wharfinger.manifests.edit import evict_pod
 from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.model.pod import PodKey
 from wharfinger.page.options import page_options
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.registry import keys
 
 __all__ = ["chromium"]
@@ -79,9 +80,9 @@ def record(attempts: Any, revision: int) -> None:
 async def test_views_are_quiet_and_accessible_light_and_dark(chromium: Any) -> None:
     scene, revision = await hub()
     async with served(MemoryCluster(store=scene.store)) as page:
-        record(page.parts.attempts, revision)
+        record(page.parts.view(SchedulingView).attempts, revision)
         member = page.parts.following.cache.pods[PodKey("default", "mpi-0")]
-        page.parts.attempts.record(member.key, member, [])  # type: ignore[attr-defined]
+        page.parts.view(SchedulingView).attempts.record(member.key, member, [])  # type: ignore[attr-defined]
         found: list[str] = []
         for size, scheme in ((WIDE, "light"), (WIDE, "dark"), (PHONE, "light"), (PHONE, "dark")):
             async with let_in(page, chromium, size, scheme) as tab:
@@ -172,7 +173,7 @@ async def test_a_page_without_actions_offers_no_button_of_a_run(chromium: Any) -
 async def test_victims_and_preemptors_link_to_each_other(chromium: Any) -> None:
     scene, revision = await hub()
     async with served(MemoryCluster(store=scene.store)) as page, let_in(page, chromium) as tab:
-        record(page.parts.attempts, revision)
+        record(page.parts.view(SchedulingView).attempts, revision)
         await tab.open(f"/pods/{LOW}", "text=It left for")
         assert "by attempt 1" in await tab.text()
         await tab.tab.click(f"section:has-text('It was evicted') a:has-text('{HIGH}')")

@@ -10,7 +10,7 @@ from wharfinger.page.alerts import etcd_alerts, hub_alerts, upstream_alerts, wor
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED
 from wharfinger.page.alerts.worker_alerts import SEEN_EXPRESSIONS
-from wharfinger.page.web.api import acting, routes
+from wharfinger.page.web.api import routes
 
 RULES = [rule for one in (worker_alerts, upstream_alerts, hub_alerts, etcd_alerts) for rule in one.RULES]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -31,7 +31,7 @@ def watched() -> set[str]:
 async def test_every_address_is_documented(page: Page) -> None:
     documented = set(re.findall(r"^\| `(/api/v1/[^`?]+)", (DOCS / "ui.md").read_text(), flags=re.M))
 
-    found = [*routes(page.parts, lambda _: ""), *acting(page.parts)]
+    found = [*routes(page.parts, lambda _: ""), *page.parts.acting()]
     assert {route.path for route in found} == documented
 
 

@@ -18,6 +18,9 @@ from tests.patience import patient
 from wharfinger.errors import Unavailable
 from wharfinger.page.follow.prompt_store import PromptStore
 from wharfinger.page.options import page_options
+from wharfinger.page.views.fleet import FleetsView
+from wharfinger.page.views.placement import PlacementView
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.testing import MemoryStore
 
 BIG = "/api/v1/pods/default/big"
@@ -66,7 +69,7 @@ async def asked(page: Page, path: str, body: dict[str, str] | None = None) -> tu
 
 async def test_fleets_are_told_as_they_were_seen_last(fleet_page: Page) -> None:
     _, before, _ = await asked(fleet_page, "/api/v1/fleets")
-    fleet_page.parts.fleets.expire()
+    fleet_page.parts.view(FleetsView).fleets.expire()
     with silent(fleet_page):
         status, found, took = await asked(fleet_page, "/api/v1/fleets")
         _, current, _ = await asked(fleet_page, "/api/v1/status")
@@ -122,7 +125,7 @@ async def test_it_recovers_by_itself(fleet_page: Page) -> None:
 
 async def test_the_profiles_known_before_are_kept(fleet_page: Page) -> None:
     """Never the built-in ones in silence: workers may decide by others."""
-    questions = fleet_page.parts.questions
+    questions = fleet_page.parts.view(SchedulingView).questions
     _, before, _ = await asked(fleet_page, f"{BIG}/weights")
     with silent(fleet_page):
         assert questions._stored is not None
@@ -164,8 +167,8 @@ async def test_an_event_loop_that_was_held_up_is_no_silence() -> None:
 
 async def test_placements_are_told_as_they_were_seen_last(fleet_page: Page) -> None:
     _, before, _ = await asked(fleet_page, "/api/v1/placements")
-    fleet_page.parts.hub_reading.expire()
-    fleet_page.parts.hub_reading.took = 0.0
+    fleet_page.parts.view(PlacementView).hub_reading.expire()
+    fleet_page.parts.view(PlacementView).hub_reading.took = 0.0
     with silent(fleet_page):
         status, found, took = await asked(fleet_page, "/api/v1/placements")
 

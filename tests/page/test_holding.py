@@ -13,6 +13,7 @@ from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.model.conditions import SCHEDULING_GATED
 from wharfinger.page.follow.reasons import ReasonKey
 from wharfinger.page.views.holding import held_by
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.registry import keys
 
 
@@ -77,9 +78,9 @@ async def test_a_node_does_not_say_that_held_pods_fit(waiting: Page, client: aio
 
 async def test_pods_that_were_bound_meanwhile_are_left_out(waiting: Page, client: aiohttp.ClientSession) -> None:
     """The groups are of a moment ago: they are kept for a while."""
-    pending, parts = waiting.parts.pending, waiting.parts
+    pending, parts = waiting.parts.view(SchedulingView).pending, waiting.parts
     kept: Any = pending.groups()
-    waiting.parts.pending.groups = lambda namespace="": kept  # type: ignore[method-assign]
+    waiting.parts.view(SchedulingView).pending.groups = lambda namespace="": kept  # type: ignore[method-assign]
     await waiting.cluster.pod("big", "16", nodeName="n1")
     await in_step(parts, waiting.cluster.store.revision)
 

@@ -23,6 +23,8 @@ from wharfinger.model.promises import Imported, Promise
 from wharfinger.page.follow.read_model import Nomination
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.views.placement import PlacementView
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
@@ -89,7 +91,7 @@ async def test_a_namespace_loses_nothing_to_the_others(
         named = [{"placement": one} for one in ("cluster/all", "ns/default/web", "ns/other/web")]
         return {"members": [], "count": 3, "placements": named, "runs": named}
 
-    monkeypatch.setattr(page.parts.placements, "all", placements)
+    monkeypatch.setattr(page.parts.view(PlacementView).placements, "all", placements)
     found = await get(client, "/api/v1/placements?namespace=other")
     assert [one["placement"] for one in found["placements"]] == ["cluster/all", "ns/other/web"]
     assert found["count"] == len(found["runs"]) == 2
@@ -199,7 +201,9 @@ async def test_inputs_are_limited(client: aiohttp.ClientSession, path: str) -> N
 
 
 async def test_while_temporal_is_away_attempts_say_so(page: Page, client: aiohttp.ClientSession) -> None:
-    page.parts.attempts = PodAttempts(page.cluster.store, no_temporal, cluster="c", ui="", namespace="default")
+    page.parts.view(SchedulingView).attempts = PodAttempts(
+        page.cluster.store, no_temporal, cluster="c", ui="", namespace="default"
+    )
     for path in ("attempts", "decision", "difference?first=1&second=2"):
         found = await get(client, f"/api/v1/pods/default/big/{path}", 503)
         assert found["error"] == "TemporalUnavailable"
@@ -207,7 +211,7 @@ async def test_while_temporal_is_away_attempts_say_so(page: Page, client: aiohtt
 
 async def test_a_decision_is_made_again_in_columns(page: Page, client: aiohttp.ClientSession) -> None:
     """On the state of its own revision, whatever has happened since."""
-    attempts, cache = page.parts.attempts, page.parts.following.cache
+    attempts, cache = page.parts.view(SchedulingView).attempts, page.parts.following.cache
     assert isinstance(attempts, RecordedAttempts)
     profile = load_profiles()["default-scheduler"]
     pod = cache.pods[PodKey("default", "big")]

@@ -26,6 +26,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.registry import keys
 
 __all__ = ["site"]
@@ -59,7 +60,7 @@ class Scene:
         await self.seen()
 
     def record(self, key: PodKey, found: list[Attempt]) -> None:
-        attempts = self.page.parts.attempts
+        attempts = self.page.parts.view(SchedulingView).attempts
         assert isinstance(attempts, RecordedAttempts)
         attempts.record(key, None, found)  # type: ignore[arg-type]
 
@@ -195,7 +196,7 @@ class SilentAttempts(PodAttempts):
 
 async def test_without_temporal_etcd_still_says_who_leaves(scene: Scene) -> None:
     await scene.nominate()
-    scene.page.parts.attempts = SilentAttempts(
+    scene.page.parts.view(SchedulingView).attempts = SilentAttempts(
         scene.store, scene.page.parts.temporal.client, cluster="c", ui="", namespace="default"
     )
 
@@ -222,7 +223,8 @@ async def real(site: Site, token_file: Path) -> AsyncIterator[tuple[Site, Page, 
             return site.client
 
         parts.temporal._connect = connected
-        parts.attempts = PodAttempts(site.store, connected, cluster="wharfinger", ui="http://t", namespace="default")
+        view = parts.view(SchedulingView)
+        view.attempts = PodAttempts(site.store, connected, cluster="wharfinger", ui="http://t", namespace="default")
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with aiohttp.ClientSession(page.server.url, headers=headers) as client:
             yield site, page, client

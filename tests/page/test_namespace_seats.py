@@ -8,6 +8,7 @@ import pytest
 
 from tests.page.cluster import MemoryCluster, Page, in_step, served
 from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.registry import keys
 
 
@@ -53,12 +54,12 @@ async def test_a_namespace_that_is_gone_gives_its_place_back(timed: tuple[Page, 
     clock.now += SLOTS * SLOT_SECONDS
     await appears(page, "ci-3", "r")
     assert sorted(model.rates.by_namespace) == ["ci-2", "ci-3"], "one that has pods keeps its place"
-    told = page.parts.overview.now("ci-3")
+    told = page.parts.view(SchedulingView).overview.now("ci-3")
     assert told["ratesNote"] is None
-    assert page.parts.overview.now("ci-1")["ratesNote"] is not None
+    assert page.parts.view(SchedulingView).overview.now("ci-1")["ratesNote"] is not None
 
 
 async def test_a_namespace_with_room_has_no_note(timed: tuple[Page, Clock]) -> None:
     page, _ = timed
-    assert page.parts.overview.now("quiet")["ratesNote"] is None
-    assert page.parts.overview.now()["ratesNote"] is None
+    assert page.parts.view(SchedulingView).overview.now("quiet")["ratesNote"] is None
+    assert page.parts.view(SchedulingView).overview.now()["ratesNote"] is None

@@ -19,6 +19,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.views import attempts as module
 from wharfinger.page.views.attempts import PodAttempts
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.profiles import load_profiles
 
 BIG = PodKey("default", "big")
@@ -27,7 +28,7 @@ PATH = f"/api/v1/pods/{BIG.namespace}/{BIG.name}"
 
 async def recorded(page: Page) -> RecordedAttempts:
     """Have two attempts recorded of a pod."""
-    found = page.parts.attempts
+    found = page.parts.view(SchedulingView).attempts
     assert isinstance(found, RecordedAttempts)
     digest = await page.cluster.profile()
     cache = page.parts.following.cache
@@ -189,7 +190,7 @@ async def test_a_temporal_that_cannot_be_reached_is_told_as_such(page: Page, cli
         return await Client.connect("127.0.0.1:1", lazy=True)
 
     reach = TemporalReach(lazy, time.monotonic)
-    page.parts.attempts = PodAttempts(
+    page.parts.view(SchedulingView).attempts = PodAttempts(
         page.parts.following.store, reach.client, cluster="wharfinger", ui="", namespace="default"
     )
     for path in ("attempts", "decision"):

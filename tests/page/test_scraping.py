@@ -16,6 +16,7 @@ from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
 from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
+from wharfinger.page.views.scheduling import SchedulingView
 
 FIRST = """
 scheduler_pending_pods{queue="active"} 12
@@ -43,7 +44,10 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
         parts = page.parts
         alerts = Alerts(
             parts.following.clock,
-            [WorkerAlerts(parts.following, parts.pending, scraper), UpstreamAlerts(parts.following, scraper)],
+            [
+                WorkerAlerts(parts.following, parts.view(SchedulingView).pending, scraper),
+                UpstreamAlerts(parts.following, scraper),
+            ],
         )
         assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN
         await scraper.read_all(session)

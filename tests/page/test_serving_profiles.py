@@ -14,6 +14,7 @@ from wharfinger.errors import StoreError
 from wharfinger.model.pod import PodKey
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.page.trying.deciding import Deciders
+from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.profiles import load_configuration
 from wharfinger.registry import keys
 
@@ -39,7 +40,7 @@ async def serving(page: Page, slot: int, digest: str, state: Any = "ready", tena
 async def told(page: Page, client: aiohttp.ClientSession, pod: str = BIG) -> dict[str, Any]:
     """What the form is told; nothing is kept from before."""
     await in_step(page.parts, page.cluster.store.revision)
-    page.parts.questions._stored = page.parts.what_if._stored = None
+    page.parts.view(SchedulingView).questions._stored = page.parts.view(SchedulingView).what_if._stored = None
     async with client.get(f"{pod}/weights") as answer:
         assert answer.status == 200, await answer.text()
         found: dict[str, Any] = await answer.json()

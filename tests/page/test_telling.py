@@ -15,6 +15,7 @@ from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
+from wharfinger.page.views.fleet import FleetsView
 from wharfinger.page.views.node_map import NodeMap
 from wharfinger.page.views.overview import Overview, RoomSums
 from wharfinger.page.views.pending import MOST_NAMESPACES, UNSEEN, PendingPods
@@ -201,11 +202,11 @@ async def test_what_fleets_say_is_read_anew_after_a_change(page: Page) -> None:
     parts = page.parts
     follower = parts.stream.messages(["fleets"])
     await anext(follower)
-    assert (await parts.fleets.all())["count"] == 0
+    assert (await parts.view(FleetsView).fleets.all())["count"] == 0
     await page.cluster.fleet()
     async with asyncio.timeout(patient(20)):
         while b"event: fleets" not in (told := await anext(follower)):
             pass
     assert json.loads(told.split(b"data: ")[1])["topic"] == "fleets"
-    assert (await parts.fleets.all())["count"] == 1
+    assert (await parts.view(FleetsView).fleets.all())["count"] == 1
     await follower.aclose()

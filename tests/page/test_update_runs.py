@@ -16,6 +16,7 @@ from tests.engine.placements.scene import TIME, P
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from wharfinger.page.options import page_options
+from wharfinger.page.views.placement import PlacementView
 from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -32,7 +33,7 @@ class Site:
 
     async def get(self, path: str, status: int = 200) -> Any:
         """The answer; nothing is kept from before."""
-        self.page.parts.hub_reading.last = None
+        self.page.parts.view(PlacementView).hub_reading.last = None
         async with self._session.get(f"/api/v1/{path}") as answer:
             assert answer.status == status, await answer.text()
             return await answer.json()

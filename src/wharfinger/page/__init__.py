@@ -3,9 +3,9 @@
 ::
 
     etcd ─informer─► cache ─► `follow` (states, reasons, rates, metrics) ─► `views`, `alerts`; decided anew by `trying`
-                                                                              │ JSON, by `web.api`; deltas, `web.stream`
+                                                                              │ JSON, by routes; deltas, `web.stream`
     browser ◄── shell, modules and style of `assets/` ◄── `web.server` ◄── `access` (who may ask, from where)
 
-`parts` puts them together. Nothing here writes to etcd or Temporal but `web.actions`, which exist only where they are
-allowed. `page_process` is the process around it, `wharfinger ui` the command.
+`parts` puts them together, by the table of `views`. Nothing here writes to etcd or Temporal but what acts, which
+exists only where that is allowed. `page_process` is the process around it, `wharfinger ui` the command.
 """

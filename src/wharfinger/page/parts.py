@@ -1,51 +1,90 @@
-"""What the page is wired from, and its loops: composition only."""
+"""What the page is wired from, and its loops: composition only. What a wing shows is its `PageView`."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
+from datetime import datetime
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
 from temporalio.client import Client
 
 from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
-from wharfinger.page.alerts.hub_alerts import HUB_METRICS, HubAlerts
-from wharfinger.page.alerts.hub_presence import HubPresence
-from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
-from wharfinger.page.alerts.worker_alerts import WorkerAlerts
+from wharfinger.page.alerts.rules import AlertSource
 from wharfinger.page.follow.followed_hosts import FollowedHosts
-from wharfinger.page.follow.following import Following
-from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.reaching import TemporalReach
-from wharfinger.page.follow.rings import SLOT_SECONDS
-from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import PageOptions
-from wharfinger.page.trying.deciding import Deciders
-from wharfinger.page.views.attempts import PodAttempts
-from wharfinger.page.views.fleets import FleetLooks
-from wharfinger.page.views.hub_reading import HubReading
-from wharfinger.page.views.leaving import PodDepartures
-from wharfinger.page.views.looking import Looking
-from wharfinger.page.views.node_map import NodeMap
-from wharfinger.page.views.overview import Overview
-from wharfinger.page.views.pending import PendingPods
-from wharfinger.page.views.placements import PlacementLooks
-from wharfinger.page.views.replays import ReplayLooks
-from wharfinger.page.views.update_runs import UpdateRunLooks
-from wharfinger.page.views.upstream import is_copied
-from wharfinger.page.web.actions import Actions
+from wharfinger.page.views import VIEWS
+from wharfinger.page.web.routes import Route
 from wharfinger.page.web.stream import MOMENTS, TICK, ViewerStream
 from wharfinger.process.side_by_side import first_to_end
+from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
-log = logging.getLogger(__name__)
-
 Connect = Callable[[], Awaitable[Client]]
-WHAT_IF_SLOTS = 2
-LOOK_SLOTS = 1
+Topic = Callable[[str], object | None]
+"""What followers of a topic are told now, given the namespace."""
+
+
+class Followed(Protocol):
+    """What follows etcd for all views."""
+
+    in_step: asyncio.Event
+    store: Store
+    clock: Callable[[], float]
+    utc_now: Callable[[], datetime]
+
+    @property
+    def revision(self) -> int:
+        """The newest that was taken in."""
+
+    def watch_for(self, marks: set[str]) -> None:
+        """Which changes somebody wants to be told."""
+
+    def take_touched(self) -> set[str]:
+        """What changed since the last call, of what is watched."""
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+
+
+class PageView:
+    """What one wing shows: it is named in `page.views.VIEWS`, and has of these what it needs."""
+
+    alerts: AlertSource | None = None
+    topics: Mapping[str, Topic] = {}
+    """Those that are made anew at every tick, while the page is in step."""
+
+    def __init__(self, page: PageParts) -> None:
+        self.page = page
+
+    def routes(self) -> Iterable[Route]:
+        """Its addresses."""
+        return ()
+
+    def acting(self) -> Iterable[Route]:
+        """Those that change something, where that is allowed."""
+        return ()
+
+    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What goes on while the page is there."""
+        return ()
+
+    def status(self, namespace: str) -> dict[str, Any]:  # noqa: ARG002 - of some views
+        """Its part of the page's status; `namespace`: of one."""
+        return {}
+
+    def tick(self, touched: Set[str]) -> None:
+        """Look at what changed."""
+
+    def close(self) -> None:
+        """Let go of what `loops` did not end."""
+
+
+V = TypeVar("V", bound=PageView)
 
 
 class PageParts:
@@ -53,7 +92,7 @@ class PageParts:
 
     def __init__(
         self,
-        following: Following,
+        following: Followed,
         options: PageOptions,
         connect: Connect,
         *,
@@ -66,96 +105,56 @@ class PageParts:
         """
         self.following = following
         self.cluster = cluster
+        self.namespace = namespace
         self.options = options
-        follow = FollowedHosts(options.scrape.hosts).follow
-        self.scraper = Scraper(options.scrape, self._health_urls, following.clock, follows=follow)
-        self.pending = PendingPods(following)
-        self.overview = Overview(following, self.pending, self.scraper)
-        self.hubs = HubPresence(following.patient)
-        self.hub_scraper = Scraper(
-            options.scrape, self.hubs.addresses, following.clock, names=HUB_METRICS, follows=follow
-        )
+        self.follows = FollowedHosts(options.scrape.hosts).follow
+        """Whether metrics are read at a base URL."""
         self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
-        self.alerts = Alerts(
-            following.clock,
-            [
-                WorkerAlerts(following, self.pending, self.scraper),
-                UpstreamAlerts(following, self.scraper),
-                HubAlerts(self.hubs, self.hub_scraper),
-                EtcdAlerts(self.etcd),
-            ],
-        )
-        self.map = NodeMap(following)
-        self.what_if = Deciders(following, slots=WHAT_IF_SLOTS)
-        looking = Deciders(following, slots=LOOK_SLOTS)
-        self.questions = looking
-        self.looking = Looking(following, self.pending, looking)
-        self.fleets = FleetLooks(following.store, self.scraper, clock=following.clock, utc_now=following.utc_now)
-        self.actions = Actions(following.store)
-        self.replays = ReplayLooks(options.replays_dir, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
-        self.hub_reading = HubReading(following.store, following.clock)
-        self.update_runs = UpdateRunLooks(
-            following.store,
-            self.hub_reading,
-            utc_now=following.utc_now,
-            cluster=cluster,
-            ui=options.temporal_ui,
-            namespace=namespace,
-        )
-        self.placements = PlacementLooks(
-            following.store, self.hub_reading, self.update_runs, self.temporal.client, cluster
-        )
-        self.attempts = PodAttempts(
-            following.store, self.temporal.client, cluster=cluster, ui=options.temporal_ui, namespace=namespace
-        )
-        self.departures = PodDepartures(following, lambda: self.attempts, self._client, cluster=cluster)
         self.stream = ViewerStream(self._payload, following=self._followed)
-        self._hub_changes = HubChanges(
-            following.store,
-            lambda: "placements" in following.model.watched,
-            lambda: following.model.touch("placements"),
-        )
+        self._views: list[PageView] = []
+        for name in VIEWS:
+            module, _, view = name.rpartition(".")
+            self._views.append(getattr(import_module(module), view)(self))
+        self._topics = {name: topic for view in self._views for name, topic in view.topics.items()}
+        sources = [view.alerts for view in self._views if view.alerts is not None]
+        self.alerts = Alerts(following.clock, [*sources, EtcdAlerts(self.etcd)])
         self._touched: set[str] = set()
-        self._noted = 0.0
-        self._trends: dict[str, tuple[int, dict[str, Any]]] = {}
-        self._everywhere: dict[str, Any] | None = None
-        """What overviews of all namespaces have in common, made once a tick."""
+
+    def view(self, kind: type[V]) -> V:
+        """The view of a class."""
+        return next(view for view in self._views if isinstance(view, kind))
+
+    def routes(self) -> list[Route]:
+        """The addresses of all views; those that change something only where that is allowed."""
+        found = [route for view in self._views for route in view.routes()]
+        return found + (self.acting() if self.options.allow_actions else [])
+
+    def acting(self) -> list[Route]:
+        """Those that change something."""
+        return [route for view in self._views for route in view.acting()]
 
     async def run(self) -> None:
         """Follow, scrape and tell, until cancelled."""
         try:
             await first_to_end(
                 self.following.run(),
-                self.scraper.run(),
-                self.hubs.run(),
-                self.hub_scraper.run(),
                 self.etcd.run(),
-                self.placements.run(),
-                self._hub_changes.run(),
                 self.temporal.run(lambda: len(self.stream) > 0),
+                *(loop for view in self._views for loop in view.loops()),
                 self._tell(),
             )
         finally:
             self.stream.close()
-            self.what_if.close()
-            self.questions.close()
+            for view in self._views:
+                view.close()
 
     def status(self, namespace: str = "") -> dict[str, Any]:
         """Whether what is shown is current, who answers, and how many pods wait; `namespace`: of one."""
-        following = self.following
-        return {
-            "inStep": following.in_step.is_set(),
-            "revision": following.cache.progress.revision,
-            "etcd": {"answers": not following.silent_seconds, "silentSeconds": round(following.silent_seconds)},
-            "temporal": self.temporal.told(),
-            "pending": self.pending.number(namespace) if following.in_step.is_set() else None,
-            "restarts": following.restarts,
-            "cluster": self.cluster,
-            "kubernetes": is_copied(following),
-            "placements": self.placements.there,
-            "replays": self.replays.there,
-        }
+        found: dict[str, Any] = {}
+        for view in self._views:
+            found |= view.status(namespace)
+        return found
 
     # --- the stream ---------------------------------------------------------------------------
 
@@ -166,64 +165,26 @@ class PageParts:
 
     async def tick(self) -> None:
         """Look at what changed, and tell it."""
-        self._everywhere = None
-        clock = self.following.clock()
-        if not self.following.in_step.is_set():
-            await self.stream.tick()
-            return
-        if clock - self._noted >= SLOT_SECONDS / 2:
-            self._noted = clock
-            self.pending.note({_namespace(topic) for topic in self.stream.topics} - {""})
-        if any(topic.startswith("nodes") for topic in self.stream.topics):
-            self.map.tick()
-        self._touched = self.following.model.take_touched()
-        if "fleets" in self._touched:
-            self.fleets.expire()
-        if "placements" in self._touched:
-            self.hub_reading.expire()
+        if self.following.in_step.is_set():
+            self._touched = self.following.take_touched()
+            for view in self._views:
+                view.tick(self._touched)
         await self.stream.tick()
 
     def _followed(self, topics: Collection[str]) -> None:
         self.following.watch_for({topic for topic in topics if topic.partition("?")[0].partition(":")[0] in MOMENTS})
 
     def _payload(self, topic: str) -> object | None:
-        name, namespace = topic.partition("?")[0], _namespace(topic)
+        name, namespace = topic.partition("?")[0], namespace_of(topic)
         if name == "status":
             return self.status(namespace)
         if not self.following.in_step.is_set():
             return None
-        match name:
-            case "overview":
-                if self._everywhere is None:
-                    self._everywhere = self.overview.everywhere() | {"alerts": self.alerts.told()}
-                return self.overview.now(namespace, self._everywhere)
-            case "trends":
-                return self._trends_of(namespace)
-            case "pending":
-                return {"reasons": self.pending.reasons(namespace)}
-            case "nodes":
-                return self.map.changed(namespace)
-        if topic in self._touched:
-            return {"revision": self.following.cache.progress.revision}
-        return None
-
-    def _trends_of(self, namespace: str) -> dict[str, Any]:
-        """Made anew when a slot is over."""
-        slot = int(self.following.clock() / SLOT_SECONDS)
-        known = self._trends.get(namespace)
-        if known is None or known[0] != slot:
-            if len(self._trends) > 100:
-                self._trends.clear()
-            known = self._trends[namespace] = slot, self.overview.trends(namespace)
-        return known[1]
-
-    async def _client(self) -> Client:
-        """Of Temporal."""
-        return await self.temporal.client()
-
-    def _health_urls(self) -> list[str]:
-        return [record.health for record in self.following.model.instances.values()]
+        if name in self._topics:
+            return self._topics[name](namespace)
+        return {"revision": self.following.revision} if topic in self._touched else None
 
 
-def _namespace(topic: str) -> str:
+def namespace_of(topic: str) -> str:
+    """Of which namespace a topic is; empty = of all."""
     return topic.partition("?namespace=")[2]

@@ -83,6 +83,11 @@ class Following:
         return self.view.cache
 
     @property
+    def revision(self) -> int:
+        """The newest that was taken in."""
+        return self.cache.progress.revision
+
+    @property
     def silent_seconds(self) -> float:
         """How long etcd has not answered; 0 while it does."""
         silent = self.clock() - self._answered
@@ -92,6 +97,10 @@ class Following:
         """Which changes somebody wants to be told; see `ClusterModel.touched`."""
         self._watched = marks
         self.model.watched = marks
+
+    def take_touched(self) -> set[str]:
+        """What changed since the last call, of what is watched."""
+        return self.model.take_touched()
 
     async def run(self) -> None:
         """Follow until cancelled."""

@@ -1,1 +1,10 @@
-"""What each view shows, as plain values: pods, nodes, what waits, attempts, fleets, placements, replay's results."""
+"""The views of the page, each with its wing: a subclass of `page.parts.PageView` by its dotted name."""
+
+VIEWS = (
+    "wharfinger.page.views.scheduling.SchedulingView",
+    "wharfinger.page.views.fleet.FleetsView",
+    "wharfinger.page.views.kubernetes.KubernetesView",
+    "wharfinger.page.views.placement.PlacementView",
+    "wharfinger.page.views.replay.ReplayView",
+)
+"""In the order in which they are made: a view may ask the page for those before it."""

@@ -105,6 +105,11 @@ class Route:
         return await found if isawaitable(found) else found
 
 
+def get(path: str, handler: Handler) -> Route:
+    """A route below `/api/v1/` that changes nothing."""
+    return Route("GET", f"/api/v1/{path}", handler)
+
+
 async def body_of(request: web.Request, most: int) -> bytes:
     """The body. Raises `BadInput` for one that is too long."""
     found = bytearray()

@@ -1,0 +1,17 @@
+"""The table of views: every name can be imported."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from wharfinger.page.parts import PageView
+from wharfinger.page.views import VIEWS
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_name_of_the_table_is_a_view(name: str) -> None:
+    module, _, view = name.rpartition(".")
+
+    assert issubclass(getattr(import_module(module), view), PageView)
