@@ -43,10 +43,12 @@ class KindParts:
     """Deletes in the place of `delete`: `async (store, reference, ignore_not_found) -> bool`, whether it is done."""
     describe: str = ""
     """What `describe` prints: `async (connection, kind, name, namespace) -> str`."""
+    instead: str = ""
+    """The command that shows one in the place of `describe`, such as `wharfinger fleet status`."""
 
     def names(self) -> Mapping[str, str]:
         """The dotted name of each part that there is."""
-        return {one.name: name for one in fields(self) if (name := getattr(self, one.name))}
+        return {one.name: name for one in fields(self) if ":" in (name := getattr(self, one.name))}
 
 
 _PLACED = KindParts(
@@ -75,6 +77,7 @@ KINDS: Mapping[Kind, KindParts] = {
     FLEET: KindParts(
         write="wharfinger.cli.fleet.objects:write",
         delete="wharfinger.cli.fleet.objects:delete",
+        instead="wharfinger fleet status",
     ),
     **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),
     **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.cli.placement.kind_checks:OverrideCheck")),
@@ -85,8 +88,13 @@ KINDS: Mapping[Kind, KindParts] = {
 
 def part(kind: Kind, name: str) -> Any:
     """A part of a kind, by its field's name; None = the kind has none of its own."""
-    dotted = getattr(KINDS.get(kind, KindParts()), name)
+    dotted = getattr(parts_of(kind), name)
     return imported(dotted) if dotted else None
+
+
+def parts_of(kind: Kind) -> KindParts:
+    """All parts of a kind."""
+    return KINDS.get(kind, KindParts())
 
 
 def imported(dotted: str) -> Any:

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.kinds import part
+from wharfinger.cli.kinds import part, parts_of
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.errors import UsageError
 from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import FLEET
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +37,8 @@ async def describe(
     found = kinds.by_word(kind)
     description = part(found, "describe")
     if description is None:
-        hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
+        instead = parts_of(found).instead
+        hint = f": see `{instead} {name}`" if instead else ""
         raise UsageError(
             f"pods, nodes, priorityclasses, placements and their like are described, not {found.plural}{hint}"
         )
