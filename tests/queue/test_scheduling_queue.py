@@ -59,14 +59,6 @@ def test_a_priority_changed_while_active_changes_the_order(queue: SchedulingQueu
     assert popped(queue) == ["a", "b"]
 
 
-def test_a_removed_pod_is_not_popped(queue: SchedulingQueue) -> None:
-    queue.put(pod("a"), None)
-    queue.remove(PodKey("default", "a"))
-
-    assert popped(queue) == []
-    assert len(queue) == 0
-
-
 def test_a_gained_pod_is_not_popped_before_its_hold_is_over(queue: SchedulingQueue, clock: Clock) -> None:
     queue.put(pod("gained", priority=10), None, not_before=clock() + 2)
     queue.put(pod("seen"), None)

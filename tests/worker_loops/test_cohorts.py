@@ -141,22 +141,6 @@ async def test_a_flood_is_placed_by_full_groups_in_order_and_in_turns() -> None:
         assert stage.part("low5") is Part.ACTIVE
 
 
-async def test_group_counts_until_etcd_shows_the_outcome_of_all_its_pods() -> None:
-    async with Stage(dispatching=SETTINGS) as stage:
-        await flood(stage, *[f"p{number}" for number in range(5)])
-        await stage.until(lambda: stage.attempts.cohorts)
-        await stage.put_pod("late")
-        await turn_away(stage, "p0")
-        await stage.store.delete("/registry/pods/default/p1")
-        for name in ("p2", "p3"):
-            await stage.bind(name, "n")
-        await stage.caught_up()
-        assert stage.attempts.names == []
-
-        await stage.bind("p4", "n")
-        await stage.until(lambda: stage.attempts.names == ["late"])
-
-
 async def test_group_counts_until_the_api_shows_its_binds() -> None:
     """[etcd shows a promised pod bound before the API does]: the next group would compete with these binds."""
     async with Stage(dispatching=SETTINGS) as stage:
