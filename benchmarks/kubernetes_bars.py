@@ -10,12 +10,12 @@ PEER = "kube-scheduler"
 OURS = "wharfinger"
 
 BARS: Mapping[str, Bar] = {
-    "backlog.pods_per_s": Bar(1.8, most=False, wanted=2.0),
+    "backlog.pods_per_s": Bar(2.0, most=False),
     "backlog.cpu_ms_per_pod": Bar(0.85, most=True),
     "backlog.whole_cpu_ms_per_pod": Bar(0.85, most=True),
-    "backlog.first_bind_s": Bar(3.5, most=True, wanted=2.5),
-    "arrivals.cpu_ms_per_pod": Bar(1.2, most=True),
-    "arrivals.p50_ms": Bar(80.0, most=True, ratio=False),
+    "backlog.first_bind_s": Bar(5.0, most=True, wanted=2.5),
+    "arrivals.cpu_ms_per_pod": Bar(1.45, most=True, wanted=1.2),
+    "arrivals.p50_ms": Bar(110.0, most=True, ratio=False, wanted=80.0),
     "arrivals.p99_ms": Bar(250.0, most=True, ratio=False),
     "lone.p50_ms": Bar(3.3, most=True, wanted=2.8),
     "binds.per_s": Bar(1000.0, most=False, ratio=False),

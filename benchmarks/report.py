@@ -54,8 +54,9 @@ class Bar:
     """What would be better still; 0 = nothing is said."""
 
     def __str__(self) -> str:
-        text = f"{'<=' if self.most else '>='} {self.bound:g}{'x' if self.ratio else ''}"
-        return f"{text} (wanted {self.wanted:g}x)" if self.wanted else text
+        unit = "x" if self.ratio else ""
+        text = f"{'<=' if self.most else '>='} {self.bound:g}{unit}"
+        return f"{text} (wanted {self.wanted:g}{unit})" if self.wanted else text
 
     def verdict(self, value: float) -> str:
         """`ok` or `missed`."""
