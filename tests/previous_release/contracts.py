@@ -15,13 +15,17 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-import wharfinger.contracts
+import wharfinger
 
 
 def models() -> dict[str, type[BaseModel]]:
     """The release's contracts and records, by name."""
-    rooms = [f"wharfinger.contracts.{one.name}" for one in pkgutil.iter_modules(wharfinger.contracts.__path__)]
-    named = [pair for room in rooms for pair in vars(importlib.import_module(room)).items()]
+    modules = [
+        one.name
+        for one in pkgutil.walk_packages(wharfinger.__path__, "wharfinger.")
+        if ".contracts." in one.name or one.name.startswith("wharfinger.process.")
+    ]
+    named = [pair for module in modules for pair in vars(importlib.import_module(module)).items()]
     return {
         name: value
         for name, value in sorted(named, key=lambda pair: pair[0])

@@ -63,25 +63,6 @@ def described(doubles: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
     return [f"{name}: {', '.join(files)}" for name, files in doubles]
 
 
-def test_the_room_table_lists_every_package_once() -> None:
-    listed = [room for row in room_table() for room in row]
-
-    assert sorted(listed) == sorted(packages())
-
-
-def test_the_layers_list_every_package_once() -> None:
-    listed = [room for layer in layers() for room in layer if room != "__main__"]
-
-    assert sorted(listed) == sorted(packages())
-
-
-def test_the_room_table_has_the_order_of_the_layers() -> None:
-    depth = {room: number for number, layer in enumerate(layers()) for room in layer}
-    rows = [[depth[room] for room in row] for row in room_table()]
-
-    assert [number for row in rows for number in row] == sorted(number for row in rows for number in row)
-
-
 def test_no_two_public_classes_have_one_name() -> None:
     doubles = {name: places for name, places in public_classes().items() if len(places) > 1}
 

@@ -42,36 +42,36 @@ DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
 
 COMMANDS = {
-    "worker": "processes.worker",
-    "kube-scheduler": "kube_scheduler.command",
-    "agent": "processes.agent",
-    "hub": "processes.hub",
-    "member": "processes.member",
-    "ui": "processes.ui",
-    "dev": "processes.dev",
-    "demo": "processes.demo",
-    "kubernetes": "kubernetes.commands",
-    "etcd": "etcd.commands",
-    "fleet": "fleet.commands",
-    "host": "fleet.hosts",
-    "config": "config.commands",
-    "apply": "objects.apply",
-    "get": "objects.get",
-    "delete": "objects.delete",
-    "describe": "objects.describe",
-    "pending": "understand.pending",
-    "explain": "understand.explain",
-    "simulate": "understand.simulate",
-    "capacity": "understand.capacity",
-    "replay": "understand.replay",
-    "archive": "understand.archive",
-    "backup": "processes.backup",
-    "placement": "placement.commands",
-    "update-run": "update_run.commands",
-    "cluster": "cluster.commands",
-    "workflow-id": "understand.workflow_id",
+    "worker": "wharfinger.cli.processes.worker",
+    "kube-scheduler": "wharfinger.cli.kube_scheduler.command",
+    "agent": "wharfinger.cli.processes.agent",
+    "hub": "wharfinger.cli.processes.hub",
+    "member": "wharfinger.cli.processes.member",
+    "ui": "wharfinger.cli.processes.ui",
+    "dev": "wharfinger.cli.processes.dev",
+    "demo": "wharfinger.cli.processes.demo",
+    "kubernetes": "wharfinger.cli.kubernetes.commands",
+    "etcd": "wharfinger.cli.etcd.commands",
+    "fleet": "wharfinger.cli.fleet.commands",
+    "host": "wharfinger.cli.fleet.hosts",
+    "config": "wharfinger.cli.config.commands",
+    "apply": "wharfinger.cli.objects.apply",
+    "get": "wharfinger.cli.objects.get",
+    "delete": "wharfinger.cli.objects.delete",
+    "describe": "wharfinger.cli.objects.describe",
+    "pending": "wharfinger.cli.understand.pending",
+    "explain": "wharfinger.cli.understand.explain",
+    "simulate": "wharfinger.cli.understand.simulate",
+    "capacity": "wharfinger.cli.understand.capacity",
+    "replay": "wharfinger.cli.understand.replay",
+    "archive": "wharfinger.cli.understand.archive",
+    "backup": "wharfinger.cli.processes.backup",
+    "placement": "wharfinger.cli.placement.commands",
+    "update-run": "wharfinger.cli.update_run.commands",
+    "cluster": "wharfinger.cli.cluster.commands",
+    "workflow-id": "wharfinger.cli.understand.workflow_id",
 }
-"""Commands in the order of help, each with its module below this package, which has a `register(app)`."""
+"""Commands in the order of help, each with its module, which has a `register(app)`."""
 
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
@@ -109,7 +109,7 @@ def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names:
-        importlib.import_module(f"wharfinger.cli.{COMMANDS[name]}").register(app)
+        importlib.import_module(COMMANDS[name]).register(app)
     _flow(app)
     return app
 
