@@ -112,7 +112,7 @@ kubernetes-servers: linked
 # Go prints the fields of the release that go.mod names; the list is part of the package, so users need no Go.
 kubernetes-fields:
 	@cd tools/kubernetes-fields && GOFLAGS=-mod=readonly GOWORK=off go run . > fields.new || { rm -f fields.new; exit 1; }
-	@mv tools/kubernetes-fields/fields.new src/wharfinger/manifests/kubernetes_fields.json
+	@mv tools/kubernetes-fields/fields.new src/wharfinger/objects/documents/kubernetes_fields.json
 
 # How kubectl apply merges the fields of the same release.
 kubernetes-merge-keys:

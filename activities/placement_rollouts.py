@@ -29,7 +29,7 @@ from wharfinger.engine.placements.rollout_plans import planned
 from wharfinger.engine.placements.snapshots import forget, take
 from wharfinger.engine.placements.works import write
 from wharfinger.engine.pods.failures import wrong_id
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 
 TICK = 3.0
 """Seconds between two heart-beats of a wait, and two looks at it."""

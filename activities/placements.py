@@ -21,7 +21,7 @@ from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.pods.failures import wrong_id
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 
 
 class DecidingActivities(PlacementActivities):

@@ -30,7 +30,7 @@ from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
 from wharfinger.engine.pods.failures import wrong_id
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 
 SPARING = 5.0
 """Between two looks, so many times what one takes: a run of thousands of members leaves the hub to others."""

@@ -31,9 +31,9 @@ from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.manifests.decode import decode_pod, node_from_mapping
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import etcd_json_wire, etcd_requests
 from wharfinger.registry.store import Condition, Operation, TxnResult

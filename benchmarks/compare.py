@@ -20,7 +20,7 @@ from pathlib import Path
 
 import objects
 
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 CPU = ("100m", "250m", "1", "2", "4")
 

@@ -21,8 +21,8 @@ from core_workloads import WORKLOADS, Manifest, Workload
 
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 

@@ -26,8 +26,8 @@ from wharfinger.demo.audit import audit
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 import uvloop
 from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, worker
 
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue

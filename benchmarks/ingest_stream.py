@@ -18,8 +18,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
-from wharfinger.model.ownership import COMMON_POOL, Ownership
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
+from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import etcd_json_wire
 from wharfinger.registry.etcd_json import messages

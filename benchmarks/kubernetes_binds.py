@@ -27,9 +27,9 @@ from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.writers import KeptKind
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import MayBind, Promise
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put

@@ -21,7 +21,7 @@ from typing import Any
 from ingest_stream import encoded, pod
 
 from wharfinger.cache.raw_pods import RawPods
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 WAYS = {"plain": 1 << 62, "packed": 0}
 """Bytes that are kept as they are."""

@@ -72,7 +72,7 @@ from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.member_store import EtcdMember
 from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened

@@ -38,8 +38,8 @@ from wharfinger.demo.view import DemoView
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
-from wharfinger.manifests.documents import to_json
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents.documents import to_json
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings

@@ -76,7 +76,7 @@ from streams import Arrival
 
 from wharfinger.dev.processes import die_with_parent
 from wharfinger.dev.settings import Servers
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 WARM = 300
 """Pods placed before the measured ones, where no fewer are measured."""

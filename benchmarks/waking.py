@@ -28,10 +28,10 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes, NodeChange, PodChange
-from wharfinger.model.node import Node
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.manifests.rk8s.documents import parse_node, parse_pod
-from wharfinger.model.gpus import GPU
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.gpus import GPU
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.rk8s.documents import parse_node, parse_pod
 from wharfinger.simulator import SimulatedGang, Simulator
 
 CONFIG = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuMemory"}]}}}]}

@@ -8,10 +8,10 @@ from typing import Any
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from wharfinger.model.storage import (
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from wharfinger.objects.model.storage import (
     ClaimKey,
     ClaimReference,
     CsiNode,
@@ -20,9 +20,9 @@ from wharfinger.model.storage import (
     StorageClass,
     StorageObject,
 )
-from wharfinger.model.storage_index import NO_STORAGE, Storage
-from wharfinger.model.surroundings import Surroundings
-from wharfinger.model.volumes import CsiVolume, PodClaim
+from wharfinger.objects.model.storage_index import NO_STORAGE, Storage
+from wharfinger.objects.model.surroundings import Surroundings
+from wharfinger.objects.model.volumes import CsiVolume, PodClaim
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 from wharfinger.testing import facts

@@ -8,7 +8,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from wharfinger.model.rollout import Busy, Drop, Retire, Up, Writes
-    from wharfinger.model.texts import one_line
+    from wharfinger.objects.model.texts import one_line
 
 LIMIT = 150
 """Characters of a line (the server takes 400 bytes)."""

@@ -61,7 +61,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.lone import victims_listed
     from wharfinger.contracts.names import SEARCH_OUTCOME
     from wharfinger.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.parking import (
         EvictionResult,
         Parking,

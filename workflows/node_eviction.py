@@ -39,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
         NodeResult,
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

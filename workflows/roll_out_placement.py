@@ -46,7 +46,7 @@ with workflow.unsafe.imports_passed_through():
         rollout_retry,
     )
     from wharfinger.contracts.placements import StreamRevisions, latest
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import failure, kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

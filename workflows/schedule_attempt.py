@@ -45,7 +45,7 @@ with workflow.unsafe.imports_passed_through():
         Rejected,
         Scheduling,
     )
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
     from wharfinger.workflows.parking import required_revision

@@ -43,7 +43,7 @@ with workflow.unsafe.imports_passed_through():
         required_seen,
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

@@ -54,7 +54,7 @@ with workflow.unsafe.imports_passed_through():
         UpdateRunResult,
         WriteRunWorksInput,
     )
-    from wharfinger.model.texts import shortened
+    from wharfinger.objects.model.texts import shortened
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import failure, kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

@@ -19,7 +19,7 @@ from wharfinger.client.cluster_format import in_its_format
 from wharfinger.client.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import StoreError, UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.page.follow.following import Following
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts

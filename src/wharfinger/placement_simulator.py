@@ -13,12 +13,12 @@ from typing import Any
 
 from wharfinger.errors import UsageError
 from wharfinger.manifests import placements
-from wharfinger.manifests.fields import mapping, text
 from wharfinger.manifests.members import member_from_mapping
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef, PlacementType
-from wharfinger.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
+from wharfinger.objects.documents.fields import mapping, text
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.upstream import UpstreamAttempt
 from wharfinger.placement.upstream_records import BOUND, SCHEDULED, UNSCHEDULED, Binding, SnapshotStatus, by_name

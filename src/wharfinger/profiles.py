@@ -25,8 +25,8 @@ from wharfinger.framework.catalog import Catalog, Installed
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.points import points_of
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests import documents
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.plugins import builtin
 
 Source = Mapping[str, Any] | Path | str | None

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import nested, setting
 
 CONNECTION_PANEL = "Connection"

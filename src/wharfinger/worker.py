@@ -29,7 +29,7 @@ from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
-from wharfinger.model.ownership import Ownership
+from wharfinger.objects.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import identity

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from tests.applying.objects import Object, deployment, deployments, pods, service
 from wharfinger.applying.merge import conflicts, merged
 from wharfinger.applying.merge_keys import FILE, merge_keys
-from wharfinger.manifests.kinds import KINDS
+from wharfinger.objects.documents.kinds import KINDS
 
 
 def spec_of(last: Object | None, wanted: Object, live: Object) -> Any:

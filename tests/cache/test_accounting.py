@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from wharfinger.cache.accounting import PodAccounting
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.storage import ClaimKey, PersistentVolumeClaim
-from wharfinger.model.volume_matching import VolumePlan
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
+from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.testing.facts import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from wharfinger.cache.cache import Cache
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 TERM = PodAffinityTerm("zone", WEB, frozenset({"shop"}))

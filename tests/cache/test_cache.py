@@ -9,8 +9,8 @@ import pytest
 from tests.clock import Clock
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.clock import Clock
 from wharfinger.cache.cache import Cache
-from wharfinger.model.held_places import HeldPlace
+from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.testing.facts import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)

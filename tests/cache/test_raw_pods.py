@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wharfinger.cache import raw_pods
 from wharfinger.cache.raw_pods import RawPods
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.testing.facts import pod
 
 PODS = [

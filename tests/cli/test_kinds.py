@@ -10,7 +10,7 @@ from wharfinger.cli.kinds import KINDS, imported
 from wharfinger.cli.objects.checks import WriteCheck
 from wharfinger.cli.objects.tables import KindTable
 from wharfinger.client.stored_objects import StoredObjects
-from wharfinger.manifests import kinds
+from wharfinger.objects.documents import kinds
 
 PARTS = sorted({(part, dotted) for parts in KINDS.values() for part, dotted in parts.names().items()})
 

@@ -7,7 +7,7 @@ import pytest
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
-from wharfinger.model.formats import ClusterFormat, known_format
+from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 

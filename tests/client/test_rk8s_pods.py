@@ -16,7 +16,7 @@ from wharfinger.client.assignments import watch_assignments
 from wharfinger.client.submitting import create, end_of
 from wharfinger.contracts.records import BoundByRecord
 from wharfinger.errors import AlreadyExists, Compacted, InvalidObject, Unavailable, UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import Rk8sKeys, store_of
 from wharfinger.registry.store import Delete, Put, Read, Store

@@ -6,8 +6,8 @@ from typing import Any
 
 from wharfinger.client.stored_nodes import StoredNodes
 from wharfinger.client.stored_objects import ChangedObjects, StoredObjects
-from wharfinger.manifests import documents
-from wharfinger.manifests.kinds import NODE, by_word
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.kinds import NODE, by_word
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete, Operation, Put
 from wharfinger.testing.memory_store import MemoryStore

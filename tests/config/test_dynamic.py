@@ -26,8 +26,8 @@ from wharfinger.config.overlay import check_alone
 from wharfinger.errors import InvalidConfiguration, InvalidObject
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.manifests import documents
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 

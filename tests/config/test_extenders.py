@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.config.conftest import completed, paths, problems, with_args
-from wharfinger.model.extenders import Extender, ExtenderTls
+from wharfinger.objects.model.extenders import Extender, ExtenderTls
 from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

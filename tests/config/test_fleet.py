@@ -11,9 +11,9 @@ from tests.config.conftest import paths
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet, read_template
 from wharfinger.config.fleet_fields import SpecFields, TemplateFields
 from wharfinger.errors import InvalidConfiguration
-from wharfinger.manifests import documents
 from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.plugins.builtin import catalog
 
 

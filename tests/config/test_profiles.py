@@ -9,7 +9,7 @@ import pytest
 
 from tests.config.conftest import completed, order, problems, profile, with_args
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_configuration, load_profiles
 

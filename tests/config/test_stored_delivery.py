@@ -9,7 +9,7 @@ import pytest
 from wharfinger.config.placement_fields import ApplyStrategyFields, stored_delivery
 from wharfinger.errors import InvalidObject
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 DEFAULTS = {
     "type": "ClientSideApply",

@@ -18,7 +18,7 @@ from wharfinger.model.contents import (
     SelectionScope,
 )
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 

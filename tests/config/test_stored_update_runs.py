@@ -9,9 +9,7 @@ import pytest
 
 from wharfinger.config.placement_update_fields import stored_run, stored_strategy
 from wharfinger.errors import InvalidObject
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.update_runs import (
     OnFailure,
     RunState,
@@ -22,6 +20,8 @@ from wharfinger.model.update_runs import (
     Unmatched,
     UpdateRun,
 )
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 
 def strategy(*stages: Any, **spec: Any) -> dict[str, Any]:

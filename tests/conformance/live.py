@@ -27,7 +27,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
-from wharfinger.model.ownership import Ownership
+from wharfinger.objects.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore

@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.demo.audit import audit, reason_of, replayed
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

@@ -13,7 +13,7 @@ import pytest
 from tests.patience import patient
 from wharfinger.demo.audit import Audit
 from wharfinger.demo.story import Flood, summary
-from wharfinger.manifests.documents import objects
+from wharfinger.objects.documents.documents import objects
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

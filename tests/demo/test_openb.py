@@ -4,9 +4,9 @@ from collections import Counter
 from functools import cache
 
 from wharfinger.demo import openb
-from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 
 CREATED = "2026-01-01T00:00:00Z"
 

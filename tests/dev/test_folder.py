@@ -12,7 +12,7 @@ from wharfinger.cli.main import run
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import ProcessLife, end_survivors, life
 from wharfinger.errors import ServerError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.runtime import logs
 
 

@@ -24,7 +24,7 @@ from wharfinger.dev.binaries import examples
 from wharfinger.dev.departures import is_leaving
 from wharfinger.dev.folder import DataFolder
 from wharfinger.errors import ServerError, UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.upstream.client import ApiChange, ChangeKind
 
 QUICKSTART = str(examples() / "quickstart")

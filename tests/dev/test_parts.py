@@ -15,7 +15,7 @@ from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import ServerError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.page.follow.followed_hosts import FollowedHosts
 
 SERVERS = ["--etcd=http://127.0.0.1:1", "--temporal=127.0.0.1:2"]

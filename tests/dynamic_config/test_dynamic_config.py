@@ -28,7 +28,7 @@ from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.entry import Part

@@ -49,10 +49,10 @@ from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore

@@ -25,8 +25,8 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionVerdicts,
     VictimPod,
 )
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

@@ -15,7 +15,7 @@ from tests.extenders.extender_server import ExtenderServer
 from tests.registry.certificates import Authority, Signed
 from wharfinger.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.extenders.tls import REREAD_AFTER
-from wharfinger.model.extenders import Extender, ExtenderTls
+from wharfinger.objects.model.extenders import Extender, ExtenderTls
 
 
 @pytest.fixture

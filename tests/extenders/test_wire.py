@@ -8,7 +8,7 @@ from wharfinger.extenders import wire
 from wharfinger.extenders.wire import WrongAnswer
 from wharfinger.framework.extender_chain import FilterAnswer, MetaVictims
 from wharfinger.framework.extender_verdicts import CandidateVictims, VictimPod
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 POD = b'{"metadata":{"name":"web","namespace":"default","uid":"u1"},"spec":{"containers":[{"name":"c"}]}}'
 NODE = b'{"metadata":{"name":"n1","labels":{"a":"b"}},"status":{}}'

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from tests.faults.judge import Violation
 from wharfinger.client import Wharfinger
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.observe.history import Attempt
 from wharfinger.settings import EtcdSettings
 

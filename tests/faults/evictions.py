@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from tests.faults.ledger import PodChange
-from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.objects.model.pod import Pod, PodIdentity
 
 
 @dataclass(slots=True)

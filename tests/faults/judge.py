@@ -26,9 +26,9 @@ from tests.faults.history import Revision
 from tests.faults.ledger import Ledger, PodChange
 from tests.faults.requeues import Requeues
 from tests.faults.rules import breaches, selected, tolerated
-from wharfinger.model.node import PODS, Node
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
-from wharfinger.model.selectors import Taint, tolerates
+from wharfinger.objects.model.node import PODS, Node
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.objects.model.selectors import Taint, tolerates
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"

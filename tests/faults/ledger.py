@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from tests.faults.history import Change, Revision
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_pod
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.decode import decode_node, decode_pod
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 
 

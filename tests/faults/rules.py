@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.faults.ledger import Ledger, Unguarded
-from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.selectors import tolerates
+from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.selectors import tolerates
 
 Placed = list[tuple[Pod, Node]]
 

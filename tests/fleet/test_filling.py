@@ -13,8 +13,8 @@ from wharfinger.fleet.hosts import Hosts
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.fleet.seeing import broken
 from wharfinger.model.fleet import Cordon, FleetSpec, Host
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 def test_the_first_creation_is_a_rollout() -> None:

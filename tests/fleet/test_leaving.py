@@ -10,8 +10,8 @@ from tests.fleet.builders import CLOCK, IDENTITY, LEASE, Picture, brief, decide,
 from wharfinger.fleet.lives import Asked
 from wharfinger.fleet.planner import plan
 from wharfinger.model.fleet import Cordon, Host, InstanceState
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 def test_the_highest_slots_go_first() -> None:

@@ -11,8 +11,8 @@ from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.scenes import SPEC, settle, world_of
 from wharfinger.contracts.fleets import Planned
 from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Memory, Plan, Retire
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.workflows.fleet_steps import left
 
 

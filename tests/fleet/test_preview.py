@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.preview import preview
 from wharfinger.model.fleet import FleetSpec, Host
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 def told(picture: Picture, limit: int = 100) -> list[str]:

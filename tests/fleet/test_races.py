@@ -39,8 +39,8 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Memory, Up
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins.builtin import catalog
 from wharfinger.registry import keys

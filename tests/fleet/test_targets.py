@@ -9,8 +9,8 @@ import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 def outcomes(decided: object) -> list[tuple[int, str]]:

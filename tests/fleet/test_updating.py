@@ -11,8 +11,8 @@ from wharfinger.fleet.draft import Budget
 from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import FleetSpec, Host
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import Busy, Counted, Drop, Retire
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 @pytest.mark.parametrize(

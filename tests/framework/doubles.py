@@ -14,7 +14,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 NO_OPINION = PreFilterResult()
 GRANTED = Permission()

@@ -12,7 +12,7 @@ from wharfinger.framework.async_plugins import BindCall, CallLimits, PluginCall,
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import SUCCESS, Code, Status
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import builtin
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot

@@ -20,9 +20,9 @@ from wharfinger.framework.extender_verdicts import (
 )
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

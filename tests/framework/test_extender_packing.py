@@ -21,7 +21,7 @@ from wharfinger.framework.extender_verdicts import (
     VictimPod,
     numbers_in,
 )
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 CANDIDATE = CandidateVictims("n1", (VictimPod(PodKey("ns", "p"), "uid", 7),), 2)
 NODES = tuple(f"ip-10-0-{number >> 8}-{number & 255}.eu-central-1.compute.internal" for number in range(5000))

@@ -15,9 +15,9 @@ from wharfinger.framework.gang_packing import Packing
 from wharfinger.framework.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Gang, GangKey, Wanted, in_order
-from wharfinger.model.node import Taint
-from wharfinger.model.pod import HostPort, Pod
+from wharfinger.objects.model.gang import Gang, GangKey, Wanted, in_order
+from wharfinger.objects.model.node import Taint
+from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import GIB, node, pod
 

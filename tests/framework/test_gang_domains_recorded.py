@@ -13,8 +13,8 @@ import pytest
 from wharfinger.framework.gangs import place
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Gang, GangKey, Wanted
-from wharfinger.model.node import Node
+from wharfinger.objects.model.gang import Gang, GangKey, Wanted
+from wharfinger.objects.model.node import Node
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import pod
 

@@ -12,10 +12,10 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.model.gang import Wanted
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import NOTHING_AROUND, DisruptionBudget, Surroundings
+from wharfinger.objects.model.gang import Wanted
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget, Surroundings
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 

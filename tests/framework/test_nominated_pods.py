@@ -7,9 +7,9 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 

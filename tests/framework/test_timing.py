@@ -14,7 +14,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission, Plugin, PostFilterResult, PreFilterResult
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.timing import Lap, measured
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.telemetry import PointDurations
 from wharfinger.testing.facts import node, pod, snapshot
 

@@ -30,7 +30,7 @@ from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.hub import Hub
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys

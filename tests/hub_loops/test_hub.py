@@ -36,7 +36,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.kinds import reference
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import keys, placement_keys

@@ -13,7 +13,7 @@ from tests.patience import patient
 from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.informer.changes import Changes
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete, Page, Put

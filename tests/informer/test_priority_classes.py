@@ -10,7 +10,7 @@ import pytest
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import Wake
 from wharfinger.informer.invalid import kind_of
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.worker_loops.stage import Stage
 from wharfinger.informer.changes import Changes, StorageChange
-from wharfinger.model.storage import ClaimKey, PersistentVolumeClaim
+from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.registry import keys
 from wharfinger.worker_loops.candidacy import events_of
 

@@ -10,8 +10,8 @@ import pytest
 from tests.worker_loops.stage import Stage
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import kind_of
-from wharfinger.model.storage_index import NO_STORAGE
-from wharfinger.model.surroundings import DisruptionBudget, PodCollection
+from wharfinger.objects.model.storage_index import NO_STORAGE
+from wharfinger.objects.model.surroundings import DisruptionBudget, PodCollection
 from wharfinger.registry import keys
 
 LABELS = {"app": "web"}

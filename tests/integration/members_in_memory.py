@@ -12,7 +12,7 @@ from wharfinger.config.member_files import MemberConnection
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from tests.patience import patient
 from tests.upstream.api_server_process import ApiServerProcess
-from wharfinger.manifests.metadata import attempt_of
+from wharfinger.objects.documents.metadata import attempt_of
 
 PODS = "/api/v1/pods"
 GONE = 410

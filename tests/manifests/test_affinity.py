@@ -8,10 +8,10 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import pod_from_mapping
-from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.documents.decode import pod_from_mapping
+from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.copies import (
+from wharfinger.objects.documents.copies import (
     COPIED,
     StateOfCopy,
     copy_of,
@@ -18,7 +18,7 @@ from wharfinger.manifests.copies import (
     same_but_revision,
     state_of,
 )
-from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
+from wharfinger.objects.documents.decode import decode_node, decode_pod, decode_surrounding
 
 DATA = Path(__file__).parents[1] / "conformance" / "data"
 KINDS = {"nodes": "Node", "pods": "Pod", "bound": "Pod", "namespaces": "Namespace", "services": "Service"}

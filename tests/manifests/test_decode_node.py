@@ -8,8 +8,8 @@ import pytest
 
 from tests.manifests.manifests import node_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.documents.decode import decode_node
+from wharfinger.objects.model.selectors import Taint
 
 
 def test_a_node_is_read_whole() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_pod, pod_from_mapping
-from wharfinger.model.pod import GangTerms, HostPort
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, Toleration
+from wharfinger.objects.documents.decode import decode_pod, pod_from_mapping
+from wharfinger.objects.model.pod import GangTerms, HostPort
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, Toleration
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

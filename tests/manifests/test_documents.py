@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.properties.shares import in_quarters
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.documents import objects, parse, to_json
-from wharfinger.manifests.yaml_text import to_yaml
+from wharfinger.objects.documents.documents import objects, parse, to_json
+from wharfinger.objects.documents.yaml_text import to_yaml
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",))) | st.from_regex(r"[-+]?[0-9eE._xo]+", fullmatch=True)
 VALUES = st.recursive(

@@ -9,8 +9,8 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_pod
-from wharfinger.manifests.edit import bind_pod, refuse_pod
+from wharfinger.objects.documents.decode import decode_pod
+from wharfinger.objects.documents.edit import bind_pod, refuse_pod
 
 NOW = "2026-01-02T03:04:05Z"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
 from tests.properties.shares import in_quarters
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
-from wharfinger.manifests.edit import bind_pod, refuse_pod
-from wharfinger.manifests.surroundings import KINDS
+from wharfinger.objects.documents.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
+from wharfinger.objects.documents.edit import bind_pod, refuse_pod
+from wharfinger.objects.documents.surroundings import KINDS
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["-1", "1e999", "\ud800", ""])

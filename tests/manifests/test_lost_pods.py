@@ -7,10 +7,10 @@ import json
 import pytest
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
-from wharfinger.manifests.decode import decode_node, decode_pod
-from wharfinger.manifests.edit import made_anew, scheduled_since
-from wharfinger.model.gang import gang_key
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import decode_node, decode_pod
+from wharfinger.objects.documents.edit import made_anew, scheduled_since
+from wharfinger.objects.model.gang import gang_key
+from wharfinger.objects.model.pod import Pod
 
 NOW = "2026-03-01T12:00:00Z"
 GANG = {

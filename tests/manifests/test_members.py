@@ -9,7 +9,7 @@ import pytest
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.selectors import Taint
 
 WHOLE: dict[str, Any] = {
     "metadata": {"name": "east", "labels": {"env": "prod"}},

@@ -8,8 +8,8 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_occupant, decode_pod
-from wharfinger.model.pod import HostPort, Pod
+from wharfinger.objects.documents.decode import decode_occupant, decode_pod
+from wharfinger.objects.model.pod import HostPort, Pod
 
 KEY: dict[str, Any] = {"namespace": "default", "name": "web"}
 

@@ -19,7 +19,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
 
 POLICY: dict[str, Any] = {
     "placementType": "PickN",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.manifests.manifests import pod_manifest, raw
 from tests.manifests.test_fuzz import FULL_POD
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import Remembered, decode_pod, pod_from_mapping
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import Remembered, decode_pod, pod_from_mapping
+from wharfinger.objects.model.pod import Pod
 
 REPLACED = st.sampled_from([None, 0, 1, True, "", "x", [], {}, [{}], [1], {"a": "b"}, {"a": 1}, 2**64, "\ud800"])
 

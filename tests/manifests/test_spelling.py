@@ -9,11 +9,11 @@ import pytest
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
 from wharfinger.errors import InvalidObject
 from wharfinger.informer.decoding import observe
-from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding, pod_from_mapping
-from wharfinger.manifests.kinds import DECIDING, DELIVERING, FLEET, KINDS
-from wharfinger.manifests.kubernetes_fields import FILE, kubernetes_fields
-from wharfinger.manifests.spelling import LONGEST, READ, folded
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import decode_node, decode_pod, decode_surrounding, pod_from_mapping
+from wharfinger.objects.documents.kinds import DECIDING, DELIVERING, FLEET, KINDS
+from wharfinger.objects.documents.kubernetes_fields import FILE, kubernetes_fields
+from wharfinger.objects.documents.spelling import LONGEST, READ, folded
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
@@ -170,7 +170,7 @@ def test_every_kind_that_may_be_stored_is_listed_with_all_types_below_it() -> No
 
 
 def test_the_list_names_the_module_that_the_generator_pins() -> None:
-    root = FILE.resolve().parents[3]
+    root = FILE.resolve().parents[4]
     origin = kubernetes_fields().origin
     pinned = (root / "tools" / "kubernetes-fields" / "go.mod").read_text()
     assert f"{origin['module']} {origin['version']}\n" in pinned

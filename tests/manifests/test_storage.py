@@ -8,10 +8,10 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_surrounding, pod_from_mapping, surrounding_from_mapping
-from wharfinger.manifests.storage import GROUPS, TYPES
-from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from wharfinger.model.storage import (
+from wharfinger.objects.documents.decode import decode_surrounding, pod_from_mapping, surrounding_from_mapping
+from wharfinger.objects.documents.storage import GROUPS, TYPES
+from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from wharfinger.objects.model.storage import (
     ClaimKey,
     ClaimReference,
     CsiDriver,
@@ -23,7 +23,7 @@ from wharfinger.model.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from wharfinger.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
+from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
 
 GIB = 1000 << 30
 ZONE_A = Requirement("topology.kubernetes.io/zone", Operator.IN, ("a",))

@@ -10,8 +10,8 @@ import pytest
 from tests.manifests.complete import EVERYTHING
 from tests.manifests.manifests import node_manifest, pod_manifest
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.documents import objects
-from wharfinger.manifests.strict import MOST, findings
+from wharfinger.objects.documents.documents import objects
+from wharfinger.objects.documents.strict import MOST, findings
 
 ROOT = Path(__file__).resolve().parents[2]
 

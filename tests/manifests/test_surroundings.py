@@ -9,11 +9,11 @@ import pytest
 
 from tests.manifests.manifests import raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_surrounding, surrounding_from_mapping
-from wharfinger.model.gang import PodGroup
-from wharfinger.model.priority import PriorityClass
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection
+from wharfinger.objects.documents.decode import decode_surrounding, surrounding_from_mapping
+from wharfinger.objects.model.gang import PodGroup
+from wharfinger.objects.model.priority import PriorityClass
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 LABELS = {"matchLabels": {"app": "web"}}

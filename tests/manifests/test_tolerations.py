@@ -8,8 +8,8 @@ import pytest
 
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_pod, pod_from_mapping
-from wharfinger.model.selectors import Taint, tolerates
+from wharfinger.objects.documents.decode import decode_pod, pod_from_mapping
+from wharfinger.objects.model.selectors import Taint, tolerates
 
 
 @pytest.mark.parametrize("operator", [None, "", "Equal", "Exists", "Lt", "Gt"])

@@ -13,7 +13,7 @@ from wharfinger.contracts.placement_records import MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import Unavailable
 from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings, LeaseSettings

@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.member_loops.folder import members_in
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 
 def put(folder: Path, name: str, text: str, mode: int = 0o400) -> None:

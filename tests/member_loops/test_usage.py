@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wharfinger.manifests.formats import KUBERNETES
 from wharfinger.manifests.members import member_from_mapping
-from wharfinger.manifests.rk8s.format import RK8S
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
+from wharfinger.objects.documents.formats import KUBERNETES
+from wharfinger.objects.rk8s.format import RK8S
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.testing.manifests import node_manifest, pod_manifest

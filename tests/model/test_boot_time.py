@@ -7,7 +7,7 @@ import time
 import pytest
 
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.model.boot_time import since_boot
+from wharfinger.objects.model.boot_time import since_boot
 from wharfinger.testing import MemoryStore
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.model.events import Action, ClusterEvent, Resource, pod_events
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import Namespace, Surroundings
+from wharfinger.objects.model.affinity import SpreadConstraint
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource, pod_events
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import Namespace, Surroundings
 from wharfinger.testing.facts import pod
 
 WAITING = pod("waiting")

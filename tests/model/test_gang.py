@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.gang import Gang, GangKey, PodGroup, counts, gang_key, gang_of, number_of, problem_of, standing
-from wharfinger.model.pod import GangTerms, Pod
+from wharfinger.objects.model.gang import (
+    Gang,
+    GangKey,
+    PodGroup,
+    counts,
+    gang_key,
+    gang_of,
+    number_of,
+    problem_of,
+    standing,
+)
+from wharfinger.objects.model.pod import GangTerms, Pod
 from wharfinger.testing.facts import pod
 
 KEY = GangKey("default", "team")

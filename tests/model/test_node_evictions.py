@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.model.node_evictions import admission, leaves, leaves_at, recently
-from wharfinger.model.selectors import Taint, Toleration
+from wharfinger.objects.model.node_evictions import admission, leaves, leaves_at, recently
+from wharfinger.objects.model.selectors import Taint, Toleration
 
 FLAKY, FULL = Taint("flaky", "", "NoExecute"), Taint("full", "disk", "NoExecute")
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.model.pod import ClassTerms, Pod
-from wharfinger.model.priority import NO_CLASSES, PriorityClass, PriorityClasses, missing, resolve
+from wharfinger.objects.model.pod import ClassTerms, Pod
+from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, PriorityClasses, missing, resolve
 from wharfinger.testing.facts import pod
 
 HIGH = PriorityClass("high", 1000, preemption_policy="Never")

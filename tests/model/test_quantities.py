@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.model.quantities import (
+from wharfinger.objects.model.quantities import (
     LIMIT,
     NANO,
     format_bytes,

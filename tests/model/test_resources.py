@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.model.quantities import NANO, parse_quantity
-from wharfinger.model.resources import Container, PodResources, node_allocatable, pod_request
+from wharfinger.objects.model.quantities import NANO, parse_quantity
+from wharfinger.objects.model.resources import Container, PodResources, node_allocatable, pod_request
 
 MEBI = 1024 * 1024
 

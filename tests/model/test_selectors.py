@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.model.selectors import (
-    NodeSelectorTerm,
-    Operator,
-    Requirement,
-    Taint,
-    Toleration,
-    parse_integer,
-)
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration, parse_integer
 
 TAINT = Taint("k", "v", "NoSchedule")
 

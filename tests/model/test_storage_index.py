@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.volumes import GIB, bound_claim, bound_volume, claim, limited, reference, storage, volume
-from wharfinger.model.keyed import Keyed
-from wharfinger.model.storage import (
+from wharfinger.objects.model.keyed import Keyed
+from wharfinger.objects.model.storage import (
     CsiDriver,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -15,7 +15,7 @@ from wharfinger.model.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from wharfinger.model.storage_index import NO_STORAGE, Storage, place_of
+from wharfinger.objects.model.storage_index import NO_STORAGE, Storage, place_of
 
 
 def rebuilt(things: list[StorageObject]) -> Storage:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.model.gang import PodGroup
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
+from wharfinger.objects.model.gang import PodGroup
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 SERVICE = PodCollection("Service", "team", "web", WEB)

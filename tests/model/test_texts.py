@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.model.texts import one_line, shortened
+from wharfinger.objects.model.texts import one_line, shortened
 
 
 def test_a_text_that_fits_stays_as_it_is() -> None:

@@ -18,7 +18,7 @@ from wharfinger.contracts.computation import LateVerdict
 from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again, decision_of, to_plain
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Recomputation

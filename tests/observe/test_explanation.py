@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tests.observe.test_history import read
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.observe.explanation import Explanation, explain, to_plain
 from wharfinger.observe.history import Attempt
 

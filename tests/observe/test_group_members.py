@@ -11,7 +11,7 @@ from tests.observe.test_history import events_of
 from wharfinger.contracts.cohort_scheduling import PlacedMany, SeatRanking, Skipped
 from wharfinger.contracts.computation import ScoredNode
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import explain
 from wharfinger.observe.group_members import read_member
 from wharfinger.observe.history import Attempt

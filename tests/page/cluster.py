@@ -24,8 +24,8 @@ from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ServerError
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.follow.following import Following

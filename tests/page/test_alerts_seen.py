@@ -8,7 +8,7 @@ import pytest
 
 from tests.page.looking import Looking
 from wharfinger.contracts.records import HoldRecord
-from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
+from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, Alert, Alerts
 from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import ScrapeOptions, Scraper

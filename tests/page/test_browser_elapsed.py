@@ -16,7 +16,7 @@ from tests.page.cluster import Page, filled, served, with_history
 from tests.page.pictures import POD
 from tests.page.replay_reports import filled_folder
 from tests.page.test_browser import Tab, chromium, let_in
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
 from wharfinger.page.views.scheduling import SchedulingView
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.page.cluster import Page, in_step
 from tests.page.test_json import get
-from wharfinger.manifests.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
-from wharfinger.model.gang import GangKey
+from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.page.trying.deciding import Deciders
 from wharfinger.page.trying.gang_verdicts import GangQuestion, verdicts
 

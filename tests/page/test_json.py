@@ -18,8 +18,8 @@ from tests.page.cluster import Page, RecordedAttempts, attempt_of, in_step, no_t
 from tests.page.conftest import TOKEN
 from tests.patience import patient
 from wharfinger.contracts import upstream_records
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Promise
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import Nomination
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts

@@ -21,8 +21,8 @@ from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.engine.pods.eviction import PREEMPTED
 from wharfinger.errors import ServerError
-from wharfinger.manifests.edit import evict_pod
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.edit import evict_pod
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts

@@ -8,7 +8,7 @@ import pytest
 
 from tests.page.looking import Looking
 from wharfinger.contracts.records import HoldRecord
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
 from wharfinger.page.views.node_map import NodeMap

@@ -15,7 +15,7 @@ from tests.event_loop import watched_loop
 from tests.page.cluster import Page, RecordedAttempts, attempt_of
 from tests.patience import patient
 from wharfinger.errors import ServerError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.views import attempts as module
 from wharfinger.page.views.attempts import PodAttempts

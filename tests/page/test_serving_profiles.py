@@ -11,7 +11,7 @@ import pytest
 from tests.page.cluster import Page, in_step
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import StoreError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.page.trying.deciding import Deciders
 from wharfinger.page.views.scheduling import SchedulingView

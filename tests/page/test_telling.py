@@ -9,8 +9,8 @@ from collections import Counter
 from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
 from tests.patience import patient
-from wharfinger.manifests.pods import GROUP_LABEL
-from wharfinger.model.node import CPU
+from wharfinger.objects.documents.pods import GROUP_LABEL
+from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper

@@ -8,7 +8,7 @@ import pytest
 
 from tests.placement.cases import chosen, decided, evenly, fixed, in_regions, member, names, pick, reasons
 from wharfinger.model.placement import ClusterPreference, MemberScores, PlacementPolicy
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.placement import texts
 from wharfinger.placement.eligibility import Ages
 

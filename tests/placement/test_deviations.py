@@ -29,7 +29,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.selectors import Taint
 from wharfinger.placement import texts
 from wharfinger.placement.deciding import decide, decide_without
 from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14, Stuck

@@ -6,8 +6,8 @@ import pytest
 
 from tests.placement.cases import decided, fixed, member, pick
 from wharfinger.model.evictions import Eviction, EvictionOutcome, PlacementBudget
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import Placement, PlacementPolicy, PlacementRef
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.placement.evicting import Delivered, judge_eviction
 
 REF = PlacementRef("", "web")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.placement.cases import HEARD, member
 from wharfinger.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.placement.affinity import affinity_of
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.filters import MemberRefusal, refusal

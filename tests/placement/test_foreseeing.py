@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.model.delivery import MemberDelivery, RolloutBudget
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.placement.foreseeing import ForeseenRollout, foresee
 
 ONE_DOWN = RolloutBudget(IntOrPercent(1), IntOrPercent(0))

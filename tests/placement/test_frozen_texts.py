@@ -22,7 +22,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
 from wharfinger.placement import frozen_texts
 from wharfinger.placement.frozen_texts import policy_text, selection_text
 

@@ -10,7 +10,7 @@ import pytest
 
 from wharfinger.model.contents import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.overriding import (
     OverrideError,
     ResolvedOverride,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import member
-from wharfinger.model.amounts import parse_amount
 from wharfinger.model.members import RESOURCES
 from wharfinger.model.placement import PropertyRequirement
+from wharfinger.objects.model.amounts import parse_amount
 from wharfinger.placement.properties import Range, Unreadable, amount_of, interpolated, satisfies
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.model.delivery import MemberDelivery, RolloutBudget, RolloutSteps, StepKind
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.placement.rolling import is_ready, plan
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "kubefleet_rollouts.json").read_text())["cases"]

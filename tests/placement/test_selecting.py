@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wharfinger.model.contents import ObjectId, ResourceSelector, SelectionScope
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.selecting import (
     brings,
     in_order,

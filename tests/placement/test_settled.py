@@ -8,7 +8,7 @@ import pytest
 
 from tests.placement.cases import decided, member, pick
 from wharfinger.model.placement import MemberScores, PlacementDecision
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.selectors import Taint
 from wharfinger.placement.question import counting
 
 STORED = decided(pick(2), [member("a"), member("b", taints=(Taint("t", "", "NoSchedule"),)), member("c")])

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.int_or_percent import IntOrPercent
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.update_runs import (
     UNMATCHED_STAGE,
     MemberProgress,
@@ -21,6 +19,8 @@ from wharfinger.model.update_runs import (
     TaskKind,
     Unmatched,
 )
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.stages import RunMember, begin, concurrency, plan_run
 
 ALL = LabelSelector()

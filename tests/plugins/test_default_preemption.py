@@ -8,9 +8,9 @@ import pytest
 
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import NOTHING_AROUND, DisruptionBudget
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.events import (
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.events import (
     Action,
     ClusterEvent,
     Resource,
@@ -16,9 +16,9 @@ from wharfinger.model.events import (
     node_event,
     unscheduled_pod_event,
 )
-from wharfinger.model.node import Node
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
 from wharfinger.plugins import names
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles

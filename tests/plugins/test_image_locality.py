@@ -10,8 +10,8 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.image_locality import ImageLocality, normalized
 from wharfinger.testing.facts import node, pod
 

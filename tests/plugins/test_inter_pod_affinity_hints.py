@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
 from wharfinger.plugins import names
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles

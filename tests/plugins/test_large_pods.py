@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
-from wharfinger.model.pod import HostPort
-from wharfinger.model.selectors import (
+from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
+from wharfinger.objects.model.pod import HostPort
+from wharfinger.objects.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
     Operator,

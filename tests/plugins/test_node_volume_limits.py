@@ -21,10 +21,10 @@ from tests.volumes import (
     user,
     volume,
 )
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import CsiNode, StorageClass, StorageObject, VolumeAttachment
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volumes import CsiVolume, InLineVolume, InTreeVolume, PodClaim
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import CsiNode, StorageClass, StorageObject, VolumeAttachment
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volumes import CsiVolume, InLineVolume, InTreeVolume, PodClaim
 from wharfinger.testing.facts import pod
 
 TOO_MANY = ("NodeVolumeLimits", ("node(s) exceed max volume count",))

@@ -6,8 +6,8 @@ import pytest
 
 from tests.volumes import PROFILE as WITH_VOLUMES
 from tests.volumes import bound_claim, bound_volume, cluster, host, storage, term, user
-from wharfinger.model.node import Node
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

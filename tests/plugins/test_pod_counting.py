@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.plugins.pod_counting import PodTallies, label_test
 from wharfinger.testing.facts import node, pod, snapshot
 

@@ -10,11 +10,11 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
-from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint
-from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
+from wharfinger.objects.model.affinity import SpreadConstraint
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
 from wharfinger.plugins.arguments import HOSTNAME, ZONE, PodTopologySpreadArgs
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread, rounded
 from wharfinger.testing.facts import node, pod

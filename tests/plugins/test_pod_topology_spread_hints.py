@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wharfinger.framework.hints import HintTable
-from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
-from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection
+from wharfinger.objects.model.affinity import SpreadConstraint
+from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import PodTopologySpreadArgs
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread

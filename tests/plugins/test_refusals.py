@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wharfinger.framework.status import Code
-from wharfinger.model.pod import HostPort
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.pod import HostPort
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot

@@ -16,9 +16,9 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
-from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 

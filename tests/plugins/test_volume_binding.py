@@ -26,9 +26,9 @@ from tests.volumes import (
 )
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement
-from wharfinger.model.storage import (
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
+from wharfinger.objects.model.storage import (
     ClaimKey,
     ClaimReference,
     CsiDriver,
@@ -39,8 +39,8 @@ from wharfinger.model.storage import (
     StorageClass,
     StorageObject,
 )
-from wharfinger.model.volume_matching import VolumePlan, plan_of
-from wharfinger.model.volumes import InTreeVolume, PodClaim
+from wharfinger.objects.model.volume_matching import VolumePlan, plan_of
+from wharfinger.objects.model.volumes import InTreeVolume, PodClaim
 from wharfinger.plugins.arguments import VolumeBindingArgs
 from wharfinger.plugins.volume_binding import VolumeBinding
 

@@ -7,12 +7,19 @@ from dataclasses import replace
 import pytest
 
 from tests.volumes import GIB, PROFILE, WAIT, bound_claim, bound_volume, claim, host, limited, user, volume
-from wharfinger.model.events import ClusterEvent, Resource, assigned_pod_event, node_event, storage_event
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import Operator, Requirement
-from wharfinger.model.storage import CsiDriver, CsiNode, StorageCapacity, StorageClass, StorageObject, VolumeAttachment
-from wharfinger.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
+from wharfinger.objects.model.events import ClusterEvent, Resource, assigned_pod_event, node_event, storage_event
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import Operator, Requirement
+from wharfinger.objects.model.storage import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    StorageObject,
+    VolumeAttachment,
+)
+from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
 from wharfinger.testing.facts import pod
 
 RESTRICTIONS, LIMITS, BINDING, ZONE = "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"

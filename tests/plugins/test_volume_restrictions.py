@@ -8,9 +8,9 @@ import pytest
 
 from tests.volumes import PROFILE, claim, cluster, host, refusal, storage, user
 from wharfinger.framework.status import Code
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volumes import DiskKind, ExclusiveDisk, InLineVolume, PodClaim
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volumes import DiskKind, ExclusiveDisk, InLineVolume, PodClaim
 from wharfinger.testing.facts import pod
 
 DISK_TAKEN = ("VolumeRestrictions", ("node(s) had no available disk",))

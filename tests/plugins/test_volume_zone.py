@@ -19,8 +19,8 @@ from tests.volumes import (
 )
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.storage import StorageObject
-from wharfinger.model.volumes import PodClaim
+from wharfinger.objects.model.storage import StorageObject
+from wharfinger.objects.model.volumes import PodClaim
 from wharfinger.plugins.volume_zone import VolumeZone
 from wharfinger.testing.facts import node, pod
 

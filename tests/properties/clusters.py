@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.node import Node
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, Taint, Toleration
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, Taint, Toleration
 
 MIB = 1 << 20
 GPU = "example.com/gpu"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.properties.clusters import Draw, uids, up_to_five, up_to_three
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import Namespace, Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import Namespace, Surroundings
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -25,9 +25,9 @@ from tests.properties.promise_world import (
     promise_of,
 )
 from wharfinger.contracts import upstream_records
-from wharfinger.manifests.copies import copy_of, state_of
-from wharfinger.manifests.edit import bind_pod
 from wharfinger.model.promises import Promise
+from wharfinger.objects.documents.copies import copy_of, state_of
+from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Put
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from wharfinger.engine.upstream.states import ObjectState
-from wharfinger.manifests.copies import copy_of, same_but_revision, state_of
-from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.objects.documents.copies import copy_of, same_but_revision, state_of
+from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
 

@@ -18,7 +18,7 @@ from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_rollouts import (
     PlannedRollout,
 )
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.kinds import reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Condition, Get, Operation
 from wharfinger.testing.memory_store import MemoryStore

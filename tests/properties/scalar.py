@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import Taint, Toleration, tolerates
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import Taint, Toleration, tolerates
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 

@@ -13,7 +13,7 @@ from tests.properties.clusters import GPU, clusters, pods
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.plugins.node_affinity import pinned_nodes
 from wharfinger.profiles import load_profiles

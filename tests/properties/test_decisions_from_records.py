@@ -16,7 +16,7 @@ from tests.properties.shares import in_quarters
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.profiles import load_configuration, load_profiles

@@ -11,7 +11,7 @@ from tests.properties.clusters import clusters, pods
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -16,8 +16,8 @@ from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
 from wharfinger.fleet.planner import Asked
 from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 @contextmanager

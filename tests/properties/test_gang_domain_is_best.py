@@ -10,7 +10,7 @@ from tests.properties.test_gangs_whole import DEFAULT, clusters, domain_of, gang
 from wharfinger.framework.gangs import place
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Wanted
+from wharfinger.objects.model.gang import Wanted
 
 MOST = 100
 

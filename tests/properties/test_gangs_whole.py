@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from wharfinger.framework.gangs import place
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Wanted, in_order
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.gang import Wanted, in_order
+from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 

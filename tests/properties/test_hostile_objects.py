@@ -28,8 +28,8 @@ from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
-from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import UpstreamSide
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue

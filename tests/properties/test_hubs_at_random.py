@@ -43,7 +43,7 @@ from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.errors import Unavailable
 from wharfinger.hub_loops.judging import PlacementJudge
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.kinds import reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -17,11 +17,11 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
-from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.plugins.arguments import InterPodAffinityArgs
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 

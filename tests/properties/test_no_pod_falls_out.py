@@ -23,9 +23,9 @@ from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys

@@ -25,7 +25,7 @@ from wharfinger.model.placement import (
     PlacementType,
     PropertySorter,
 )
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.placement import spread
 from wharfinger.placement.deciding import decide
 from wharfinger.placement.eligibility import Ages

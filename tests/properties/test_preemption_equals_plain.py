@@ -14,7 +14,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 

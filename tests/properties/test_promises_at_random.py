@@ -14,7 +14,7 @@ from tests.properties.promise_lives import lived
 from tests.properties.promise_world import RuleBroken
 from tests.properties.shares import shared_out
 from wharfinger.engine.upstream import states
-from wharfinger.manifests.copies import StateOfCopy, state_of
+from wharfinger.objects.documents.copies import StateOfCopy, state_of
 
 PARTS = 40
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "40000")) // PARTS

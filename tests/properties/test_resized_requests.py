@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.request_scalar import counted
-from wharfinger.manifests.copies import copy_of
-from wharfinger.manifests.decode import decode_pod, pod_from_mapping
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.copies import copy_of
+from wharfinger.objects.documents.decode import decode_pod, pod_from_mapping
+from wharfinger.objects.model.pod import Pod
 
 CPU = st.sampled_from(["0m", "100m", "250m", "1000m", "2000m"])
 MEMORY = st.sampled_from(["0", "1048576", "209715200", "1073741824"])

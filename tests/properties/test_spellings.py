@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.manifests.complete import EVERYTHING
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import (
+from wharfinger.objects.documents.decode import (
     decode_node,
     decode_pod,
     decode_surrounding,
@@ -21,9 +21,9 @@ from wharfinger.manifests.decode import (
     pod_from_mapping,
     surrounding_from_mapping,
 )
-from wharfinger.manifests.kubernetes_fields import kubernetes_fields
-from wharfinger.manifests.pods import INLINE_GROUP
-from wharfinger.manifests.spelling import READ
+from wharfinger.objects.documents.kubernetes_fields import kubernetes_fields
+from wharfinger.objects.documents.pods import INLINE_GROUP
+from wharfinger.objects.documents.spelling import READ
 
 Path = tuple[str | int, ...]
 

@@ -27,10 +27,10 @@ from tests.volumes import (
 )
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import Operator, Requirement
-from wharfinger.model.storage import (
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import Operator, Requirement
+from wharfinger.objects.model.storage import (
     ClaimReference,
     CsiDriver,
     CsiNode,
@@ -41,10 +41,10 @@ from wharfinger.model.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.surroundings import Surroundings
-from wharfinger.model.volume_matching import plan_of
-from wharfinger.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.surroundings import Surroundings
+from wharfinger.objects.model.volume_matching import plan_of
+from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 from wharfinger.testing import facts

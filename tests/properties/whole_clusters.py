@@ -11,10 +11,10 @@ from random import Random
 
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
-from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
-from wharfinger.model.node import Node
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import (
+from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
     Operator,
@@ -23,7 +23,7 @@ from wharfinger.model.selectors import (
     Taint,
     Toleration,
 )
-from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surroundings
+from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surroundings
 
 HOSTNAME = "kubernetes.io/hostname"
 KEYS = ("topology.kubernetes.io/zone", HOSTNAME, "rack")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wharfinger.model.pod import Pod
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.refusal import Refusal
 
 
 def pod(name: str, *, create: int = 1, mod: int = 0, gates: tuple[str, ...] = (), **fields: Any) -> Pod:

@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
-from wharfinger.model.gang import Gang, GangKey
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.gang import Gang, GangKey
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 

@@ -6,7 +6,7 @@ import time
 
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import GARBAGE, Entry, EntryHeap, Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
-from wharfinger.model.pod import GangTerms, HostPort, Pod
-from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
-from wharfinger.model.volumes import InLineVolume, PodClaim
+from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
+from wharfinger.objects.model.pod import GangTerms, HostPort, Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.objects.model.volumes import InLineVolume, PodClaim
 from wharfinger.queue.candidates import pod_class
 from wharfinger.testing.facts import pod
 

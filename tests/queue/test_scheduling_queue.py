@@ -6,7 +6,7 @@ import pytest
 
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import Rk8sKeys, store_of
 from wharfinger.registry.store import Compare, Delete, Get, Put, Store, Unmoved

@@ -14,7 +14,7 @@ from wharfinger.framework.catalog import CatalogEntry
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.rerun import Rerun, RerunSimulator
 from wharfinger.replaying.rerun_report import RerunReport

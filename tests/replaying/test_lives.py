@@ -13,7 +13,7 @@ from tests.engine.conftest import pod_object
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_rerun import Span
 from wharfinger.errors import UsageError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed_change, parsed_digest, parsed_lost
-from wharfinger.model.pod import PodIdentity
+from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.replaying.stand_in import Correction, corrections
 
 

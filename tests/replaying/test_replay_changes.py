@@ -16,7 +16,7 @@ from wharfinger.framework.catalog import CatalogEntry
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.observe.comparing import Sameness
 from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting, plugin_of

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.conftest import PROFILES, node_object, pod_object
 from tests.replaying.replay_stage import Stage
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import CLUSTER, NOW
 from tests.replaying.replay_stage import Stage
 from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.comparing import Compared
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.shadow import MadeAgain, Shadow

@@ -16,7 +16,7 @@ from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 
 [USUAL] = PROFILES.values()
 

@@ -19,7 +19,7 @@ from tests.conftest import EtcdServer, TemporalServer, start_etcd
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of

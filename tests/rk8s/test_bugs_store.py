@@ -20,7 +20,7 @@ from tests.rk8s.rk8s_documents import node, pod
 from wharfinger.client.starts import AttemptHandle, start_attempt
 from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, backoff, chain_retry
 from wharfinger.contracts.scheduling import COMMIT_RETRY
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.worker import Worker
 
 

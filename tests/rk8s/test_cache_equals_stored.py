@@ -25,7 +25,7 @@ from wharfinger.contracts.scheduling import Placed, Recorded, Refused
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
-from wharfinger.manifests.rk8s.format import RK8S
+from wharfinger.objects.rk8s.format import RK8S
 from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Event

@@ -12,7 +12,7 @@ from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.contracts.plugin_calls import Held
 from wharfinger.contracts.scheduling import Bound, Rejected
 from wharfinger.framework.status import unschedulable
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 
 

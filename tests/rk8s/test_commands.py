@@ -13,7 +13,7 @@ from tests.cli.conftest import Shell, outside
 from tests.conftest import EtcdServer
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.contracts.records import AttemptRecord, InstallationRecord
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import KeyValue

@@ -11,7 +11,7 @@ import pytest
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Served
 from tests.rk8s.rk8s_documents import node, pod, toleration
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,8 +13,8 @@ from typer.main import get_command
 from tests.cli.conftest import Shell, outside
 from tests.rk8s.test_commands import Etcd, etcd
 from wharfinger.cli.main import command_line
-from wharfinger.manifests.rk8s.annotations import GATES, PRIORITY
-from wharfinger.manifests.rk8s.given import documents
+from wharfinger.objects.rk8s.annotations import GATES, PRIORITY
+from wharfinger.objects.rk8s.given import documents
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 

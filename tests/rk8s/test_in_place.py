@@ -12,7 +12,7 @@ from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from wharfinger.client.starts import start_attempt
 from wharfinger.errors import InstallationMismatch
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 
 

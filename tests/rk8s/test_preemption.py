@@ -18,7 +18,7 @@ from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Gone, Recorded, Refused
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete, Get
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.rk8s.conftest import Rk8sCluster, Served
 from tests.rk8s.rk8s_documents import expression, node, node_affinity, pod, taint, toleration
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_documents import expression, node, pod, pod_affinity, pod_term
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.settings import DispatchSettings
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_documents import document, node, pod
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.profiles import load_configuration
 from wharfinger.settings import DispatchSettings
 from wharfinger.simulator import Simulator

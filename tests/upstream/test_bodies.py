@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model import conditions
+from wharfinger.objects.model import conditions
 from wharfinger.upstream import bodies
 from wharfinger.upstream.client import ApiAnswer
 

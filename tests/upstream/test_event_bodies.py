@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.upstream.client import NODES, PODS, ApiResource
 from wharfinger.upstream.event_bodies import (
     EventReporter,

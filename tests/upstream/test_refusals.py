@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.manifests.checks.cases import CASES
 from tests.upstream.api_server_process import ApiServerProcess
-from wharfinger.manifests.kinds import of_object
+from wharfinger.objects.documents.kinds import of_object
 
 ANSWERS = Path(__file__).parents[1] / "manifests" / "checks" / "answers.json"
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

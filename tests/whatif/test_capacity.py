@@ -8,7 +8,7 @@ import pytest
 
 from tests.whatif.objects import node, pod, workload
 from wharfinger.errors import UsageError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.whatif.capacity import Capacity, capacity, subject
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.scene import Scene

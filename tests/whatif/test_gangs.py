@@ -9,7 +9,7 @@ import pytest
 
 from tests.whatif.objects import ask, node, nodes_of, pod
 from wharfinger.errors import UsageError
-from wharfinger.manifests.documents import objects
+from wharfinger.objects.documents.documents import objects
 from wharfinger.simulator import Simulator
 from wharfinger.whatif.outcome import Result
 

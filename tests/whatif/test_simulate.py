@@ -6,7 +6,7 @@ import pytest
 
 from tests.whatif.objects import ask, node, nodes_of, pod, scene, workload
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.whatif.changes import MoreNodes, NodeChanges
 from wharfinger.whatif.outcome import Cause, Result
 

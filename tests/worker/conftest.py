@@ -18,7 +18,7 @@ from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings

@@ -15,7 +15,7 @@ from tests.worker.conftest import Site
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.contracts.scheduling import Placed
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe import logs
 from wharfinger.observe.attempts import explain_pod
 from wharfinger.observe.deciding_again import decide_again, decision_of

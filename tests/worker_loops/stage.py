@@ -22,8 +22,8 @@ from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.framework.profile import Profile
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.registry import keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.worker_loops.candidacy import EventLog
 
 

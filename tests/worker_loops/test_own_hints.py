@@ -12,7 +12,7 @@ from wharfinger.framework.interface import EventHint, Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
-from wharfinger.model.events import Action, Resource
+from wharfinger.objects.model.events import Action, Resource
 from wharfinger.queue.entry import Part
 
 USUAL = PROFILES["default-scheduler"]

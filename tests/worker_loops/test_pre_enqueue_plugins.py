@@ -12,8 +12,8 @@ from wharfinger.framework.interface import EventHint
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.events import Action, Resource
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, Resource
+from wharfinger.objects.model.pod import Pod
 from wharfinger.queue.entry import Part
 
 USUAL = PROFILES["default-scheduler"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wharfinger.cache.cache import Cache
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.worker_loops.refusal_sweep import RefusalSweep
 
 

@@ -61,7 +61,7 @@ from wharfinger.contracts.scheduling import (
     Refused,
     Scheduling,
 )
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt

@@ -2,7 +2,7 @@
 // every type below it, as the Go structs of k8s.io/api name them in their json tags, with the type of each value. It
 // also prints which kinds each API group of Kubernetes has.
 //
-// The result is src/wharfinger/manifests/kubernetes_fields.json. `make kubernetes-fields` writes it anew. For another
+// The result is src/wharfinger/objects/documents/kubernetes_fields.json. `make kubernetes-fields` writes it anew. For another
 // Kubernetes release, change the versions in go.mod first: go get k8s.io/api@v0.37.0 k8s.io/apimachinery@v0.37.0
 package main
 

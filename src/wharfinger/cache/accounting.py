@@ -15,12 +15,12 @@ from wharfinger.cache.assumptions import Assumptions, NominatedPods, OverlayChan
 from wharfinger.cache.held_volumes import HeldVolumes
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.model.surroundings import Surroundings
-from wharfinger.model.volume_matching import VolumePlan
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.surroundings import Surroundings
+from wharfinger.objects.model.volume_matching import VolumePlan
 
 
 class PodAccounting:

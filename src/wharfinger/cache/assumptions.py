@@ -20,7 +20,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 
 from wharfinger.framework.snapshot import NO_NOMINATIONS, Nominations
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 
 MOST_TOLD = 100
 """Decisions whose record is waited for: a refusal has no transaction that would show it."""

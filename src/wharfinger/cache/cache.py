@@ -22,16 +22,16 @@ from wharfinger.cache.raw_pods import RawPods
 from wharfinger.cache.unanswered import UnansweredBinds
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
 from wharfinger.model.promises import UpstreamSide, VolumeStep
-from wharfinger.model.refusal import Refusal
-from wharfinger.model.storage import STORAGE_TYPES, StorageObject
-from wharfinger.model.storage_index import place_of
-from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
-from wharfinger.model.volume_matching import VolumePlan, plan_of
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
+from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.storage import STORAGE_TYPES, StorageObject
+from wharfinger.objects.model.storage_index import place_of
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
+from wharfinger.objects.model.volume_matching import VolumePlan, plan_of
 
 
 class Cache:

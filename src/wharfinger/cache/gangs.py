@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from wharfinger.model.gang import GangKey, gang_key
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.gang import GangKey, gang_key
+from wharfinger.objects.model.pod import Pod, PodKey
 
 
 class GangMembers:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from wharfinger.model.pod import PodIdentity
 from wharfinger.model.promises import VolumeStep
-from wharfinger.model.storage import ClaimKey, PersistentVolume, PersistentVolumeClaim, StorageObject
-from wharfinger.model.storage_index import Storage, place_of
-from wharfinger.model.surroundings import Surroundings
-from wharfinger.model.volume_matching import VolumePlan, with_plan
+from wharfinger.objects.model.pod import PodIdentity
+from wharfinger.objects.model.storage import ClaimKey, PersistentVolume, PersistentVolumeClaim, StorageObject
+from wharfinger.objects.model.storage_index import Storage, place_of
+from wharfinger.objects.model.surroundings import Surroundings
+from wharfinger.objects.model.volume_matching import VolumePlan, with_plan
 
 _Place = tuple[type[StorageObject], str, str]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 
 PLAIN = 32 * 1024 * 1024
 """Bytes of objects kept as they are; those that come when so many are held already are packed."""

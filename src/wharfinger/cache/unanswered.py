@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import contextmanager
 
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 Report = Callable[[Collection[PodKey]], None]
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.pipes import until_reader_left
 from wharfinger.errors import ServerError, Unavailable
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 
 if TYPE_CHECKING:
     from temporalio.client import Client

@@ -16,14 +16,14 @@ import typer
 
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests import documents
-from wharfinger.manifests.given_files import objects_of
-from wharfinger.manifests.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
-from wharfinger.manifests.metadata import checked_object
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.given_files import objects_of
+from wharfinger.objects.documents.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
+from wharfinger.objects.documents.metadata import checked_object
+from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
-    from wharfinger.manifests.rk8s.given import GivenDocument
+    from wharfinger.objects.rk8s.given import GivenDocument
 
 DEFAULT_NAMESPACE = "default"
 STANDARD_INPUT = "-"
@@ -211,7 +211,7 @@ def _content(source: str, content: bytes, namespace: str, judged: bool) -> Itera
 
 
 def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
-    from wharfinger.manifests.rk8s import given
+    from wharfinger.objects.rk8s import given
 
     try:
         for document in given.documents(content.decode("utf-8-sig")):
@@ -223,8 +223,8 @@ def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
 
 
 def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
-    from wharfinger.manifests.rk8s import given
-    from wharfinger.manifests.rk8s.plain_values import plain_values
+    from wharfinger.objects.rk8s import given
+    from wharfinger.objects.rk8s.plain_values import plain_values
 
     try:
         kind = given.kind_of(document.tree)
@@ -238,8 +238,8 @@ def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
 
 
 def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manifest:
-    from wharfinger.manifests import strict
-    from wharfinger.manifests.other_kinds import other_kind
+    from wharfinger.objects.documents import strict
+    from wharfinger.objects.documents.other_kinds import other_kind
 
     try:
         obj = checked_object(found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from wharfinger.client.stored_objects import StoredObjects
-from wharfinger.manifests.kinds import (
+from wharfinger.objects.documents.kinds import (
     COUNTING,
     DECIDING,
     DELIVERING,

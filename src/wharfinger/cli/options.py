@@ -37,7 +37,7 @@ import typer
 
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import Declared, Option, declared, nested, setting
 from wharfinger.settings import CONNECTION_PANEL, EtcdSettings, TemporalSettings
 

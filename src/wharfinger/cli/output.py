@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.pipes import discard
-from wharfinger.model.texts import plain
+from wharfinger.objects.model.texts import plain
 
 __all__ = ["Columns", "Output", "OutputOption", "plain", "say", "show", "to_text"]
 """`plain` too: commands print by it what others wrote."""
@@ -72,7 +72,7 @@ def say(text: str, *, err: bool = False) -> None:
 def to_text(value: Any, output: Output) -> str:
     """A plain value as JSON (indented) or YAML, without a last line's end."""
     if output is Output.YAML:
-        from wharfinger.manifests.yaml_text import to_yaml
+        from wharfinger.objects.documents.yaml_text import to_yaml
 
         return to_yaml(value).rstrip("\n")
     return json.dumps(value, indent=2, ensure_ascii=False).encode(errors="replace").decode()

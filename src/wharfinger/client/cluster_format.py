@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store

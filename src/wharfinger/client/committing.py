@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
-from wharfinger.manifests import documents
-from wharfinger.model.texts import plain
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.texts import plain
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, Read, Store
 
 TRIES = 10

@@ -25,10 +25,10 @@ from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import documents, merge
-from wharfinger.manifests.kinds import FLEET, Reference
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.rollout import RolloutStatus
+from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.kinds import FLEET, Reference
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 

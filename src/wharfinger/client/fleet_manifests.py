@@ -11,10 +11,10 @@ from wharfinger.config.fleet import read_fleet
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import merge
-from wharfinger.manifests.kinds import FLEET, Reference, reference
-from wharfinger.manifests.metadata import checked_object
-from wharfinger.model.names import COMMON
+from wharfinger.objects.documents import merge
+from wharfinger.objects.documents.kinds import FLEET, Reference, reference
+from wharfinger.objects.documents.metadata import checked_object
+from wharfinger.objects.model.names import COMMON
 from wharfinger.registry.store import Store
 
 

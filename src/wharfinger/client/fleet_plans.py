@@ -18,8 +18,8 @@ from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import InvalidConfiguration, NotFound, UsageError
 from wharfinger.fleet.preview import Line, preview
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import documents
 from wharfinger.model.fleet import HOST_LOST, Desired, Observed
+from wharfinger.objects.documents import documents
 from wharfinger.observe.fleet_reading import read_to_decide
 from wharfinger.observe.fleets import FleetView
 from wharfinger.registry import keys

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from wharfinger.client.fleet_summary import exit_words, phase
-from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import Running
+from wharfinger.objects.documents.times import duration, seconds_since
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.registry import keys
 

@@ -23,7 +23,7 @@ async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
     Raises the store's other errors.
     """
     from wharfinger.errors import AccessDenied
-    from wharfinger.manifests.fields import mapping
+    from wharfinger.objects.documents.fields import mapping
 
     template = mapping(mapping(fleet, "spec"), "template")
     if not template.get("environment"):

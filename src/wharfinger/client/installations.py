@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from wharfinger.client.cluster_format import installation_of
 from wharfinger.errors import UsageError
-from wharfinger.manifests.kinds import Kind
-from wharfinger.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
+from wharfinger.objects.documents.kinds import Kind
+from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
 from wharfinger.registry.store import Store
 
 _NOT_THE_APIS = frozenset({"wharfinger.dev", CLUSTER_GROUP, PLACEMENT_GROUP})

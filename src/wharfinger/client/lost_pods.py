@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.client.stored_pods import every_pod
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 

@@ -19,13 +19,13 @@ from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
-from wharfinger.manifests import documents, kinds, merge
-from wharfinger.manifests.kinds import Reference
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.placement_kinds import PLACEMENT_GROUP
-from wharfinger.model.texts import one_line
+from wharfinger.objects.documents import documents, kinds, merge
+from wharfinger.objects.documents.kinds import Reference
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.names import is_dns_subdomain
+from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
+from wharfinger.objects.model.texts import one_line
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.observe.placements import read_one, reference_of

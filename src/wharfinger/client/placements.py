@@ -27,8 +27,8 @@ from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.contracts.placements import PlacementAttemptResult, StreamRevisions
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import NotFound, ServerError, WharfingerError
-from wharfinger.manifests import documents
-from wharfinger.model.texts import one_line
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.texts import one_line
 from wharfinger.observe import placement_attempts, placements
 from wharfinger.observe.placement_attempts import LONGEST, OUTCOME_KEY, RPC_TIMEOUT, PlacementAttempt
 from wharfinger.observe.placement_plans import Supposition

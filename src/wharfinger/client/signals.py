@@ -13,7 +13,7 @@ from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import ServerError
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one signal."""

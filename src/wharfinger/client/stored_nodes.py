@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.client.stored_objects import Stored, StoredObjects, key_of, prefix_of, read
 from wharfinger.client.stored_pods import every_pod
-from wharfinger.manifests.kinds import NODE, POD, Reference
-from wharfinger.model.node import PODS
-from wharfinger.model.pod import NOTHING, Pod, PodKey
+from wharfinger.objects.documents.kinds import NODE, POD, Reference
+from wharfinger.objects.model.node import PODS
+from wharfinger.objects.model.pod import NOTHING, Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 

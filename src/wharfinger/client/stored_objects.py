@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from wharfinger.errors import InvalidObject, NotFound, UsageError
-from wharfinger.manifests import documents
-from wharfinger.manifests.checks.objects import problems_of
-from wharfinger.manifests.decode import decode_surrounding
-from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
-from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind, Reference
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.priority import PriorityClass, PriorityClasses, resolve
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.checks.objects import problems_of
+from wharfinger.objects.documents.decode import decode_surrounding
+from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, format_of
+from wharfinger.objects.documents.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind, Reference
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import PriorityClass, PriorityClasses, resolve
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Event, KeyValue, Read, Store
 

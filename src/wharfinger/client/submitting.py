@@ -25,15 +25,15 @@ from wharfinger.errors import (
     Unavailable,
     UsageError,
 )
-from wharfinger.manifests import decode, documents, merge, strict
-from wharfinger.manifests.kinds import POD, PRIORITY_CLASS, Reference, reference
-from wharfinger.manifests.metadata import checked_object
-from wharfinger.manifests.rk8s import given
-from wharfinger.manifests.rk8s.applying import is_same, written_over
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.priority import NO_CLASSES, PriorityClass, resolve
+from wharfinger.objects.documents import decode, documents, merge, strict
+from wharfinger.objects.documents.kinds import POD, PRIORITY_CLASS, Reference, reference
+from wharfinger.objects.documents.metadata import checked_object
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, resolve
+from wharfinger.objects.rk8s import given
+from wharfinger.objects.rk8s.applying import is_same, written_over
 from wharfinger.observe.attempts import bound_by, decoded, read_record
 from wharfinger.observe.serving import gates, unserved
 from wharfinger.registry import keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.settings import TemporalSettings
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"

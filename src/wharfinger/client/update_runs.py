@@ -21,12 +21,12 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SUPERSEDES, SeenRun
 from wharfinger.engine.placements.update_steps import look
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
-from wharfinger.manifests import documents, merge
-from wharfinger.manifests.kinds import UPDATE_RUNS, Reference
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.texts import one_line
 from wharfinger.model.update_runs import RunPlan, RunState, UpdateRun
+from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.kinds import UPDATE_RUNS, Reference
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.placements import read_all
 from wharfinger.observe.update_runs import check_name, plan_of, run_of, status_of
 from wharfinger.registry import placement_keys

@@ -20,7 +20,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.points import Enabled, points_of
 from wharfinger.framework.profile import Profile
-from wharfinger.model.extenders import in_calling_order
+from wharfinger.objects.model.extenders import in_calling_order
 
 
 def drafted(

@@ -27,8 +27,8 @@ from wharfinger.config.profile_fields import PluginConfig
 from wharfinger.config.understanding import understood
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.model.gang import MOST_TOGETHER
-from wharfinger.model.names import is_dns_label
+from wharfinger.objects.model.gang import MOST_TOGETHER
+from wharfinger.objects.model.names import is_dns_label
 from wharfinger.settings import DispatchSettings
 
 DEFAULT = "default"

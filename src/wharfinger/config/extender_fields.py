@@ -19,8 +19,8 @@ from pydantic import Field, PlainSerializer, PlainValidator, field_validator
 from wharfinger.config.durations import Duration
 from wharfinger.config.errors import Problem
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.model.extenders import DEFAULT_TIMEOUT, Extender, ExtenderTls
-from wharfinger.model.names import is_qualified_name
+from wharfinger.objects.model.extenders import DEFAULT_TIMEOUT, Extender, ExtenderTls
+from wharfinger.objects.model.names import is_qualified_name
 
 _SECOND = 10**9
 _INT64 = 2**63 - 1

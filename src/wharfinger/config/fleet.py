@@ -44,8 +44,8 @@ from wharfinger.config.load import read
 from wharfinger.config.understanding import understood
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret, Template
-from wharfinger.model.int_or_percent import IntOrPercent
-from wharfinger.model.names import COMMON, RESERVED_TENANTS, is_dns_label
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label
 
 __all__ = [
     "API_VERSION",

@@ -20,7 +20,7 @@ from wharfinger.config.profile_fields import ProfileConfiguration
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import API_VERSION
 from wharfinger.framework.catalog import Catalog
-from wharfinger.model.extenders import Extender
+from wharfinger.objects.model.extenders import Extender
 
 
 @dataclass(frozen=True, slots=True)

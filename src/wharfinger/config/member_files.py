@@ -17,8 +17,8 @@ from pydantic import Field
 from wharfinger.config.errors import refuse
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import Boolean, ConfigPart
-from wharfinger.model.addresses import is_loopback
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.addresses import is_loopback
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.settings import EtcdSettings
 
 

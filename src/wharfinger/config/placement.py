@@ -38,7 +38,7 @@ from wharfinger.config.placement_policy_fields import (
 from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
-from wharfinger.model.placement_kinds import (
+from wharfinger.objects.model.placement_kinds import (
     BUDGET,
     CLUSTER_GROUP,
     CLUSTER_OVERRIDE,

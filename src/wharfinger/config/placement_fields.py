@@ -26,7 +26,7 @@ from wharfinger.config.understanding import STORED, stored
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.model.contents import ResourceSelector, SelectionScope
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 _PERCENT = re.compile(r"(100|[0-9]{1,2})%", re.ASCII)
 _ANY_PERCENT = re.compile(r"[0-9]{1,9}%", re.ASCII)

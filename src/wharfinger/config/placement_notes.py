@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import MemberFields, PlacementFields, RolloutStrategyFields
 from wharfinger.framework.args import ConfigPart
-from wharfinger.model.placement_kinds import KUBEFLEET_FINALIZERS
+from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
 
 _MEMBER = {
     "identity": "the credentials of a member are in the files of its agent",

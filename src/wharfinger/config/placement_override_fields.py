@@ -19,8 +19,8 @@ from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart
 from wharfinger.model.contents import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.placement_kinds import CLUSTER_OVERRIDE
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 MOST = 20
 """Selectors of an override, its rules, and patches of a rule."""

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from wharfinger.config.errors import Problem
 from wharfinger.config.understanding import STORED
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.model.amounts import parse_amount
 from wharfinger.model.members import RESOURCES, resource_of
-from wharfinger.model.names import is_dns_subdomain, is_label_value, is_qualified_name
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.amounts import parse_amount
+from wharfinger.objects.model.names import is_dns_subdomain, is_label_value, is_qualified_name
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 MOST_TERMS = 10
 MOST_NAMES = 100

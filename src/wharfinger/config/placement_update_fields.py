@@ -26,17 +26,7 @@ from wharfinger.config.placement_policy_fields import (
 )
 from wharfinger.config.understanding import STORED, stored, understood
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.placement_kinds import (
-    CLUSTER_UPDATE_RUN,
-    CLUSTER_UPDATE_STRATEGY,
-    PLACEMENT_GROUP,
-    UPDATE_RUN,
-    UPDATE_RUNS,
-    UPDATE_STRATEGY,
-)
-from wharfinger.model.selectors import parse_integer
 from wharfinger.model.update_runs import (
     MOST_STAGES,
     OnFailure,
@@ -48,6 +38,16 @@ from wharfinger.model.update_runs import (
     Unmatched,
     UpdateRun,
 )
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.placement_kinds import (
+    CLUSTER_UPDATE_RUN,
+    CLUSTER_UPDATE_STRATEGY,
+    PLACEMENT_GROUP,
+    UPDATE_RUN,
+    UPDATE_RUNS,
+    UPDATE_STRATEGY,
+)
+from wharfinger.objects.model.selectors import parse_integer
 
 _STAGE = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)

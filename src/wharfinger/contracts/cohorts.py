@@ -13,7 +13,7 @@ from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake
 from wharfinger.contracts.contract import Contract
-from wharfinger.model.gang import MOST_TOGETHER
+from wharfinger.objects.model.gang import MOST_TOGETHER
 
 MOST_PODS = MOST_TOGETHER
 """Pods in one cohort, at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, Seat, Unbound
-from wharfinger.model.texts import listed, within
+from wharfinger.objects.model.texts import listed, within
 
 LINE = 300
 """Bytes of a title, or of a step's line. The server takes 400 of a summary as JSON."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from wharfinger.errors import UsageError
-from wharfinger.model import names
-from wharfinger.model.names import is_dns_label
+from wharfinger.objects.model import names
+from wharfinger.objects.model.names import is_dns_label
 
 DEFAULT_CLUSTER = "wharfinger"
 COMMON = names.COMMON

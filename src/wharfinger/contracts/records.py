@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.held_places import HeldPlace
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.held_places import HeldPlace
 
 
 class Record(BaseModel):

@@ -13,8 +13,8 @@ import orjson
 
 from wharfinger.demo import openb
 from wharfinger.dev.progress import progress_for
-from wharfinger.manifests.times import rfc3339
-from wharfinger.manifests.yaml_text import to_yaml
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.yaml_text import to_yaml
 
 NODES = 1523
 

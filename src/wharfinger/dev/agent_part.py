@@ -17,7 +17,7 @@ from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import HEALTH_PORT, DevSettings
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 NAME = "agent"
 """Of the process, in the ready file and in the table."""

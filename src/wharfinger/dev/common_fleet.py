@@ -10,7 +10,7 @@ from uuid import uuid4
 from wharfinger.config.fleet import is_deleting
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ServerError
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put, Store
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.registry.etcd_passwords import folder_of
 from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 from wharfinger.settings import EtcdSettings

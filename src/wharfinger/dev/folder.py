@@ -28,7 +28,7 @@ from pathlib import Path
 
 from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.runtime import locks, logs
 
 

@@ -24,10 +24,10 @@ from wharfinger.dev import asking, etcd_users, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
-from wharfinger.manifests import documents, merge
-from wharfinger.manifests.kinds import MEMBER_CLUSTER, NODE, Reference
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.placement_kinds import CLUSTER_GROUP
+from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.etcd_role import ADMIN, EtcdRole

@@ -10,7 +10,7 @@ from pathlib import Path
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.dev import durations
 from wharfinger.dev.progress import ProgressListener
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import setting
 from wharfinger.settings import lease_ttl_option
 

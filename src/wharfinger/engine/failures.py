@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from wharfinger.errors import RequestTooLarge, StoreError, UpstreamError
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.texts import one_line
 
 log = logging.getLogger(__name__)
 

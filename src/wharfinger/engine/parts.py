@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from wharfinger.model.boot_time import since_boot
+from wharfinger.objects.model.boot_time import since_boot
 from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
 

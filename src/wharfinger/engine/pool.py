@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.model.ownership import Ownership
+from wharfinger.objects.model.ownership import Ownership
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionVerdicts,
     VictimPod,
 )
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import PodKey
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.texts import one_line
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from yarl import URL
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.extenders.tls import ExtenderTrust
-from wharfinger.model.extenders import Extender
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.texts import one_line
 
 KEEP_OPEN = 55.0
 """Seconds that an idle connection is kept."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.extenders import ExtenderTls
+from wharfinger.objects.model.extenders import ExtenderTls
 from wharfinger.upstream.certificates import blocks
 from wharfinger.upstream.key_files import load_pair
 

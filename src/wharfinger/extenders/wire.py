@@ -13,7 +13,7 @@ import orjson
 
 from wharfinger.framework.extender_chain import FilterAnswer, MetaVictims
 from wharfinger.framework.extender_verdicts import CandidateVictims
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 Json = Mapping[str, Any] | bytes
 """An object of Kubernetes: decoded, or the bytes of its JSON."""

@@ -21,8 +21,8 @@ from wharfinger.fleet.status import report
 from wharfinger.fleet.targets import Target, choose, forgotten, unrecorded
 from wharfinger.fleet.updating import fill, update, withdraw
 from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial
-from wharfinger.model.names import COMMON
 from wharfinger.model.rollout import EPSILON, IDLE, REST, AwaitedIncarnation, Memory, Plan, Writes
+from wharfinger.objects.model.names import COMMON
 
 __all__ = ["Asked", "plan"]
 

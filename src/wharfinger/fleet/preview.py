@@ -17,8 +17,8 @@ from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.ideal import brought_up, ended, is_ready, record_of, said_ready, written
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import HOST_LOST, Observed, Role
-from wharfinger.model.names import COMMON
 from wharfinger.model.rollout import EPSILON, SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
+from wharfinger.objects.model.names import COMMON
 
 LINES = 1000
 """Lines of a preview at most, unless told."""

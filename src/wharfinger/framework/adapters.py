@@ -29,7 +29,7 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, ask, call
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 _INT64 = 2**63 - 1
 

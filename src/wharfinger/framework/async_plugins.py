@@ -24,7 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 from wharfinger.errors import ConfigurationError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import Status
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 LONGEST = 86_400.0
 """Seconds that a call, or all calls for one pod, may take at most."""

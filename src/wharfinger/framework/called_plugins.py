@@ -11,7 +11,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Plugin, Selective, offers
 from wharfinger.framework.status import Code, Status, call
 from wharfinger.framework.timing import UNMEASURED, Lap
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 
 class CalledPlugins:

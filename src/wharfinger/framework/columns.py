@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NO_PORTS, NodeInfo
 from wharfinger.framework.node_names import NodeNames
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
-from wharfinger.model.pod import HostPort
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
+from wharfinger.objects.model.pod import HostPort
+from wharfinger.objects.model.selectors import Taint
 
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]

@@ -30,9 +30,9 @@ from wharfinger.framework.scoring import Preference
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.model.extenders import Extender
-from wharfinger.model.gang import GANG_SCHEDULING
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.gang import GANG_SCHEDULING
+from wharfinger.objects.model.pod import Pod
 
 NOT_FOR_GANGS = "PodGroup: {pod} concerns extender {extender}, and extenders are not asked for gangs"
 NOT_CALLED_FOR_GANGS = "PodGroup: {pod} concerns asynchronous plugins, and those are not called for gangs"

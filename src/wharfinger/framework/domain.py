@@ -13,7 +13,7 @@ import numpy as np
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unresolvable
-from wharfinger.model.gang import GANG_SCHEDULING
+from wharfinger.objects.model.gang import GANG_SCHEDULING
 
 Terms = tuple[tuple[str, str], ...]
 """Labels that the nodes of a domain have: keys and values."""

@@ -18,10 +18,10 @@ from wharfinger.framework.local_table import DEAD
 from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
 from wharfinger.framework.search import Search, outside
 from wharfinger.framework.status import Status
-from wharfinger.model.decision import Decision, Ranked
-from wharfinger.model.extenders import EXTENDER
-from wharfinger.model.gang import GANG_SCHEDULING
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.decision import Decision, Ranked
+from wharfinger.objects.model.extenders import EXTENDER
+from wharfinger.objects.model.gang import GANG_SCHEDULING
+from wharfinger.objects.model.pod import Pod
 
 RANKED = 5
 """Nodes in a decision's ranking unless more are asked for: the chosen one and four runners-up."""

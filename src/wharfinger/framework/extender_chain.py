@@ -23,7 +23,7 @@ from wharfinger.framework.extender_verdicts import (
     VictimPod,
 )
 from wharfinger.framework.interface import MAX_NODE_SCORE
-from wharfinger.model.extenders import Extender
+from wharfinger.objects.model.extenders import Extender
 
 SCALE = MAX_NODE_SCORE // MAX_EXTENDER_SCORE
 """An extender's points times its weight times this are added to the total."""

@@ -25,7 +25,7 @@ from wharfinger.framework.extender_verdicts import (
     VictimPod,
     numbers_in,
 )
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 LIMIT = 256 * 1024
 """Bytes of one text."""

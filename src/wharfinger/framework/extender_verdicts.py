@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 MAX_EXTENDER_SCORE = 10
 """What the best node gets from an extender; plugins give 100."""

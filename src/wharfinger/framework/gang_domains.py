@@ -20,9 +20,9 @@ from wharfinger.framework.gang_packing import Packing
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import Wanted
-from wharfinger.model.node import CPU, MEMORY, PODS
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.gang import Wanted
+from wharfinger.objects.model.node import CPU, MEMORY, PODS
+from wharfinger.objects.model.pod import Pod
 
 MOST_DOMAINS = 64
 """Domains that are tried; those without enough room are left out before."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import CPU, MEMORY
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import CPU, MEMORY
+from wharfinger.objects.model.pod import Pod
 
 _ALL_POINTS = 100
 _RESOURCES: Mapping[str, Callable[[Pod], int]] = {

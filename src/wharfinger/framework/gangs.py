@@ -24,8 +24,8 @@ from wharfinger.framework.gang_domains import Engine, domains_for
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import GANG_SCHEDULING, Wanted
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted
+from wharfinger.objects.model.pod import Pod
 
 NO_DOMAIN = "no node has the"
 """What the message of a gang has that found no domain at all."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.framework.interface import EventHint, Plugin, QueueingHints, offers
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.gang import GANG_SCHEDULING
-from wharfinger.model.pod import Pod
-from wharfinger.model.priority import PRIORITY_CLASS
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.gang import GANG_SCHEDULING
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import PRIORITY_CLASS
 
 logger = logging.getLogger(__name__)
 

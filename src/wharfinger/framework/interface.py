@@ -31,8 +31,8 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

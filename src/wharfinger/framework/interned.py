@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.model.selectors import parse_integer
+from wharfinger.objects.model.selectors import parse_integer
 
 T = TypeVar("T", bound=Hashable)
 _SPARE = 1024

@@ -37,7 +37,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, ask, call
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 FEW = 32
 """Up to so many changed nodes are asked about one by one; beyond, the columns are quicker."""

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from wharfinger.model.node import PODS, Node
-from wharfinger.model.pod import HostPort, Pod, PodIdentity, Request
+from wharfinger.objects.model.node import PODS, Node
+from wharfinger.objects.model.pod import HostPort, Pod, PodIdentity, Request
 
 NO_PORTS: frozenset[HostPort] = frozenset()
 _stamps = itertools.count(1)

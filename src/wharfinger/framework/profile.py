@@ -34,10 +34,10 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, ask, call, unresolvable, unschedulable
 from wharfinger.framework.timing import Lap, PointTimes, measured
 from wharfinger.framework.trial import FailedSearch
-from wharfinger.model.events import ClusterEvent
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import Pod
-from wharfinger.model.priority import PRIORITY_CLASS, missing
+from wharfinger.objects.model.events import ClusterEvent
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import PRIORITY_CLASS, missing
 
 log = logging.getLogger(__name__)
 

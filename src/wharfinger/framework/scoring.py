@@ -21,7 +21,7 @@ from wharfinger.framework.local_table import DEAD, LocalTable, skips_score
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, ask
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 ALL_ROWS = slice(None)
 FEW = 8

@@ -26,7 +26,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.search import Search, SpanningVerdicts, outside
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unresolvable
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 PreFilterStep: TypeAlias = "tuple[str, PreFilter]"
 """A plugin that has a PreFilter, and its name."""

@@ -14,11 +14,11 @@ import numpy as np
 from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns, RowNumbers, Rows
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import Taint
-from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
-from wharfinger.model.volume_matching import storage_with
+from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import Taint
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
+from wharfinger.objects.model.volume_matching import storage_with
 
 Nominations: TypeAlias = "Mapping[str, tuple[Pod, ...]]"
 _ALWAYS = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})

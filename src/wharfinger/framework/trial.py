@@ -13,7 +13,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.search import Search
 from wharfinger.framework.searcher import Searcher, verify_alone
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 
 class FailedSearch:

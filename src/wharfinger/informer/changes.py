@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
-from wharfinger.model.storage import StorageObject
-from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.storage import StorageObject
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
 
 
 class PodChange(NamedTuple):

@@ -17,17 +17,17 @@ from wharfinger.config.dynamic import is_target
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_surrounding
-from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, decode_made_anew
-from wharfinger.manifests.kinds import KINDS
-from wharfinger.manifests.surroundings import KINDS as SURROUNDINGS
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.model.promises import Imported, Promise
-from wharfinger.model.refusal import Refusal
-from wharfinger.model.surroundings import Surrounding
+from wharfinger.objects.documents.decode import decode_surrounding
+from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, decode_made_anew
+from wharfinger.objects.documents.kinds import KINDS
+from wharfinger.objects.documents.surroundings import KINDS as SURROUNDINGS
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
+from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 

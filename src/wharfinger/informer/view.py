@@ -27,17 +27,17 @@ from wharfinger.informer.changes import (
 )
 from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, OwnKey, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
-from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
-from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
-from wharfinger.model.devices import DeviceClass
-from wharfinger.model.gang import PodGroup
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.model.priority import PriorityClass
 from wharfinger.model.promises import Imported, Promise
-from wharfinger.model.refusal import Refusal
-from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat
+from wharfinger.objects.documents.storage import TYPES as STORAGE_TYPES
+from wharfinger.objects.model.devices import DeviceClass
+from wharfinger.objects.model.gang import PodGroup
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.priority import PriorityClass
+from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import boolean, mapping
-from wharfinger.model.names import ATTEMPT_ANNOTATION
+from wharfinger.objects.documents.fields import boolean, mapping
+from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 
 _HUB_METADATA = (
     "resourceVersion",

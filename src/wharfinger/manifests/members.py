@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import checked_text, mapping, mappings, text, text_map
-from wharfinger.manifests.selectors import taints
 from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+from wharfinger.objects.documents.fields import checked_text, mapping, mappings, text, text_map
+from wharfinger.objects.documents.selectors import taints
 
 MEMBER_AGENT = "MemberAgent"
 NAMESPACES_COLLECTED = "NamespaceCollectionSucceeded"

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import int_or_percent, integer, mapping, mappings, text, texts
-from wharfinger.manifests.selectors import label_selector, tolerations
 from wharfinger.model.evictions import Eviction, PlacementBudget
 from wharfinger.model.placement import (
     ClusterPreference,
@@ -23,7 +21,9 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.placement_kinds import CLUSTER_PLACEMENT, PLACEMENTS
+from wharfinger.objects.documents.fields import int_or_percent, integer, mapping, mappings, text, texts
+from wharfinger.objects.documents.selectors import label_selector, tolerations
+from wharfinger.objects.model.placement_kinds import CLUSTER_PLACEMENT, PLACEMENTS
 
 _INT32 = 2**31 - 1
 _TYPES = {one.value: one for one in PlacementType}

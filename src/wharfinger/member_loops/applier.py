@@ -22,13 +22,13 @@ from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, Re
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, Compacted, InvalidObject, RequestTooLarge, RevisionWentBack, StoreError
-from wharfinger.manifests.times import rfc3339
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED, Looks
 from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Operation, Put, Store
 from wharfinger.runtime import lives

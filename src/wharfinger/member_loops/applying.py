@@ -19,10 +19,10 @@ from wharfinger.applying.object_steps import ObjectStep, Owner, step_for
 from wharfinger.applying.waves import in_waves
 from wharfinger.contracts.delivery_records import TOLD, AppliedRecord, MarkRecord, ResultRecord, ToldObject, WorkRecord
 from wharfinger.errors import AccessDenied, InvalidObject, RequestTooLarge
-from wharfinger.manifests import kinds
-from wharfinger.manifests.merge import marked
 from wharfinger.member_loops.member_store import AppliedThere, MemberObject, MemberStore
 from wharfinger.model.contents import ObjectId
+from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.merge import marked
 from wharfinger.placement import overriding
 from wharfinger.placement.enveloping import opened
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from wharfinger.config.errors import refuse
 from wharfinger.config.member_files import MemberConnection, member_connection
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.manifests import documents
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.names import is_dns_subdomain
 
 SUFFIX = ".yaml"
 FILE_LIMIT = 64 * 1024

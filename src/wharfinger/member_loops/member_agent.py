@@ -26,14 +26,14 @@ from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, RevisionWentBack, StoreError, WharfingerError
-from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.members import agent_status
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave, stay
 from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.member_loops.works import Works
-from wharfinger.model.texts import one_line, plain
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.texts import one_line, plain
 from wharfinger.process.build import release
 from wharfinger.process.following import follow
 from wharfinger.process.registration import LeasedName, Registration

@@ -16,9 +16,9 @@ import orjson
 
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents, kinds, merge
-from wharfinger.manifests.kinds import check_taken
 from wharfinger.model.contents import ObjectId
+from wharfinger.objects.documents import documents, kinds, merge
+from wharfinger.objects.documents.kinds import check_taken
 from wharfinger.registry import keys, placement_keys
 from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
 

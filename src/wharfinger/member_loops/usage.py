@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import LIST_LIMIT
-from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.manifests.members import NAMESPACES_COLLECTED
-from wharfinger.manifests.nodes import capacity
 from wharfinger.model.members import NODE_COUNT
-from wharfinger.model.node import CPU, PODS
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.fields import LIST_LIMIT
+from wharfinger.objects.documents.formats import ObjectFormat
+from wharfinger.objects.documents.nodes import capacity
+from wharfinger.objects.model.node import CPU, PODS
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.model.selectors import LabelSelector
 
 
 class ObjectId(NamedTuple):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from wharfinger.model.contents import ResourceSelector
-from wharfinger.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 Want = Literal["present", "absent", "release"]
 """What a member shall do with the objects: have them, delete them, or keep them as nobody's."""

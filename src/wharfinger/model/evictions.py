@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wharfinger.model.pod import NO_LABELS
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.pod import NO_LABELS
+from wharfinger.objects.model.selectors import Taint
 
 RESOURCES = "resources.kubernetes-fleet.io/"
 """What names of resource properties begin with: `<this><total|allocatable|available>-<resource>`."""

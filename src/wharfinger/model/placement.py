@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from wharfinger.model.selectors import LabelSelector, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Toleration
 
 
 class PlacementType(StrEnum):

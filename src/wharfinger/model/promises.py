@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 
 class VolumeStep(NamedTuple):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from wharfinger.model.int_or_percent import IntOrPercent
 from wharfinger.model.placement import PlacementRef
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.selectors import LabelSelector
 
 MOST_STAGES = 31
 """Stages of a strategy."""

@@ -34,9 +34,9 @@ from wharfinger.contracts.names import (
 from wharfinger.contracts.records import AttemptRecord, binder_of
 from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.texts import one_line
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.group_members import read_member
 from wharfinger.observe.history import Attempt, Step, is_only_continued, read_attempt

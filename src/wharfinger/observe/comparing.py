@@ -16,7 +16,7 @@ from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, Tu
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods import payload
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 
 class Sameness(StrEnum):

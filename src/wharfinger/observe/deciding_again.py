@@ -16,8 +16,8 @@ from wharfinger.engine.pods.extending import answered
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests import documents
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.past import read_past

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.observe.group_members import REFUSED
 from wharfinger.observe.history import CALL, WAITED, Attempt, Step
 from wharfinger.observe.upstream_pods import UpstreamStory

@@ -29,8 +29,8 @@ from wharfinger.contracts.fleet_records import (
 )
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
-from wharfinger.manifests import documents
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
+from wharfinger.objects.documents import documents
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching

@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, Seat, Skipped
 from wharfinger.contracts.cohorts import CohortInput, CohortPod
 from wharfinger.contracts.lone import placed_alone, refused_alone
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.causes import started_for, started_with, wake_told
 from wharfinger.observe.history import Attempt, read_attempt, results
 

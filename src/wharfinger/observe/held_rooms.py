@@ -6,8 +6,8 @@ Where a Kubernetes API is the store, promises hold rooms (`observe.upstream_pods
 from __future__ import annotations
 
 from wharfinger.contracts.records import HoldRecord
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 

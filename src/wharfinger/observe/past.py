@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
-from wharfinger.manifests.decode import decode_surrounding
-from wharfinger.manifests.formats import ObjectFormat, format_of
-from wharfinger.manifests.kinds import KINDS
-from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.surroundings import Surrounding
+from wharfinger.objects.documents.decode import decode_surrounding
+from wharfinger.objects.documents.formats import ObjectFormat, format_of
+from wharfinger.objects.documents.kinds import KINDS
+from wharfinger.objects.documents.surroundings import KINDS as SURROUNDING_KINDS
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 

@@ -11,7 +11,7 @@ from temporalio.common import SearchAttributeKey
 from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute, placement_workflow_id
 from wharfinger.contracts.placements import PlacementAttemptResult
 from wharfinger.contracts.search import quoted
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.texts import one_line
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 RPC_TIMEOUT = timedelta(seconds=5)

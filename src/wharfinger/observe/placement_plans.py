@@ -9,13 +9,13 @@ from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, Me
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
 from wharfinger.engine.placements.placed_kinds import check_with_kinds
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
-from wharfinger.manifests import documents
-from wharfinger.manifests.given_files import objects_of
-from wharfinger.manifests.kinds import MEMBER_CLUSTER, PLACEMENTS, reference
 from wharfinger.manifests.members import agent_status, with_labels, with_taints
-from wharfinger.manifests.merge import marked
-from wharfinger.model.names import is_dns_subdomain, is_qualified_name
 from wharfinger.model.placement import PlacementRef
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.given_files import objects_of
+from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, PLACEMENTS, reference
+from wharfinger.objects.documents.merge import marked
+from wharfinger.objects.model.names import is_dns_subdomain, is_qualified_name
 from wharfinger.observe.placements import reference_of
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Event, KeyValue

@@ -25,11 +25,11 @@ from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import Compacted, InvalidObject, ServerError
-from wharfinger.manifests import documents
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.conditions import DISRUPTION_TARGET, PREEMPTION
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.attempts import decoded
 from wharfinger.observe.history import Attempt
 from wharfinger.registry import keys

@@ -24,7 +24,7 @@ from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.comparing import DecisionSaid, said_alone
 from wharfinger.observe.past import PastState
 from wharfinger.observe.remaking import Remade, Remaking, part_of

@@ -25,8 +25,8 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.comparing import Compared
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings

@@ -25,11 +25,11 @@ from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.gang import GangKey
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.gang import GangKey
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.texts import shortened
 from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
 from wharfinger.observe.recorded_verdicts import RecordedEngine, rejectors, unrecorded
 from wharfinger.settings import EtcdSettings

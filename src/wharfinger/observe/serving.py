@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import InstanceRecord, served_names
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
-from wharfinger.model.priority import missing
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.objects.model.priority import missing
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 

@@ -13,7 +13,6 @@ from wharfinger.engine.placements.update_plans import make_plan, why_not_yet
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.engine.placements.update_steps import RunLook, look
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.update_runs import (
     AwaitedTask,
     MemberOutcome,
@@ -27,6 +26,7 @@ from wharfinger.model.update_runs import (
     StageTask,
     TaskKind,
 )
+from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.placement.stages import begin
 from wharfinger.registry import placement_keys
 

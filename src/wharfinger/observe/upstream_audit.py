@@ -20,11 +20,18 @@ from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.following import UNFINISHED, KindProgress
 from wharfinger.engine.upstream.states import counts_before
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
-from wharfinger.manifests.copies import copy_of, group_of, is_finished, means_the_same, same_but_revision, state_of
-from wharfinger.manifests.times import seconds_since
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.copies import (
+    copy_of,
+    group_of,
+    is_finished,
+    means_the_same,
+    same_but_revision,
+    state_of,
+)
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store

@@ -12,9 +12,9 @@ from typing import Any
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.upstream_records import promise_in
-from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
-from wharfinger.model.refusal import CONTENDED
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import CONTENDED
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 

@@ -16,10 +16,10 @@ from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.upstream_records import F
 from wharfinger.engine.upstream.following import KindProgress
 from wharfinger.errors import UpstreamError
-from wharfinger.manifests.copies import group_of
-from wharfinger.manifests.times import seconds_since
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Importer, MayBind, Promise
+from wharfinger.objects.documents.copies import group_of
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.errors import UsageError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.options import setting
 from wharfinger.serving.options import AuthenticationOptions, TlsOptions
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
-from wharfinger.model.amounts import WrittenAmount
 from wharfinger.model.members import Member
 from wharfinger.model.placement import ClusterPreference, ClusterTerm, PlacementPolicy
+from wharfinger.objects.model.amounts import WrittenAmount
 from wharfinger.placement.properties import Range, Unreadable, amount_of, interpolated, satisfies
 
 KNOWN_LIMIT = 256

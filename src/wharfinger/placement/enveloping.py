@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.model.contents import ObjectId
-from wharfinger.model.placement_kinds import PLACEMENT_GROUP
+from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
 from wharfinger.placement.selecting import ENVELOPES, place_of
 
 MOST_ENVELOPED = 5_000

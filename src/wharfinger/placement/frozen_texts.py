@@ -18,7 +18,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.selectors import LabelSelector, Requirement, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Requirement, Toleration
 
 _TYPES = {
     "PickAll": "<PlacementType.PICK_ALL: 'PickAll'>",

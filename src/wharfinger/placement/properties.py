@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
-from wharfinger.model.amounts import WrittenAmount, parse_amount
 from wharfinger.model.members import RESOURCES, Member, resource_of
 from wharfinger.model.placement import PropertyOperator, PropertyRequirement
+from wharfinger.objects.model.amounts import WrittenAmount, parse_amount
 
 
 @dataclass(frozen=True, slots=True)

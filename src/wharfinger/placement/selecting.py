@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wharfinger.model.contents import ObjectId, ResourceSelector, SelectionScope
-from wharfinger.model.placement_kinds import PLACEMENT_GROUP
+from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
 
 MOST_OBJECTS = 10_000
 """Objects that one placement may select."""

@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.model.int_or_percent import IntOrPercent
-from wharfinger.model.pod import NO_LABELS
-from wharfinger.model.selectors import parse_integer
 from wharfinger.model.update_runs import (
     MOST_STAGES,
     UNMATCHED_STAGE,
@@ -27,6 +24,9 @@ from wharfinger.model.update_runs import (
     TaskKind,
     Unmatched,
 )
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.pod import NO_LABELS
+from wharfinger.objects.model.selectors import parse_integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.model.placement import MemberScores, PolicyCondition
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.model.selectors import Taint
 
 FULFILLED = "SchedulingPolicyFulfilled"
 UNFULFILLED = "SchedulingPolicyUnfulfilled"

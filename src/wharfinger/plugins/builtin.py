@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.model.gpus import GPU_MEMORY
+from wharfinger.objects.model.gpus import GPU_MEMORY
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import (
     DefaultPreemptionArgs,

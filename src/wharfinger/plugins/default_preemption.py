@@ -21,8 +21,8 @@ from wharfinger.framework.node_names import name_hash
 from wharfinger.framework.row_memo import DomainSums, RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.events import Action, Resource
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, Resource
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import DefaultPreemptionArgs
 from wharfinger.plugins.victims import (

@@ -28,10 +28,10 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.gpus import GPU, GPU_MEMORY, card_memory
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.gpus import GPU, GPU_MEMORY, card_memory
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 
 _NO_CARDS = unresolvable("node(s) had no GPU cards")

@@ -18,7 +18,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status
-from wharfinger.model.pod import NOTHING, Pod
+from wharfinger.objects.model.pod import NOTHING, Pod
 from wharfinger.plugins import names
 
 _MIB = 1 << 20

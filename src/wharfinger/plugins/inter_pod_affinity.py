@@ -31,11 +31,11 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import InterPodAffinityArgs
 from wharfinger.plugins.inter_pod_affinity_census import Census, Role

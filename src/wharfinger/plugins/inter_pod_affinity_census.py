@@ -17,8 +17,8 @@ from typing import NamedTuple
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.inter_pod_affinity_counts import Counts
 from wharfinger.plugins.inter_pod_affinity_terms import Selections, SelectorIndex
 from wharfinger.plugins.pod_counting import label_test

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator
-from wharfinger.model.surroundings import Namespace, Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator
+from wharfinger.objects.model.surroundings import Namespace, Surroundings
 
 K = TypeVar("K")
 _NOWHERE: frozenset[str] = frozenset()

@@ -29,10 +29,10 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import NodeAffinityArgs
 from wharfinger.plugins.node_matching import matches_any_term, matches_labels, matches_term, node_matches

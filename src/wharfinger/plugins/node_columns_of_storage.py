@@ -13,7 +13,7 @@ import numpy as np
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.node_names import NodeNames
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.keyed import Keyed
+from wharfinger.objects.model.keyed import Keyed
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 
 _LACKING = unresolvable("node(s) didn't match Pod's required features")

@@ -20,10 +20,10 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import Node
-from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import Taint, tolerates
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import HostPort, Pod
+from wharfinger.objects.model.selectors import Taint, tolerates
 from wharfinger.plugins import names
 
 _OTHER = unresolvable("node(s) didn't match the requested node name")

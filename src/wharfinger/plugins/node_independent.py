@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Bind, EventHint, PreEnqueue, QueueingHints, QueueSort
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
-from wharfinger.model.events import Action, Resource
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, Resource
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 
 

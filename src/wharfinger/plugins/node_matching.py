@@ -8,9 +8,9 @@ import numpy as np
 
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement, parse_integer
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement, parse_integer
 
 
 def matches_labels(snapshot: Snapshot, wanted: Mapping[str, str]) -> BoolColumn:

@@ -26,7 +26,7 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import NodeResourcesBalancedAllocationArgs
 from wharfinger.plugins.requests import counts, real_request

@@ -29,9 +29,9 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import PODS, Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import PODS, Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import NodeResourcesFitArgs, ScoringStrategy, ShapePoint, StrategyType
 from wharfinger.plugins.requests import counts, is_extended, scoring_request, scoring_use, wanted

@@ -26,12 +26,12 @@ from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import ClaimKey, CsiNode, PersistentVolumeClaim, VolumeAttachment
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volume_limits import MIGRATED_DRIVERS, attached_to, volumes_of
-from wharfinger.model.volumes import CsiVolume
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import ClaimKey, CsiNode, PersistentVolumeClaim, VolumeAttachment
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volume_limits import MIGRATED_DRIVERS, attached_to, volumes_of
+from wharfinger.objects.model.volumes import CsiVolume
 from wharfinger.plugins import names
 from wharfinger.plugins.node_columns_of_storage import StorageColumn
 from wharfinger.plugins.volume_restrictions import uses_volumes

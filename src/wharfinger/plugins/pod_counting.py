@@ -12,7 +12,7 @@ from typing import TypeAlias
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 LabelTest: TypeAlias = "Callable[[Mapping[str, str]], bool]"
 _LISTS = (Operator.IN, Operator.NOT_IN)

@@ -39,10 +39,10 @@ from wharfinger.framework.interned import Interned
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import Surroundings
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import HOSTNAME, PodTopologySpreadArgs
 from wharfinger.plugins.spread_constraints import PodSpreads, Spread

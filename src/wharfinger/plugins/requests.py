@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wharfinger.framework.columns import bounded
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wharfinger.objects.model.pod import Pod
 
 STANDARD = (CPU, MEMORY, EPHEMERAL_STORAGE)
 """Looked at in this order, before all others; every pod is taken to use them."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.model.surroundings import PodCollection, Surroundings
+from wharfinger.objects.model.affinity import SpreadConstraint
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.surroundings import PodCollection, Surroundings
 from wharfinger.plugins.pod_counting import label_test
 
 _NAMESPACES = 1024

@@ -14,8 +14,8 @@ import numpy as np
 from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Toleration
 from wharfinger.plugins.node_matching import matches_any_term, matches_labels
 from wharfinger.plugins.pod_counting import PodTallies
 from wharfinger.plugins.spread_constraints import Spread

@@ -15,8 +15,8 @@ from functools import lru_cache
 
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.status import Code, Status, unresolvable
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import DisruptionBudget
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import DisruptionBudget
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 _PRIORITY_OFFSET = 1 << 31

@@ -23,10 +23,10 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import CsiDriver, CsiNode, StorageCapacity, StorageClass
-from wharfinger.model.volume_matching import ClaimsOfPod, Unmet, VolumePlan, look_up, plan_for, plan_of
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import CsiDriver, CsiNode, StorageCapacity, StorageClass
+from wharfinger.objects.model.volume_matching import ClaimsOfPod, Unmet, VolumePlan, look_up, plan_for, plan_of
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import VolumeBindingArgs
 from wharfinger.plugins.node_volume_limits import uses_claim

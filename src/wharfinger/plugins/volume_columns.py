@@ -15,11 +15,11 @@ from wharfinger.framework.columns import BoolColumn, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_names import NodeNames
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.keyed import Keyed
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement
-from wharfinger.model.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, whole_bytes
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volume_matching import ClaimsOfPod, Offers, Unmet, minds_capacity, provisions
+from wharfinger.objects.model.keyed import Keyed
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
+from wharfinger.objects.model.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, whole_bytes
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volume_matching import ClaimsOfPod, Offers, Unmet, minds_capacity, provisions
 from wharfinger.plugins.node_matching import matches_all, matches_any_term
 
 Lacks = NDArray[np.int8]

@@ -25,11 +25,11 @@ from wharfinger.framework.row_memo import DomainSums, RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey, PersistentVolumeClaim
-from wharfinger.model.volume_matching import claim_not_found
-from wharfinger.model.volumes import ExclusiveDisk
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey, PersistentVolumeClaim
+from wharfinger.objects.model.volume_matching import claim_not_found
+from wharfinger.objects.model.volumes import ExclusiveDisk
 from wharfinger.plugins import names
 
 _DISK_TAKEN = unschedulable("node(s) had no available disk")

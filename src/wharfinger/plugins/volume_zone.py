@@ -25,11 +25,11 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import ClaimKey, PersistentVolume, StorageClass
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volume_matching import claim_not_found
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import ClaimKey, PersistentVolume, StorageClass
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volume_matching import claim_not_found
 from wharfinger.plugins import names
 from wharfinger.plugins.volume_restrictions import names_claim, uses_volumes
 

@@ -16,8 +16,8 @@ from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
-from wharfinger.model.addresses import is_loopback
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.addresses import is_loopback
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.logs import core_logger
 from wharfinger.registry.backoff import delays
 from wharfinger.registry.etcd import EtcdStore

@@ -17,7 +17,7 @@ from temporalio.client import Client
 
 from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.stopping import unless_stopped

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
-from wharfinger.manifests.kinds import POD_GROUPS
+from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.process.installation import claim
 from wharfinger.registry import keys
 from wharfinger.registry.backoff import delays

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry, EntryHeap
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry
 
 PodClass = tuple[Any, ...]

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wharfinger.model.gang import Gang, GangKey
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.gang import Gang, GangKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.active import Active, Lane, by_priority
 from wharfinger.queue.entry import RUN_FAILED, UNCONFIRMED, Entry, Part
 from wharfinger.queue.in_flight import InFlight

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from wharfinger.model.conditions import SCHEDULER_ERROR
-from wharfinger.model.gang import Gang
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.conditions import SCHEDULER_ERROR
+from wharfinger.objects.model.gang import Gang
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.queue.entry import (
     CHAIN_GONE,

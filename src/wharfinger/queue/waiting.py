@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wharfinger.model.gang import GangKey
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.gang import GangKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Candidates
 from wharfinger.queue.entry import Entry, EntryHeap
 from wharfinger.queue.in_flight import InFlight

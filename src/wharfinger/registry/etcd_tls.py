@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.settings import EtcdSettings
 
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Compacted, InvalidObject, RevisionFuture
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Page, Read, WatchBatch
 from wharfinger.replaying.archive_format import CHECKPOINT, EVENTS, META, RUNS, STATE, Block, blocks, event_of

@@ -17,8 +17,8 @@ from typing import Any
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests import documents
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.plugins import builtin
 from wharfinger.profiles import Source, load_configuration, load_profiles
 from wharfinger.registry.store import KeyValue

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from wharfinger.contracts.cohort_scheduling import TurnedAway
 from wharfinger.contracts.scheduling import Refused
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid, MemberPart, said_alone, said_member
 from wharfinger.replaying.deciding import placements
 from wharfinger.replaying.recorded import DecidedRun, Unit, decisions_of, key_of

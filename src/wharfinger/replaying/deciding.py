@@ -19,7 +19,7 @@ from wharfinger.engine.pods.placing_cohorts import Candidate, CohortDecision, Op
 from wharfinger.engine.pods.placing_gangs import GangDecision
 from wharfinger.errors import PluginError, StoreError
 from wharfinger.framework.profile import Profile
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
 from wharfinger.observe.recorded_verdicts import rejectors, unrecorded
 from wharfinger.replaying.memberships import Memberships

@@ -12,8 +12,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import ObservedKey, observe
 from wharfinger.informer.view import View
-from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.model.promises import UpstreamSide
+from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.memberships import Memberships

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from wharfinger.errors import Compacted
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Page, Read, WatchBatch
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import UsageError, WharfingerError
-from wharfinger.model.quantities import NANO, parse_quantity
+from wharfinger.objects.model.quantities import NANO, parse_quantity
 
 MIB = 1 << 20
 USUAL = 2048 * MIB

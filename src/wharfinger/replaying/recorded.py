@@ -17,7 +17,7 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.contract import Sparse
 from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 
 class DecidedRun(Sparse):

@@ -20,10 +20,10 @@ from typing import Any
 from wharfinger.errors import InvalidObject, PluginError, UsageError
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.decoding import SURROUNDING_KINDS
-from wharfinger.manifests import documents
-from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
-from wharfinger.manifests.metadata import attempt_of, checked_object
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat
+from wharfinger.objects.documents.metadata import attempt_of, checked_object
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 from wharfinger.replaying.lived_pods import (

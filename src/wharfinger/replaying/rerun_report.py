@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import CPU, PODS
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.node import CPU, PODS
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.replaying.ends import GRAVEST, VERDICTS, PodEnds
 from wharfinger.replaying.kept_form import ClusterFigures, LivedMoment

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests.formats import ObjectFormat, format_of
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.formats import ObjectFormat, format_of
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, WatchBatch
 from wharfinger.replaying.changes import ProfileChange

@@ -17,8 +17,8 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import Compacted
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.pod import PodIdentity, PodKey
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.pod import PodIdentity, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import WatchBatch
 from wharfinger.replaying.changes import ProfileChange

@@ -25,9 +25,9 @@ from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.view import View
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.ownership import COMMON_POOL, Ownership
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.recorded_verdicts import RecordedEngine
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.unreplayable import Lack, Unreplayable

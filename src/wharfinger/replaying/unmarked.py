@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wharfinger.contracts.records import AttemptRecord, binder_of
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from wharfinger.model.pod import NOTHING
+from wharfinger.objects.model.pod import NOTHING
 
 OK = "ok"
 

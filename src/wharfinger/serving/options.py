@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wharfinger.errors import UsageError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 
 HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
 """kube-scheduler's default of `--authorization-always-allow-paths`."""

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping, mappings, quantities, text
-from wharfinger.manifests.formats import ObjectFormat, format_of
-from wharfinger.manifests.metadata import METADATA
-from wharfinger.model.node import CPU
-from wharfinger.model.pod import DEFAULT_SCHEDULER
-from wharfinger.model.resources import Container, PodResources, pod_request
+from wharfinger.objects.documents.fields import mapping, mappings, quantities, text
+from wharfinger.objects.documents.formats import ObjectFormat, format_of
+from wharfinger.objects.documents.metadata import METADATA
+from wharfinger.objects.model.node import CPU
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
+from wharfinger.objects.model.resources import Container, PodResources, pod_request
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 from wharfinger.serving.content import PodAmounts

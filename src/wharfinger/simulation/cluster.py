@@ -14,23 +14,28 @@ from typing import Any, NamedTuple
 from wharfinger.cache.cache import Cache
 from wharfinger.errors import UsageError
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, recurring_pod, surrounding_from_mapping
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.metadata import object_name, object_namespace
-from wharfinger.manifests.rk8s import given
-from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
-from wharfinger.manifests.surroundings import DEVICE_CLASS, POD_GROUP
-from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
-from wharfinger.model.devices import DeviceClass
-from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification, storage_event
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.gang import GangKey, PodGroup
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.priority import NO_CLASSES, PRIORITY_CLASS, PriorityClass
-from wharfinger.model.storage import StorageObject
-from wharfinger.model.storage_index import place_of
-from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
-from wharfinger.model.volume_matching import bound_as_planned
+from wharfinger.objects.documents.decode import (
+    node_from_mapping,
+    pod_from_mapping,
+    recurring_pod,
+    surrounding_from_mapping,
+)
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.metadata import object_name, object_namespace
+from wharfinger.objects.documents.storage import TYPES as STORAGE_TYPES
+from wharfinger.objects.documents.surroundings import DEVICE_CLASS, POD_GROUP
+from wharfinger.objects.documents.surroundings import KINDS as SURROUNDING_KINDS
+from wharfinger.objects.model.devices import DeviceClass
+from wharfinger.objects.model.events import ClusterEvent, node_event, pod_events, reclassification, storage_event
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.gang import GangKey, PodGroup
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.priority import NO_CLASSES, PRIORITY_CLASS, PriorityClass
+from wharfinger.objects.model.storage import StorageObject
+from wharfinger.objects.model.storage_index import place_of
+from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.objects.model.volume_matching import bound_as_planned
+from wharfinger.objects.rk8s import given
 
 DEFAULT_NAMESPACE = "default"
 KINDS = ("Node", "Pod", *SURROUNDING_KINDS)

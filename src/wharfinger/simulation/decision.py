@@ -8,10 +8,10 @@ from functools import cached_property
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.gangs import GangPlacement
 from wharfinger.framework.status import Status
-from wharfinger.model.conditions import SCHEDULING_GATED
-from wharfinger.model.decision import Decision
-from wharfinger.model.gang import GANG_SCHEDULING, GangKey
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.conditions import SCHEDULING_GATED
+from wharfinger.objects.model.decision import Decision
+from wharfinger.objects.model.gang import GANG_SCHEDULING, GangKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.plugins.default_preemption import NEVER, UNDER_WAY
 
 

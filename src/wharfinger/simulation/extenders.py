@@ -21,8 +21,8 @@ from wharfinger.framework.extender_verdicts import (
 )
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.extenders import EXTENDER, Extender
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.extenders import EXTENDER, Extender
+from wharfinger.objects.model.pod import Pod, PodKey
 
 Ask: TypeAlias = Callable[
     [Pod, ExtenderQuestion | PreemptionQuestion, Sequence[Extender], Snapshot],

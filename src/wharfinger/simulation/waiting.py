@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
-from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.plugins.names import POD_TOPOLOGY_SPREAD
 
 Rejectors: TypeAlias = "tuple[str, ...]"

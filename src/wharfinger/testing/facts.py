@@ -6,8 +6,8 @@ from typing import Any
 
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 
 GIB = 1 << 30
 """Bytes."""

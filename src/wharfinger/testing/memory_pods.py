@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wharfinger.model.conditions import POD_SCHEDULED, SCHEDULING_GATED
+from wharfinger.objects.model.conditions import POD_SCHEDULED, SCHEDULING_GATED
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing.memory_objects import Json, MemoryObjects
 from wharfinger.upstream.client import PODS, ApiAnswer, Object

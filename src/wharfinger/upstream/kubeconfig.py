@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.upstream.access import Access
 from wharfinger.upstream.certificates import check_authorities
 from wharfinger.upstream.credentials import CredentialClocks

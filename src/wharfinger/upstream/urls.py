@@ -7,7 +7,7 @@ from __future__ import annotations
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 
 
 def checked_server(url: str, where: str) -> str:

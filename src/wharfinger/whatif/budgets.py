@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import int_or_percent, integer, mapping, mappings
-from wharfinger.manifests.selectors import label_selector
+from wharfinger.objects.documents.fields import int_or_percent, integer, mapping, mappings
+from wharfinger.objects.documents.selectors import label_selector
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, labels_of, node_of
 
 KIND = "PodDisruptionBudget"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from wharfinger.errors import UsageError
-from wharfinger.manifests.fields import mapping
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.whatif import daemons, workloads
 from wharfinger.whatif.claims import of_templates
 from wharfinger.whatif.inventory import Obj, Ref, ended, node_of

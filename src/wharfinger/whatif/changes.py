@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.manifests.fields import mapping, mappings
+from wharfinger.objects.documents.fields import mapping, mappings
 from wharfinger.whatif.daemons import is_daemon, joined, pinned, pinned_to
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
 

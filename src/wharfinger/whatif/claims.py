@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, mappings, text, text_map
+from wharfinger.objects.documents.fields import mapping, mappings, text, text_map
 from wharfinger.whatif.inventory import Obj, Ref
 
 CLAIM = "PersistentVolumeClaim"

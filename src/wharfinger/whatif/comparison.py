@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.errors import InvalidObject, PluginError, UsageError
-from wharfinger.manifests.decode import pod_from_mapping
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.occupants import stand_in
-from wharfinger.manifests.pods import GROUP_LABELS
-from wharfinger.model.pod import PodKey
-from wharfinger.model.priority import PRIORITY_CLASS
+from wharfinger.objects.documents.decode import pod_from_mapping
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.occupants import stand_in
+from wharfinger.objects.documents.pods import GROUP_LABELS
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import SimulatedDecision, Simulator
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, node_of

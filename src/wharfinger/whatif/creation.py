@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping
-from wharfinger.model.storage_index import Storage
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.model.storage_index import Storage
 from wharfinger.whatif import claims, daemons, workloads
 from wharfinger.whatif.admission.chain import AdmissionChain, is_new
 from wharfinger.whatif.admission.verdict import NotMade

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping
-from wharfinger.manifests.fields import mapping, mappings
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping
+from wharfinger.objects.documents.fields import mapping, mappings
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.node_matching import node_matches
 from wharfinger.plugins.taint_toleration import tolerated
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, ended, node_of

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping, mappings, text, text_map
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.fields import mapping, mappings, text, text_map
+from wharfinger.objects.documents.kinds import reference
 
 Obj: TypeAlias = "Mapping[str, Any]"
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.errors import PluginError, UsageError
-from wharfinger.model.gang import GangKey
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.gang import GangKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.simulator import SimulatedDecision, SimulatedGang
 from wharfinger.whatif.changes import NodeChanges, made_again
 from wharfinger.whatif.outcome import Answer, Cause, PodOutcome, Result, SupposedEviction

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.occupants import stand_in
-from wharfinger.model.pod import PodKey
-from wharfinger.model.priority import PRIORITY_CLASS
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.occupants import stand_in
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
 from wharfinger.whatif import budgets, daemons, workloads

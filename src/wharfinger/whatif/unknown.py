@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping, mappings, text_map
-from wharfinger.manifests.selectors import label_selector
-from wharfinger.manifests.surroundings import NAME_LABEL
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.documents.fields import mapping, mappings, text_map
+from wharfinger.objects.documents.selectors import label_selector
+from wharfinger.objects.documents.surroundings import NAME_LABEL
+from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.whatif.admission import runtime_classes
 from wharfinger.whatif.admission.chain import is_new
 from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by

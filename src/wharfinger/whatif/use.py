@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import CPU, MEMORY, PODS
+from wharfinger.objects.model.node import CPU, MEMORY, PODS
 
 FIRST = (CPU, MEMORY, PODS)
 """Resources that every cluster has, in this order; others follow by name."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.storage import storage_object
-from wharfinger.model.storage import PersistentVolumeClaim, StorageClass
-from wharfinger.model.storage_index import Storage
-from wharfinger.model.volume_matching import offers_for, provisions, waits
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.storage import storage_object
+from wharfinger.objects.model.storage import PersistentVolumeClaim, StorageClass
+from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.volume_matching import offers_for, provisions, waits
 from wharfinger.whatif.claims import CLAIM
 from wharfinger.whatif.inventory import Inventory, Obj, Ref
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests.fields import mapping, mappings, text, text_map
-from wharfinger.manifests.surroundings import pod_collection
+from wharfinger.objects.documents.fields import mapping, mappings, text, text_map
+from wharfinger.objects.documents.surroundings import pod_collection
 from wharfinger.whatif.claims import CLAIM, of_templates
 from wharfinger.whatif.inventory import HASH_LABEL, Inventory, Obj, Ref, controller, ended, labels_of, positive
 

@@ -17,8 +17,8 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import WharfingerError
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.promises import MayBind
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Put
 

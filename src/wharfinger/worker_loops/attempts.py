@@ -33,7 +33,7 @@ from wharfinger.contracts.names import (
     task_queue,
 )
 from wharfinger.contracts.search import PODS_KEY, pods_listed
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
-from wharfinger.model.events import (
+from wharfinger.objects.model.events import (
     ClusterEvent,
     Resource,
     node_event,
@@ -15,7 +15,7 @@ from wharfinger.model.events import (
     reclassification,
     storage_event,
 )
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue

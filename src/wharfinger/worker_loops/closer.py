@@ -20,9 +20,9 @@ from wharfinger.errors import StoreError
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
-from wharfinger.model.storage import ClaimKey
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.registry import keys
 from wharfinger.registry.backoff import delays
 from wharfinger.registry.store import Compare, Delete, Store

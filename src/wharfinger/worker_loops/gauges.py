@@ -7,8 +7,8 @@ from collections import Counter
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import served_names
 from wharfinger.informer.changes import Changes
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.node_evictions import LostPods

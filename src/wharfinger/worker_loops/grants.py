@@ -25,8 +25,8 @@ from pydantic import ValidationError
 from wharfinger.errors import InvalidObject, StoreError
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import ObservedKey, first_line
-from wharfinger.manifests import documents
 from wharfinger.model.fleet import LONGEST_TIME, Grant
+from wharfinger.objects.documents import documents
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store

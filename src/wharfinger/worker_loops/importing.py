@@ -35,9 +35,9 @@ from wharfinger.errors import (
     WatchEnded,
     WharfingerError,
 )
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, Importer, Promise
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.registry import keys
 from wharfinger.registry.backoff import delays

@@ -25,7 +25,7 @@ from wharfinger.informer.changes import Subscriber
 from wharfinger.informer.decoding import OwnKey
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
-from wharfinger.manifests.formats import format_of
+from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part

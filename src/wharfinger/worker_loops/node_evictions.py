@@ -19,9 +19,9 @@ from wharfinger.contracts.names import COMMON
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
-from wharfinger.model.names import is_dns_subdomain
-from wharfinger.model.node_evictions import leaves, no_execute
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.names import is_dns_subdomain
+from wharfinger.objects.model.node_evictions import leaves, no_execute
+from wharfinger.objects.model.pod import Pod
 from wharfinger.process.rendezvous import Ring
 from wharfinger.registry import keys
 from wharfinger.settings import NodeEvictionSettings

@@ -15,9 +15,9 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes, PodChange
-from wharfinger.model.events import ClusterEvent
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.events import ClusterEvent
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.plugins.names import SCHEDULING_GATES
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue

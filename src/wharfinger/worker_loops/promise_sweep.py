@@ -22,9 +22,9 @@ from wharfinger.engine.upstream.rehearsing import rehearse_gang
 from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import StoreError, UpstreamError
 from wharfinger.informer.changes import Changes
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise, UpstreamSide
-from wharfinger.model.storage import ClaimKey
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.worker_loops.shards import Shards
 
 log = logging.getLogger(__name__)

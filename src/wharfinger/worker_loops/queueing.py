@@ -10,9 +10,9 @@ from wharfinger.cache.cache import Cache
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
-from wharfinger.model.gang import Gang, GangKey, Standing, gang_key, standing
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.gang import Gang, GangKey, Standing, gang_key, standing
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.active import by_priority
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.telling import Teller
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import CONTENDED, Refusal
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import CONTENDED, Refusal
 from wharfinger.worker_loops.shards import Shards
 
 log = logging.getLogger(__name__)

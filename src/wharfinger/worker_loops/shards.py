@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes, InstanceChange
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.rendezvous import Ring
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.reachability import Probe
 from wharfinger.worker_loops.run_ends import RunEnds
 

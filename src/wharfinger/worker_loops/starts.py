@@ -17,7 +17,7 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import AFTER_COHORT
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.model.gang import GangKey
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue

@@ -17,9 +17,9 @@ from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.telling import Teller
 from wharfinger.engine.upstream.writers import TornPolicy, UpstreamWriters
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import UpstreamSide
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.settings import WorkerSettings

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from wharfinger.errors import UpstreamError
 from wharfinger.informer.changes import Changes
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Imported, UpstreamSide
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.telemetry import Metrics
 from wharfinger.upstream.access_checks import AccessReport
 from wharfinger.upstream.event_lane import EventLane

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 from wharfinger.contracts.attempts import Wake
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.queue.entry import CHAIN_GONE, Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue

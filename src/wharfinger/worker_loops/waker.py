@@ -29,8 +29,8 @@ from wharfinger.engine.pool import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.informer.changes import Changes
-from wharfinger.model.conditions import UNSCHEDULABLE
-from wharfinger.model.gang import Gang
+from wharfinger.objects.model.conditions import UNSCHEDULABLE
+from wharfinger.objects.model.gang import Gang
 from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue

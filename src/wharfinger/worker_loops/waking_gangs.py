@@ -12,8 +12,8 @@ from wharfinger.framework import gangs
 from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import NO_DOMAIN, GangPlacement, seated
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import GANG_SCHEDULING, Gang, Wanted, in_order
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.gang import GANG_SCHEDULING, Gang, Wanted, in_order
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics

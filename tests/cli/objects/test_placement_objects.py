@@ -11,7 +11,7 @@ from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import delete
 from wharfinger.cli.objects.writing import REFUSED, Applied, write
 from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.manifests.kinds import PLACEMENTS, by_word, reference
+from wharfinger.objects.documents.kinds import PLACEMENTS, by_word, reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.objects.test_objects import put
 from wharfinger.cli.understand.explain import held_back
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -18,7 +18,7 @@ from wharfinger.client.member_clusters import write_member
 from wharfinger.contracts.placement_records import DrainRecord, EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.manifests.kinds import (
+from wharfinger.objects.documents.kinds import (
     CLUSTER_PLACEMENT,
     MEMBER_CLUSTER,
     PLACEMENT_EVICTION,

@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.cli.processes.process_options import NodeEvictionOptions, SchedulingOptions, eviction_of
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments
 from wharfinger.settings import NodeEvictionSettings
 

@@ -13,9 +13,9 @@ from wharfinger.cli.understand.pending import CALLING_PLUGINS, NOT_TRIED, group
 from wharfinger.cli.understand.story import tell
 from wharfinger.client.stored_pods import one_pod
 from wharfinger.contracts.records import HoldRecord
-from wharfinger.manifests import documents
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.attempts import with_pending
 from wharfinger.observe.held_rooms import held_room, held_rooms
 from wharfinger.registry import keys

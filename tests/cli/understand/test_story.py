@@ -12,7 +12,7 @@ from tests.observe.test_history import read
 from wharfinger.cli.understand.rows import preemption
 from wharfinger.cli.understand.story import tell
 from wharfinger.contracts.computation import Computation
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.explanation import to_plain
 from wharfinger.observe.preempted import Departure
 

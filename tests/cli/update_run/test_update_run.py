@@ -21,7 +21,7 @@ from wharfinger.cli.output import Output
 from wharfinger.cli.update_run.status import watch_run
 from wharfinger.client.update_runs import state_changes
 from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.kinds import reference
 from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -24,7 +24,7 @@ from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
-from wharfinger.manifests.kinds import reference
+from wharfinger.objects.documents.kinds import reference
 from wharfinger.registry import keys, placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 

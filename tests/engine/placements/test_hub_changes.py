@@ -19,7 +19,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.model.selectors import LabelSelector, Taint
+from wharfinger.objects.model.selectors import LabelSelector, Taint
 
 MEMBER = Member("a", 7)
 ANY_LABELS = LabelSelector(())

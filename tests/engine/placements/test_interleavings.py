@@ -25,7 +25,7 @@ from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.questions import needs_attempt
-from wharfinger.manifests import documents
+from wharfinger.objects.documents import documents
 from wharfinger.observe.placements import read_all
 from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd import EtcdStore

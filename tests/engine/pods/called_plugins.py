@@ -17,7 +17,7 @@ from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins import builtin
 from wharfinger.profiles import load_profiles
 

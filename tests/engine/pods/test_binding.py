@@ -18,7 +18,7 @@ from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Reje
 from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.status import unschedulable
-from wharfinger.model.pod import PodIdentity
+from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.settings import BindSettings

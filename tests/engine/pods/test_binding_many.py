@@ -24,7 +24,7 @@ from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation, Put
 

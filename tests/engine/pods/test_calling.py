@@ -26,7 +26,7 @@ from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, Held, first_answers
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 
 WEB = PodKey("default", "web")

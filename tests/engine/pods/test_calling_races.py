@@ -19,7 +19,7 @@ from wharfinger.contracts.scheduling import Bound, Gone, Placed
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation, Put, Store, TxnResult
 

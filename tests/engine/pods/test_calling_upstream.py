@@ -26,7 +26,7 @@ from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.upstream.client import PODS
 
 WEB = PodKey("default", "web")

@@ -34,8 +34,8 @@ from wharfinger.framework.extender_verdicts import (
 )
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.past import read_past
 from wharfinger.observe.recomputation import recompute
 from wharfinger.profiles import load_profiles

@@ -20,8 +20,8 @@ from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import DEFAULT_SCHEDULER as DEFAULT
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER as DEFAULT
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 from wharfinger.observe.recomputation import recompute
 from wharfinger.profiles import load_profiles

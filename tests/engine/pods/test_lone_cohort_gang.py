@@ -19,7 +19,7 @@ from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status
-from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.registry import keys
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"

@@ -16,7 +16,7 @@ from wharfinger.contracts.computation import Assumed
 from wharfinger.contracts.scheduling import Bound, Placed
 from wharfinger.engine.pods import payload
 from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.profiles import load_profiles

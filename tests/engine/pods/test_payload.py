@@ -13,8 +13,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
 
 NODES = 20_000

@@ -22,7 +22,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 MIB = 1024 * 1024
 

@@ -23,8 +23,8 @@ from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodIdentity
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.settings import BindSettings

@@ -13,7 +13,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 
 
 class Answers:

@@ -25,7 +25,7 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.engine.pods import payload, preemption
 from wharfinger.errors import RequestTooLarge
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put
 from wharfinger.settings import BindSettings

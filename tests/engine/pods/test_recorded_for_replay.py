@@ -18,7 +18,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 

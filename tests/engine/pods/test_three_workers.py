@@ -24,8 +24,8 @@ from wharfinger.contracts.scheduling import Placed
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import Namespace
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import Namespace
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation, TxnResult, Unmoved
 from wharfinger.settings import BindSettings

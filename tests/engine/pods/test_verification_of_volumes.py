@@ -10,8 +10,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods.across_nodes import NONE
 from wharfinger.engine.pods.verification import Verification, sees_beyond
-from wharfinger.model.pod import Pod
-from wharfinger.model.storage import StorageObject
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import StorageObject
 from wharfinger.testing.facts import pod
 
 ALONE = frozenset({"ReadWriteOncePod"})

@@ -30,9 +30,9 @@ from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promise_of
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics

@@ -14,9 +14,9 @@ from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.right_to_bind import RightToBind
-from wharfinger.manifests.copies import copy_of_promised, state_of
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Importer, MayBind, Promise
+from wharfinger.objects.documents.copies import copy_of_promised, state_of
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put
 from wharfinger.testing import MemoryStore
@@ -79,7 +79,7 @@ class Between:
 
     async def add(self, name: str = "a", **spec: Any) -> dict[str, Any]:
         """A pod in the API, and its copy."""
-        from wharfinger.manifests.copies import copy_of
+        from wharfinger.objects.documents.copies import copy_of
 
         stored = self.api.put(PODS, pod_object(name, **spec))
         await self.store.put(keys.pod("default", name), copy_of(stored, "pods"))

@@ -9,9 +9,9 @@ import pytest
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.engine.upstream.states import ObjectState, StateStep, take
-from wharfinger.manifests.copies import StateOfCopy, copy_of, copy_of_promised, state_of
-from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.promises import Promise
+from wharfinger.objects.documents.copies import StateOfCopy, copy_of, copy_of_promised, state_of
+from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Put
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.manifests.checks.cases import CASES, CONTAINER, of_pods, pod, workload
 from tests.manifests.complete import EVERYTHING
-from wharfinger.manifests.checks.objects import MOST, problems_of, was_taken
+from wharfinger.objects.documents.checks.objects import MOST, problems_of, was_taken
 
 ANSWERS: dict[str, list[str]] = json.loads((Path(__file__).parent / "answers.json").read_text())
 GATE = "needs the feature gate TaintTolerationComparisonOperators, which is off by default in Kubernetes 1.36"

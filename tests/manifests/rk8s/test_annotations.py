@@ -6,8 +6,8 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.format import RK8S
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.rk8s.format import RK8S
 
 
 def annotated(annotations: str) -> Pod:

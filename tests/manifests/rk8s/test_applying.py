@@ -6,9 +6,9 @@ import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.applying import to_text, with_metadata, written_over
-from wharfinger.manifests.rk8s.given import GivenDocument, as_tree, documents
-from wharfinger.manifests.rk8s.tree import parse
+from wharfinger.objects.rk8s.applying import to_text, with_metadata, written_over
+from wharfinger.objects.rk8s.given import GivenDocument, as_tree, documents
+from wharfinger.objects.rk8s.tree import parse
 
 SHORT = """\
 apiVersion: v1

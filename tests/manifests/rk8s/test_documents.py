@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s import documents, edit, pods
-from wharfinger.manifests.rk8s.format import RK8S
-from wharfinger.manifests.rk8s.tree import parse
+from wharfinger.objects.rk8s import documents, edit, pods
+from wharfinger.objects.rk8s.format import RK8S
+from wharfinger.objects.rk8s.tree import parse
 
 _CARDS = "        memory: 512Mi\n        gpu: 2\n        gpu_memory: 20Gi\n"
 _GANG = "  gang:\n    id: train-1\n    size: 4\n  topology_constraints:\n  - topology_key: zone\n    same_value: true\n"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, RUNNING, SMALLEST, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.documents import bind_pod, parse_pod
+from wharfinger.objects.rk8s.documents import bind_pod, parse_pod
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
 

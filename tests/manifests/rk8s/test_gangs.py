@@ -6,11 +6,11 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import pod_from_mapping
-from wharfinger.manifests.rk8s.documents import parse_pod
-from wharfinger.model.gang import GangKey, gang_key
-from wharfinger.model.gpus import GPU, GPU_MEMORY
-from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
+from wharfinger.objects.documents.decode import pod_from_mapping
+from wharfinger.objects.model.gang import GangKey, gang_key
+from wharfinger.objects.model.gpus import GPU, GPU_MEMORY
+from wharfinger.objects.model.pod import NO_TERMS, GangTerms, Pod
+from wharfinger.objects.rk8s.documents import parse_pod
 
 GIB = 1 << 30
 LIMITS = "        memory: 512Mi\n"

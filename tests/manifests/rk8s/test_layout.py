@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manifests.rk8s.samples import POD, changed
-from wharfinger.manifests.rk8s.documents import head_of
-from wharfinger.manifests.rk8s.tree import parse
+from wharfinger.objects.rk8s.documents import head_of
+from wharfinger.objects.rk8s.tree import parse
 
 LINES = """\
   name: web-1

@@ -6,11 +6,11 @@ import pytest
 
 from tests.manifests.rk8s.samples import NODE, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import node_from_mapping
-from wharfinger.manifests.rk8s.documents import parse_node
-from wharfinger.manifests.rk8s.nodes import ANY_NUMBER
-from wharfinger.model.node import Node
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.documents.decode import node_from_mapping
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.selectors import Taint
+from wharfinger.objects.rk8s.documents import parse_node
+from wharfinger.objects.rk8s.nodes import ANY_NUMBER
 
 
 def read(value: bytes) -> Node:

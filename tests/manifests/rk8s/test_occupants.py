@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.manifests.rk8s.samples import POD, changed
-from wharfinger.manifests.rk8s.format import RK8S
-from wharfinger.model.node import CPU, MEMORY
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.node import CPU, MEMORY
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.rk8s.format import RK8S
 
 BOUND = changed(POD, "node_name: null", "node_name: worker1").decode()
 

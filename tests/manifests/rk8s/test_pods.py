@@ -8,10 +8,10 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, RUNNING, SMALLEST, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import pod_from_mapping
-from wharfinger.manifests.rk8s.documents import parse_pod
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import Taint
+from wharfinger.objects.documents.decode import pod_from_mapping
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import Taint
+from wharfinger.objects.rk8s.documents import parse_pod
 
 
 def read(value: bytes) -> Pod:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.manifests.rk8s.samples import POD
-from wharfinger.manifests.rk8s import documents
-from wharfinger.manifests.rk8s.documents import bind_pod, parse_pod
+from wharfinger.objects.rk8s import documents
+from wharfinger.objects.rk8s.documents import bind_pod, parse_pod
 
 
 def test_large_texts_are_read_and_not_kept() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.manifests.rk8s.samples import POD, RUNNING, SMALLEST, changed
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s.edit import bind_pod, made_anew
-from wharfinger.manifests.rk8s.tree import decoded, parse
+from wharfinger.objects.rk8s.edit import bind_pod, made_anew
+from wharfinger.objects.rk8s.tree import decoded, parse
 
 UID = "11111111-2222-3333-4444-555555555555"
 NOW = "2026-05-01T00:00:00Z"

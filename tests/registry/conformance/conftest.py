@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.registry.etcd_process import EtcdProcess
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import KeyValue, Store

@@ -13,7 +13,7 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.extenders import ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import Bound
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from tests.worker_loops.lives.temporal import Chain
 from tests.worker_loops.lives.worker import SimulatedWorker
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.active import IN_GROUPS, Lane
 from wharfinger.queue.entry import Entry, Part
 

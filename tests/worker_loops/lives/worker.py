@@ -32,9 +32,9 @@ from wharfinger.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
-from wharfinger.model.extenders import Extender
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings

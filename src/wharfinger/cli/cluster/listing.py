@@ -82,7 +82,7 @@ def _kept(orphans: Sequence[str]) -> str:
 
 def _memory(amount: str | None) -> str | None:
     """Bytes as people read them; another spelling stays."""
-    from wharfinger.model.quantities import format_bytes
+    from wharfinger.objects.model.quantities import format_bytes
 
     return format_bytes(int(amount)) if amount is not None and amount.isascii() and amount.isdigit() else amount
 

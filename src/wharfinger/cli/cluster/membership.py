@@ -10,7 +10,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.errors import UsageError
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 
 ClusterArgument = Annotated[str, typer.Argument(help="Name of the member cluster.", metavar="CLUSTER")]
 
@@ -48,7 +48,7 @@ async def join(
 
 
 def _pair(option: str, text: str) -> tuple[str, str | None]:
-    from wharfinger.model.names import is_qualified_name
+    from wharfinger.objects.model.names import is_qualified_name
 
     key, _, value = text.partition("=")
     if not is_qualified_name(key):
@@ -60,7 +60,7 @@ def _pair(option: str, text: str) -> tuple[str, str | None]:
 async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
     from wharfinger.cli.placement.marking import mark
-    from wharfinger.manifests.kinds import MEMBER_CLUSTER, Reference
+    from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, Reference
 
     async with connection.store() as store:
         marked = await mark(store, Reference(MEMBER_CLUSTER, "", name), ignore_not_found=False)

@@ -30,7 +30,7 @@ from wharfinger.contracts.records import ConfigChangeRecord
 from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import documents
+from wharfinger.objects.documents import documents
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store

@@ -17,7 +17,7 @@ from wharfinger.cli.config import stored as dynamic_config
 from wharfinger.cli.options import RUN, PluginOptions, configured, option, variable
 from wharfinger.cli.output import Output, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 _FAILED = 1
 

@@ -14,7 +14,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 
 if TYPE_CHECKING:
     from wharfinger.cli.config.stored_values import StoredValue
@@ -169,7 +169,7 @@ async def history(
 def _given(file: str, value: str) -> Mapping[str, Any]:
     from wharfinger.cli.files import contents
     from wharfinger.config.dynamic import VALUE_LIMIT
-    from wharfinger.manifests import documents
+    from wharfinger.objects.documents import documents
 
     if bool(file) == bool(value):
         raise UsageError("give the value, by either -f FILE or --value JSON")

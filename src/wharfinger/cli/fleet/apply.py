@@ -17,7 +17,7 @@ from wharfinger.cli.fleet.options import ReasonOption, TimeoutOption, change, op
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidConfiguration, UsageError
-from wharfinger.manifests.kinds import FLEET
+from wharfinger.objects.documents.kinds import FLEET
 
 if TYPE_CHECKING:
     from wharfinger.client.fleet_manifests import WantedFleet

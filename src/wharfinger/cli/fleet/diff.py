@@ -138,7 +138,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], named: str, 
 
 
 def _lines(document: Mapping[str, Any]) -> list[str]:
-    from wharfinger.manifests.yaml_text import to_yaml
+    from wharfinger.objects.documents.yaml_text import to_yaml
 
     return to_yaml(dict(document)).splitlines() if document else []
 

@@ -15,8 +15,8 @@ import typer
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import UsageError
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.names import is_dns_subdomain
 
 HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of its agent.", metavar="HOST")]
 WhyOption = Annotated[str, typer.Option("--reason", help="Why, for others who see it.", metavar="TEXT")]

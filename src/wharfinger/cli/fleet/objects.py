@@ -11,7 +11,7 @@ from wharfinger.client import fleet_changes
 from wharfinger.client.committing import author
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, NotFound, RequestTooLarge
-from wharfinger.manifests.kinds import Reference
+from wharfinger.objects.documents.kinds import Reference
 from wharfinger.registry.store import Store
 
 

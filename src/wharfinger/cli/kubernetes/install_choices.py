@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.model.names import is_dns_label, is_dns_subdomain
-from wharfinger.model.pod import DEFAULT_SCHEDULER
+from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.upstream.access_checks import LeaseName
 
 Manifest = dict[str, Any]

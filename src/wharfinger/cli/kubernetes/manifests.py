@@ -133,7 +133,7 @@ def manifests(
 
 def text_of(choices: InstallChoices, only: OnlyChoice | None = None) -> str:
     """The YAML documents, with what has to be done before as comments. Raises `UsageError`."""
-    from wharfinger.manifests.yaml_text import to_yaml
+    from wharfinger.objects.documents.yaml_text import to_yaml
 
     comments = "".join(f"# {line}\n" for line in _before(choices, only))
     return comments + "".join(f"---\n{to_yaml(obj)}" for obj in objects_of(choices, only))

@@ -15,7 +15,7 @@ from wharfinger.cli.kubernetes.install_choices import (
     spread,
     variables,
 )
-from wharfinger.manifests.yaml_text import to_yaml
+from wharfinger.objects.documents.yaml_text import to_yaml
 
 COMPONENT = "scheduler"
 PORT = 10259

@@ -22,8 +22,8 @@ from wharfinger.cli.kubernetes.install_choices import (
     variables,
 )
 from wharfinger.errors import UsageError
-from wharfinger.model.names import is_dns_subdomain
-from wharfinger.model.pod import DEFAULT_SCHEDULER
+from wharfinger.objects.model.names import is_dns_subdomain
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 
 LOOPBACK = "127.0.0.1"
 CLIENT_PORT, PEER_PORT = 12379, 12380

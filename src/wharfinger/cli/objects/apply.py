@@ -30,7 +30,7 @@ from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_objects import read_objects
 from wharfinger.errors import WharfingerError
-from wharfinger.manifests.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry.store import Read, Store
 
 CONCURRENT = 16
@@ -150,7 +150,7 @@ async def _written(store: Store, entry: Manifest, now: str, strict: bool, read: 
 
 def _problems(entry: Manifest) -> tuple[str, ...]:
     """What an API server would refuse. Documents of rk8s are none of Kubernetes' objects."""
-    from wharfinger.manifests.checks.objects import problems_of
+    from wharfinger.objects.documents.checks.objects import problems_of
 
     is_kubernetes = entry.about is not None and entry.obj is not None and entry.document is None
     return problems_of(entry.obj) if is_kubernetes and entry.obj is not None else ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.cli.kinds import part
-from wharfinger.manifests.kinds import Kind, Reference
+from wharfinger.objects.documents.kinds import Kind, Reference
 from wharfinger.registry.store import Store
 
 

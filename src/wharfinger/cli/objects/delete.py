@@ -14,9 +14,9 @@ from wharfinger.cli.output import say
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_objects import check_kind, key_of
 from wharfinger.errors import UsageError
-from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import Reference
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.kinds import Reference
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry.store import Store
 
 

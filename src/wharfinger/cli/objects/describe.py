@@ -9,7 +9,7 @@ import typer
 from wharfinger.cli.kinds import part, parts_of
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.errors import UsageError
-from wharfinger.manifests import kinds
+from wharfinger.objects.documents import kinds
 
 
 def register(app: typer.Typer) -> None:

@@ -14,8 +14,8 @@ from wharfinger.cli.objects.tables import table_of
 from wharfinger.cli.options import OBJECTS, WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import Kind
+from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.kinds import Kind
 
 
 def register(app: typer.Typer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.errors import UsageError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 NAME_LIMIT = 253
 """Characters of a name, as Kubernetes has it."""

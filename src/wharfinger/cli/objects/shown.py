@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.cli.output import Output, to_text
 from wharfinger.client.stored_objects import Stored
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.formats import KUBERNETES
+from wharfinger.objects.documents.formats import KUBERNETES
 
 
 def to_texts(found: Iterable[Stored], output: Output) -> Iterator[str]:
@@ -40,8 +40,8 @@ def shows(entry: Stored) -> bool:
 def _value(entry: Stored) -> Any:
     if entry.format is KUBERNETES:
         return entry.mapping()
-    from wharfinger.manifests.rk8s.plain_values import plain_values
-    from wharfinger.manifests.rk8s.tree import decoded, parse
+    from wharfinger.objects.rk8s.plain_values import plain_values
+    from wharfinger.objects.rk8s.tree import decoded, parse
 
     try:
         found = plain_values(parse(decoded(entry.kv.value)))

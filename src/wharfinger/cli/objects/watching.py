@@ -17,7 +17,7 @@ from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain
 from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.errors import Compacted
-from wharfinger.manifests.kinds import Kind
+from wharfinger.objects.documents.kinds import Kind
 from wharfinger.registry.store import Store
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wharfinger.cli.placement.naming import decision_mapping, tell_deviations
 from wharfinger.contracts.delivery_records import ToldObject
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.placement_conditions import DeliveryCondition
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery
 

@@ -10,7 +10,8 @@ from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject, NotFound
-from wharfinger.manifests.kinds import (
+from wharfinger.model.placement import PlacementRef
+from wharfinger.objects.documents.kinds import (
     DELIVERING,
     MEMBER_CLUSTER,
     PLACEMENT_EVICTION,
@@ -18,7 +19,6 @@ from wharfinger.manifests.kinds import (
     UPDATE_RUNS,
     Kind,
 )
-from wharfinger.model.placement import PlacementRef
 from wharfinger.observe.placements import eviction_record, read_all, why_not_taking
 from wharfinger.registry.store import Store
 

@@ -11,7 +11,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.texts import shortened
 
 SHOWN = 160
 """Characters of a policy in the table; a longer phrase ends with a sign."""

@@ -12,7 +12,7 @@ from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import state_of
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.texts import shortened
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60

@@ -12,7 +12,7 @@ from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.placement.naming import tell_deviations
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
+from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
 from wharfinger.placement.deviations import in_order
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _sorted(
 
 
 def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    from wharfinger.manifests.given_files import objects_of
+    from wharfinger.objects.documents.given_files import objects_of
 
     for source, content in files:
         try:

@@ -17,7 +17,7 @@ from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
 from wharfinger.errors import UsageError
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.options import arguments
 
 

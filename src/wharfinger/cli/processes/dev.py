@@ -27,7 +27,7 @@ from wharfinger.cli.processes.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested
 from wharfinger.settings import format_option
 

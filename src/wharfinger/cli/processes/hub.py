@@ -12,7 +12,7 @@ from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import UsageError
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.process_settings import HubSettings
 
 

@@ -13,7 +13,7 @@ from wharfinger.cli.options import config_option, plugins_option
 from wharfinger.config.durations import parse
 from wharfinger.contracts.names import check_tenant_label
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.settings import (
     COMPATIBLE,

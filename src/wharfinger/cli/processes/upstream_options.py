@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wharfinger.errors import UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.settings import KUBERNETES_PANEL, UpstreamSettings
 

@@ -17,14 +17,14 @@ from wharfinger.client.stored_pods import every_pod, held_member, one_pod, recor
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound
-from wharfinger.manifests.kinds import Kind
-from wharfinger.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.node import CPU, MEMORY, Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.priority import PriorityClasses, affected, missing
-from wharfinger.model.quantities import format_bytes, format_cpu
-from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.objects.documents.kinds import Kind
+from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import CPU, MEMORY, Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import PriorityClasses, affected, missing
+from wharfinger.objects.model.quantities import format_bytes, format_cpu
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Toleration
 from wharfinger.observe.attempts import bound_by
 from wharfinger.observe.held_rooms import held_room
 from wharfinger.observe.serving import unserved

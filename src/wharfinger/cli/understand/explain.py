@@ -16,9 +16,9 @@ from wharfinger.client.installations import has_copies
 from wharfinger.client.stored_objects import doubts
 from wharfinger.client.stored_pods import attempt_records, held_member, one_pod
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
-from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import POD
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.kinds import POD
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.serving import gates, unserved
 from wharfinger.observe.upstream_pods import promise_of, story

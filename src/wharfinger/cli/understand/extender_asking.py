@@ -23,9 +23,9 @@ from wharfinger.framework.extender_verdicts import (
     VictimPod,
 )
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.manifests.fields import mapping
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.whatif.inventory import Inventory, Ref
 from wharfinger.whatif.scene import Scene
 

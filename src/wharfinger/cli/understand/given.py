@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.cli.objects.validation import Validation, warn
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.manifests.fields import mapping
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
     from wharfinger.cli.understand.supposed import Supposed
-    from wharfinger.manifests.other_kinds import OtherKind
+    from wharfinger.objects.documents.other_kinds import OtherKind
 
 LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
@@ -65,8 +65,8 @@ def is_node(obj: Any) -> bool:
 
 
 def _objects_of(file: GivenFile, format_: ClusterFormat) -> Iterator[Any]:
-    from wharfinger.manifests.given_files import objects_of
-    from wharfinger.manifests.rk8s import given
+    from wharfinger.objects.documents.given_files import objects_of
+    from wharfinger.objects.rk8s import given
 
     try:
         if format_ is ClusterFormat.RK8S:
@@ -123,8 +123,8 @@ class _Taking:
     def take(self, one: GivenObject) -> None:
         """Add an object, or pass it over. Raises `InvalidObject`."""
         from wharfinger.cli.understand.live_state import telling_kinds
-        from wharfinger.manifests.other_kinds import other_kind
-        from wharfinger.manifests.rk8s.given import kubernetes_object
+        from wharfinger.objects.documents.other_kinds import other_kind
+        from wharfinger.objects.rk8s.given import kubernetes_object
 
         found, obj = self._found, one.obj
         if not isinstance(obj, Mapping):
@@ -160,8 +160,8 @@ class _Taking:
 
     def _judge(self, one: GivenObject, title: str) -> None:
         """Find unknown and duplicate fields, and what an API server would refuse."""
-        from wharfinger.manifests import strict
-        from wharfinger.manifests.checks.objects import problems_of, was_taken
+        from wharfinger.objects.documents import strict
+        from wharfinger.objects.documents.checks.objects import problems_of, was_taken
 
         findings = strict.findings(one.obj) if self._validate is not Validation.IGNORE else ()
         if self._validate is Validation.WARN:

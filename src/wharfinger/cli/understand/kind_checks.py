@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.cli.objects.checks import WriteCheck
 from wharfinger.client.stored_objects import priority_classes
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import decode
+from wharfinger.objects.documents import decode
 from wharfinger.registry.store import Store
 
 

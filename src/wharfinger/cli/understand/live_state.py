@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from wharfinger.client.stored_objects import prefix_of
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests import decode, documents
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.kinds import KINDS, POD, Kind
-from wharfinger.manifests.metadata import check_key
-from wharfinger.manifests.rk8s.format import RK8S
-from wharfinger.manifests.rk8s.given import KINDS as RK8S_KINDS
-from wharfinger.manifests.rk8s.occupants import held_by
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.documents import decode, documents
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.kinds import KINDS, POD, Kind
+from wharfinger.objects.documents.metadata import check_key
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.rk8s.format import RK8S
+from wharfinger.objects.rk8s.given import KINDS as RK8S_KINDS
+from wharfinger.objects.rk8s.occupants import held_by
 from wharfinger.registry.store import KeyValue, Store
 from wharfinger.whatif.inventory import Ref
 from wharfinger.whatif.scene import KINDS as SCENE_KINDS

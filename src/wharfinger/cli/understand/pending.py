@@ -18,11 +18,11 @@ from wharfinger.client.lost_pods import lost_pods
 from wharfinger.client.stored_objects import Stored, doubts
 from wharfinger.client.stored_pods import every_pod, record_of
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.manifests.times import duration, seconds_since
-from wharfinger.model.conditions import SCHEDULING_GATED
-from wharfinger.model.gang import GangKey, gang_key
-from wharfinger.model.held_places import HeldPlace
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.times import duration, seconds_since
+from wharfinger.objects.model.conditions import SCHEDULING_GATED
+from wharfinger.objects.model.gang import GangKey, gang_key
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.held_rooms import held_rooms
 from wharfinger.observe.serving import Unserved, gates, unserved
 

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from wharfinger.cli.objects.tables import KindTable, age, created
 from wharfinger.client.stored_objects import Stored
-from wharfinger.model.conditions import PREEMPTION
-from wharfinger.model.node import CPU, MEMORY, Node
-from wharfinger.model.node import PODS as POD_COUNT
-from wharfinger.model.pod import Pod
-from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.objects.model.conditions import PREEMPTION
+from wharfinger.objects.model.node import CPU, MEMORY, Node
+from wharfinger.objects.model.node import PODS as POD_COUNT
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.quantities import format_bytes, format_cpu
 from wharfinger.observe.serving import gates
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from wharfinger.cli.output import Columns, plain
-from wharfinger.model.node import CPU
-from wharfinger.model.pod import PodKey
-from wharfinger.model.quantities import format_bytes
+from wharfinger.objects.model.node import CPU
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.quantities import format_bytes
 from wharfinger.whatif.capacity import Capacity
 from wharfinger.whatif.outcome import Answer, Cause, PodOutcome
 from wharfinger.whatif.use import Amount, Use

@@ -19,7 +19,7 @@ from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions
 from wharfinger.cli.understand import given
 from wharfinger.cli.understand.given import GivenFile, GivenObject
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.model.formats import ClusterFormat
+from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
     from wharfinger.whatif.inventory import Inventory, Obj, Ref

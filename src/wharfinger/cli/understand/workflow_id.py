@@ -12,9 +12,9 @@ from wharfinger.client.stored_pods import one_pod
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.search import decisions_query
 from wharfinger.errors import InvalidObject, NotFound, UsageError
-from wharfinger.manifests import kinds
-from wharfinger.manifests.kinds import POD
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.kinds import POD
+from wharfinger.objects.model.pod import PodKey
 
 
 def register(app: typer.Typer) -> None:

@@ -23,7 +23,7 @@ from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import HOST_LOST, FleetSpec, Observed
 from wharfinger.model.rollout import Drop, Plan, Retire, RolloutStatus, Up
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.texts import shortened
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from wharfinger.engine.fleets.writes import ConditionalWrite, Found, looked_at, 
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import documents
-from wharfinger.manifests.times import rfc3339
 from wharfinger.model.fleet import Actor
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
 from wharfinger.telemetry import Metrics

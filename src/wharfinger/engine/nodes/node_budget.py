@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.errors import Unavailable
-from wharfinger.model.node_evictions import Admission, admission, recently
+from wharfinger.objects.model.node_evictions import Admission, admission, recently
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, KeyValue, Put, Store
 

@@ -20,9 +20,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.formats import ObjectFormat, decode_made_anew, format_of
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.objects.documents.formats import ObjectFormat, decode_made_anew, format_of
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.pod import Pod, PodIdentity
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 

@@ -17,16 +17,16 @@ from wharfinger.contracts.placement_records import (
     MemberStatusRecord,
 )
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
-from wharfinger.manifests.fields import integer, mapping, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
-from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.placement import Placement, PlacementPolicy
-from wharfinger.model.placement_kinds import KUBEFLEET_FINALIZERS
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.fields import integer, mapping, texts
+from wharfinger.objects.model.names import is_dns_subdomain
+from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.frozen_texts import policy_text
 from wharfinger.registry.store import KeyValue

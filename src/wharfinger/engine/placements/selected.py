@@ -17,12 +17,12 @@ import orjson
 from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements.selected_keys import CONTENT, kind_of, taken_apart
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
 from wharfinger.manifests.contents import sanitised
-from wharfinger.manifests.fields import mapping, text, text_map
-from wharfinger.manifests.kinds import NAMESPACE, Kind, of_object
 from wharfinger.model.contents import ObjectId, ResourceSelector
 from wharfinger.model.placement import PlacementRef
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.fields import mapping, text, text_map
+from wharfinger.objects.documents.kinds import NAMESPACE, Kind, of_object
 from wharfinger.placement.selecting import (
     MOST_OBJECTS,
     brings,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.kinds import KINDS, Kind, of_object
 from wharfinger.model.contents import ObjectId, ResourceSelector
 from wharfinger.model.placement import PlacementRef
+from wharfinger.objects.documents.kinds import KINDS, Kind, of_object
 from wharfinger.placement.selecting import brings, may_kind_be_placed, narrowed_to, selects
 from wharfinger.registry import keys
 

@@ -28,8 +28,8 @@ from wharfinger.engine.placements.seen import HISTORY_LIMIT
 from wharfinger.engine.placements.selected import Selected, read_selected
 from wharfinger.engine.placements.works import next_record, record_of, shown
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests import documents
 from wharfinger.model.contents import ObjectId
+from wharfinger.objects.documents import documents
 from wharfinger.placement.enveloping import is_envelope, opened
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import Compare, Delete, Get, Operation, Put, Store

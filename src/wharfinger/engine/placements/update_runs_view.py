@@ -24,9 +24,9 @@ from wharfinger.contracts.update_run_records import (
 from wharfinger.engine.placements.keeping import store
 from wharfinger.engine.placements.seen import object_of
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping, text_map
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunPhase, RunState, StagedStrategy, UpdateRun
+from wharfinger.objects.documents.fields import mapping, text_map
 from wharfinger.registry import placement_keys
 from wharfinger.registry.store import KeyValue
 

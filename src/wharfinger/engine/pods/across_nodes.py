@@ -24,9 +24,9 @@ from weakref import WeakKeyDictionary
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.interface import offers
 from wharfinger.framework.profile import Profile
-from wharfinger.model.affinity import PodAffinityTerm
-from wharfinger.model.pod import Pod
-from wharfinger.model.surroundings import Surroundings
+from wharfinger.objects.model.affinity import PodAffinityTerm
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.registry import keys
 from wharfinger.registry.keys import EVERY
 from wharfinger.registry.store import Compare, Condition, Unmoved

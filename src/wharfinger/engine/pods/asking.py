@@ -24,8 +24,8 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionQuestion,
     PreemptionVerdicts,
 )
-from wharfinger.model.extenders import Extender
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.pod import Pod, PodKey
 
 
 class ExtenderQuestions:

@@ -33,8 +33,8 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.timing import Lap
-from wharfinger.model.pod import PodKey
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.texts import one_line
 from wharfinger.upstream.bodies import Body, binding
 
 log = logging.getLogger(__name__)

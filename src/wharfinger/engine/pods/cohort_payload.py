@@ -37,8 +37,8 @@ from wharfinger.engine.pods.payload import (
     refusals,
     size,
 )
-from wharfinger.model.pod import Pod
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.texts import shortened
 
 DECISIONS = 700_000
 """Bytes of a cohort's seats and of its pods turned away."""

@@ -16,7 +16,7 @@ from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
-from wharfinger.model.pod import PodIdentity
+from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 

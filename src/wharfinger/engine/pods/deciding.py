@@ -31,7 +31,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 
 log = logging.getLogger(__name__)
 

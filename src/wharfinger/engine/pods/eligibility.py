@@ -14,10 +14,10 @@ from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.records import binder_of
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
-from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.texts import one_line
+from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, format_of
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.texts import one_line
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Store
 

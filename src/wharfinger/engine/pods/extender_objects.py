@@ -15,9 +15,9 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.extenders.wire import Json
 from wharfinger.framework.extender_verdicts import VictimPod
-from wharfinger.manifests import documents
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, KeyValue, Store
 

@@ -23,9 +23,9 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionVerdicts,
 )
 from wharfinger.framework.profile import Profile
-from wharfinger.model.extenders import EXTENDER, Extender
-from wharfinger.model.pod import Pod
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.extenders import EXTENDER, Extender
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.texts import one_line
 
 MOST_ROUNDS = 3
 """Questions about nodes in one attempt; each takes as long as the slowest extender."""

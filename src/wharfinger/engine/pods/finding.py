@@ -20,7 +20,7 @@ from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.pods.failures import behind, wrong_id
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.model.gang import (
+from wharfinger.objects.model.gang import (
     GANG_SCHEDULING,
     Gang,
     GangKey,
@@ -31,7 +31,7 @@ from wharfinger.model.gang import (
     in_order,
     standing,
 )
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 
 READ_LIMIT = 0.8
 """Seconds for the one read of a decision. Read and waits together stay below the activity's time-out."""

@@ -19,7 +19,7 @@ from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import PermitWait
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.status import Status
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 
 Nomination = tuple[str, tuple[Victim, ...]]
 """A node, and the pods that must leave it."""

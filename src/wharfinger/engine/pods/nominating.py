@@ -19,7 +19,7 @@ from wharfinger.engine.pods.extending import answered
 from wharfinger.engine.pods.refusal_writing import RefusalToRecord
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 
 OTHERS_EVICT_WITHIN = timedelta(seconds=30)

@@ -19,9 +19,9 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.snapshot import Nominations
-from wharfinger.model.decision import Ranked
-from wharfinger.model.pod import Pod
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.decision import Ranked
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.texts import shortened
 
 LIMIT = 4096
 """Bytes of a lone decision."""

@@ -37,8 +37,8 @@ from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod, PodIdentity
-from wharfinger.model.texts import one_line
+from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.objects.model.texts import one_line
 from wharfinger.queue.candidates import PodClass, pod_class
 
 log = logging.getLogger(__name__)

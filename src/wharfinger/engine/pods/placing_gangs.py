@@ -26,9 +26,9 @@ from wharfinger.framework.consulting import not_for_gangs
 from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.manifests.formats import format_of
-from wharfinger.model.gang import GANG_SCHEDULING, Wanted
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted
+from wharfinger.objects.model.pod import Pod, PodKey
 
 log = logging.getLogger(__name__)
 

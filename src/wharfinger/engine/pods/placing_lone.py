@@ -13,8 +13,8 @@ from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import LONE, Chosen, Denied
 from wharfinger.engine.pods.payload import Overlay
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.model.extenders import binder_of
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.extenders import binder_of
+from wharfinger.objects.model.pod import Pod
 
 
 class LonePlacements:

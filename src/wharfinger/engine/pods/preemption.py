@@ -13,7 +13,7 @@ from wharfinger.contracts.eviction import Victim
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.plugins.victims import is_leaving
 
 OVERDUE_AFTER = 30.0

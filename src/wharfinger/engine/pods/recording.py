@@ -31,7 +31,7 @@ from wharfinger.engine.pods.refusal_writing import RefusalToRecord, RefusalWriti
 from wharfinger.engine.transactions import Limits, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, TxnResult
 

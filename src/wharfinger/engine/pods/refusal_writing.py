@@ -17,9 +17,9 @@ from wharfinger.contracts.scheduling import RefusalInput
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Shape
-from wharfinger.manifests.edit import nominate_pod
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.documents.edit import nominate_pod
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put
 

@@ -34,8 +34,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
-from wharfinger.model.pod import Pod, PodIdentity
-from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
+from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.manifests.volume_edit import bound_claim, bound_volume
-from wharfinger.model.pod import Pod
 from wharfinger.model.promises import VolumeStep
-from wharfinger.model.storage import READ_WRITE_ONCE_POD, ClaimKey
-from wharfinger.model.volume_matching import VolumePlan
+from wharfinger.objects.documents.volume_edit import bound_claim, bound_volume
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
+from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.plugins.names import VOLUME_BINDING
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store

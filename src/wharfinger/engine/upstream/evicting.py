@@ -22,7 +22,7 @@ from wharfinger.engine.upstream.states import PODS
 from wharfinger.engine.upstream.true_copies import TrueCopies
 from wharfinger.engine.upstream.writers import CopyKind
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import disruption_patch, is_other_object
 from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of, uid_of

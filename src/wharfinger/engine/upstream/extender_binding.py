@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from wharfinger.cache.cache import Cache
 from wharfinger.extenders.asking import Calls, ask_to_bind
 from wharfinger.framework.profile import Profile
-from wharfinger.model.extenders import Extender, binder_of
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.objects.model.extenders import Extender, binder_of
+from wharfinger.objects.model.pod import PodKey
 
 
 class ExtenderBinders:

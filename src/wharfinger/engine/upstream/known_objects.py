@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from wharfinger.contracts.upstream_records import promise_in
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
-from wharfinger.manifests.copies import state_of
-from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.promises import Promise
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.copies import state_of
+from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.registry.store import KeyValue
 
 

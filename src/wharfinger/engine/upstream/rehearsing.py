@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.upstream.writers import PromiseKeeper, RehearsalKind
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.errors import Unavailable
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, Put, Store
 

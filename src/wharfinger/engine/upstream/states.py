@@ -33,8 +33,9 @@ from typing import Any, NamedTuple
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
-from wharfinger.manifests.copies import (
+from wharfinger.model.promises import Promise
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.copies import (
     copy_of,
     copy_of_promised,
     is_finished,
@@ -42,8 +43,7 @@ from wharfinger.manifests.copies import (
     same_but_revision,
     state_of,
 )
-from wharfinger.manifests.kinds import POD_GROUPS
-from wharfinger.model.promises import Promise
+from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
 

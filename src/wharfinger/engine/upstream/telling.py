@@ -16,8 +16,8 @@ from typing import Any
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.errors import InvalidObject, UpstreamError
-from wharfinger.manifests import documents
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.pod import Pod
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import is_other_object, no_nomination_patch, refusal_patch
 from wharfinger.upstream.client import ApiAnswer, Upstream

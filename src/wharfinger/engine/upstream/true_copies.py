@@ -15,9 +15,9 @@ from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.engine.upstream.writers import ComparedCopy, CopyKind
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
-from wharfinger.manifests import documents
-from wharfinger.manifests.copies import copy_of, means_the_same, state_of
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.copies import copy_of, means_the_same, state_of
+from wharfinger.objects.model.pod import Pod
 from wharfinger.upstream import client
 from wharfinger.upstream.client import Upstream, revision_of, uid_of
 

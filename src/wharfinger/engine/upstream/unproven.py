@@ -12,7 +12,7 @@ from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
 from wharfinger.upstream import client

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from wharfinger.engine.upstream.known_objects import KnownObject
-from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.objects.model.pod import Pod, PodKey
 
 
 class KeptKind(StrEnum):

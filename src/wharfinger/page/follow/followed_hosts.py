@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from wharfinger.errors import UsageError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -16,8 +16,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.errors import RevisionWentBack, StoreError
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
-from wharfinger.manifests.formats import format_of
 from wharfinger.model.promises import UpstreamSide
+from wharfinger.objects.documents.formats import format_of
 from wharfinger.page.follow.prompt_store import PromptStore
 from wharfinger.page.follow.read_model import ClusterModel
 from wharfinger.registry import keys

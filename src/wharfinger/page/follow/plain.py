@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.texts import shortened
 
 LONGEST = 2000
 """Characters of one text."""

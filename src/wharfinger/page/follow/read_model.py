@@ -16,10 +16,10 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.informer.view import View
-from wharfinger.model.conditions import SCHEDULING_GATED
-from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.refusal import Refusal
+from wharfinger.objects.model.conditions import SCHEDULING_GATED
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import Refusal
 from wharfinger.page.follow.rates import NamespaceRates
 from wharfinger.page.follow.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.page.follow.rings import DurationRing

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from wharfinger.errors import UsageError
-from wharfinger.model.addresses import is_loopback
+from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.page.follow.exposition import MOST_BYTES, Scrape, Wanted, read
 from wharfinger.page.options import ScrapeOptions
 

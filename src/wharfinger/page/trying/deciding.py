@@ -18,8 +18,8 @@ from typing import TypeVar
 from wharfinger.errors import ConfigurationError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.manifests import documents
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.trying.serving_profiles import ServedProfile, StoredProfiles, read_profiles
 from wharfinger.page.web.inputs import TooLong

@@ -18,8 +18,8 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.gang import GANG_SCHEDULING, Gang, GangKey, PodGroup, Wanted, counts, gang_of, in_order
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.gang import GANG_SCHEDULING, Gang, GangKey, PodGroup, Wanted, counts, gang_of, in_order
+from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.plain import text
 from wharfinger.page.trying.deciding import PresentState
 

@@ -14,9 +14,9 @@ from wharfinger.framework.interface import QueueingHints, offers
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.events import Action
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.events import Action
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.plain import text
 from wharfinger.page.trying.deciding import PresentState
 from wharfinger.page.views.objects import taint

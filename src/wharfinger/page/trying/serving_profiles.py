@@ -14,9 +14,9 @@ from typing import Any
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
-from wharfinger.model.formats import ClusterFormat
-from wharfinger.model.pod import Pod
+from wharfinger.objects.documents import documents
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL

@@ -18,15 +18,15 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.manifests import documents
-from wharfinger.manifests.checks.metadata import check_labels
-from wharfinger.manifests.checks.place import FieldPlace
-from wharfinger.manifests.checks.resources import check_container_resource
-from wharfinger.manifests.checks.scheduling import check_taints, check_tolerations
-from wharfinger.model.node import CPU, MEMORY, Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
-from wharfinger.model.selectors import Taint, Toleration
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.checks.metadata import check_labels
+from wharfinger.objects.documents.checks.place import FieldPlace
+from wharfinger.objects.documents.checks.resources import check_container_resource
+from wharfinger.objects.documents.checks.scheduling import check_taints, check_tolerations
+from wharfinger.objects.model.node import CPU, MEMORY, Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
+from wharfinger.objects.model.selectors import Taint, Toleration
 from wharfinger.page.follow.plain import text
 from wharfinger.page.trying.deciding import PresentState
 from wharfinger.page.web.inputs import BadInput

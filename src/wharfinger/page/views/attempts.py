@@ -17,7 +17,7 @@ import orjson
 from temporalio.client import Client
 
 from wharfinger.errors import NotFound
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe import deciding_again, explanation
 from wharfinger.observe.attempts import explain_pod
 from wharfinger.observe.explanation import Explanation

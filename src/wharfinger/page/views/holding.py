@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from wharfinger.contracts.names import COMMON
-from wharfinger.model.conditions import SCHEDULING_GATED
-from wharfinger.model.gang import GangKey, standing
-from wharfinger.model.pod import Pod
+from wharfinger.objects.model.conditions import SCHEDULING_GATED
+from wharfinger.objects.model.gang import GangKey, standing
+from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL

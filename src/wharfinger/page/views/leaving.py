@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, ServerError, StoreError
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.preempted import Departure, PreemptedPods
 from wharfinger.page.follow.following import Following

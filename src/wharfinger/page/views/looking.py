@@ -8,9 +8,9 @@ from typing import Any
 
 from wharfinger.errors import ConfigurationError, NotFound, PluginError
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.model.gang import GangKey, PodGroup, counts, gang_of, standing
-from wharfinger.model.pod import Pod, PodKey
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.model.gang import GangKey, PodGroup, counts, gang_of, standing
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import moment, text
 from wharfinger.page.follow.read_model import STATES

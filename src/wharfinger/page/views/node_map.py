@@ -15,8 +15,8 @@ import numpy as np
 from wharfinger.framework.columns import Rows
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
+from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.views.objects import taint

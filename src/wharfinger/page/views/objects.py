@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.manifests.times import seconds_since
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import ClusterModel
 from wharfinger.page.follow.reasons import reason_of

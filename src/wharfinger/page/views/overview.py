@@ -11,7 +11,7 @@ from wharfinger.contracts.names import COMMON
 from wharfinger.framework.columns import Rows
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.node import CPU, MEMORY, PODS
+from wharfinger.objects.model.node import CPU, MEMORY, PODS
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import moment, text
 from wharfinger.page.follow.read_model import STATES, ClusterModel

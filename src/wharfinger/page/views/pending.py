@@ -8,9 +8,9 @@ from typing import Any
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import served_names
 from wharfinger.errors import NotFound
-from wharfinger.manifests.times import seconds_since
-from wharfinger.model.gang import GangKey, standing
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.gang import GangKey, standing
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.serving import WITHOUT_INSTANCES
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.manifests.times import seconds_since
+from wharfinger.objects.documents.times import seconds_since
 from wharfinger.observe.placements import why_unwell
 from wharfinger.page.follow.plain import text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wharfinger.manifests.times import seconds_since
-from wharfinger.model.pod import PodKey
 from wharfinger.model.promises import Promise
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 

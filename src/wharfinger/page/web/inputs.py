@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from wharfinger.errors import WharfingerError
-from wharfinger.model.pod import PodKey
-from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 
 LONGEST_NAME = 253
 LONGEST_SELECTOR = 1000

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from wharfinger.errors import NotFound
-from wharfinger.model.pod import PodKey
-from wharfinger.model.selectors import LabelSelector
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.access.guard import Viewer
 from wharfinger.page.web import inputs
 from wharfinger.page.web.inputs import BadInput

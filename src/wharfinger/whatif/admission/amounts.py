@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, mappings, quantities, text
-from wharfinger.model.node import CPU, MEMORY
-from wharfinger.model.pod import NOTHING
-from wharfinger.model.quantities import BINARY, NANO, NANO_PER_MILLI, round_up
-from wharfinger.model.resources import Container, PodResources, total_of
+from wharfinger.objects.documents.fields import mapping, mappings, quantities, text
+from wharfinger.objects.model.node import CPU, MEMORY
+from wharfinger.objects.model.pod import NOTHING
+from wharfinger.objects.model.quantities import BINARY, NANO, NANO_PER_MILLI, round_up
+from wharfinger.objects.model.resources import Container, PodResources, total_of
 
 CONTAINERS = ("containers", "initContainers")
 Amounts = Mapping[str, int]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.metadata import OF_THE_API
-from wharfinger.manifests.surroundings import priority_class
-from wharfinger.model.priority import PRIORITY_CLASS, PriorityClasses
+from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.metadata import OF_THE_API
+from wharfinger.objects.documents.surroundings import priority_class
+from wharfinger.objects.model.priority import PRIORITY_CLASS, PriorityClasses
 from wharfinger.whatif.admission import limit_ranges, priorities, quotas, runtime_classes, storage_classes
 from wharfinger.whatif.admission.limit_ranges import LimitRange
 from wharfinger.whatif.admission.quotas import Quota

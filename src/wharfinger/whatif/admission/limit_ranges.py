@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.manifests.checks.place import FieldPlace
-from wharfinger.manifests.checks.resources import check_pod_resources
-from wharfinger.manifests.fields import mapping, mappings, quantities, text
-from wharfinger.model.quantities import NANO
+from wharfinger.objects.documents.checks.place import FieldPlace
+from wharfinger.objects.documents.checks.resources import check_pod_resources
+from wharfinger.objects.documents.fields import mapping, mappings, quantities, text
+from wharfinger.objects.model.quantities import NANO
 from wharfinger.whatif.admission.amounts import (
     CONTAINERS,
     Amounts,

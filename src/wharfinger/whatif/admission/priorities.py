@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import text
-from wharfinger.model.priority import PriorityClasses
+from wharfinger.objects.documents.fields import text
+from wharfinger.objects.model.priority import PriorityClasses
 from wharfinger.whatif.admission.verdict import NotMade
 
 

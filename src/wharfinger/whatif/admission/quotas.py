@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.manifests.fields import choice, mapping, mappings, quantities, text, texts
-from wharfinger.manifests.kinds import KINDS
-from wharfinger.manifests.storage import CLASS_ANNOTATION
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from wharfinger.model.quantities import NANO, round_up
+from wharfinger.objects.documents.fields import choice, mapping, mappings, quantities, text, texts
+from wharfinger.objects.documents.kinds import KINDS
+from wharfinger.objects.documents.storage import CLASS_ANNOTATION
+from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wharfinger.objects.model.quantities import NANO, round_up
 from wharfinger.whatif.admission.amounts import (
     Amounts,
     best_effort,

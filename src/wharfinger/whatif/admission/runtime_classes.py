@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, mappings, quantities, text, text_map
+from wharfinger.objects.documents.fields import mapping, mappings, quantities, text, text_map
 from wharfinger.whatif.admission.verdict import NotMade
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, text, text_map
-from wharfinger.manifests.storage import CLASS_ANNOTATION
+from wharfinger.objects.documents.fields import mapping, text, text_map
+from wharfinger.objects.documents.storage import CLASS_ANNOTATION
 
 _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 

@@ -28,8 +28,8 @@ from wharfinger.engine.transactions import Limits, Shape, measure
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
-from wharfinger.model.gang import GANG_SCHEDULING
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.gang import GANG_SCHEDULING
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 
 TOO_MANY = (
     "its {pods} pods need {compares} compares and {writes} writes in one transaction, and {most} of each are allowed: "

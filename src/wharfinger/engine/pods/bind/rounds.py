@@ -63,8 +63,8 @@ from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.gangs import seated as with_seat
-from wharfinger.manifests.times import rfc3339
-from wharfinger.model.pod import PodKey
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
 

@@ -51,9 +51,9 @@ from wharfinger.errors import InvalidObject, PluginError
 from wharfinger.framework.domain import terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
-from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.model.promises import Promise
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod, PodIdentity
 from wharfinger.registry.store import KeyValue
 
 Verdict = Commit | NoRoom | Outcome

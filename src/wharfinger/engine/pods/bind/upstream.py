@@ -56,10 +56,10 @@ from wharfinger.engine.upstream.rehearsing import rehearse_gang
 from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, PromiseKeeper, TornPolicy, UpstreamWriters
 from wharfinger.errors import InvalidObject, PluginError, UpstreamDenied, UpstreamUnavailable
 from wharfinger.framework.status import Status
-from wharfinger.model.extenders import EXTENDER
-from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.promises import Promise
-from wharfinger.model.texts import shortened
+from wharfinger.objects.model.extenders import EXTENDER
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.texts import shortened
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get
 

@@ -1,0 +1,249 @@
+"""Bytes and mappings to the model's objects: what the informer, `apply` and the simulator call.
+
+Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The subjects are
+next door: `pods`, `pod_specs`, `affinity`, `occupants`, `nodes`, `surroundings`, `selectors`; what many pods share is
+read once (`Recurring`); the bytes' syntax is `documents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from wharfinger.errors import InvalidObject
+from wharfinger.objects.documents import documents, nodes, pods, surroundings
+from wharfinger.objects.documents.metadata import check_key
+from wharfinger.objects.documents.occupants import occupant
+from wharfinger.objects.documents.pod_specs import fields_of, what_is_read
+from wharfinger.objects.documents.pods import EACH_ANEW
+from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
+from wharfinger.objects.model.surroundings import Surrounding
+
+
+def decode_pod(
+    value: bytes,
+    *,
+    namespace: str = "",
+    name: str = "",
+    create_revision: int = 0,
+    mod_revision: int = 0,
+    classes: PriorityClasses = NO_CLASSES,
+) -> Pod:
+    """A stored pod. Raises `InvalidObject`.
+
+    `namespace` and `name`, when given, are the key's and must be the object's (an object without a
+    namespace takes the key's). `classes`: those that are known now, by which the pod then has its priority.
+    """
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return recurring_pod(
+        obj,
+        create_revision=create_revision,
+        mod_revision=mod_revision,
+        default_namespace=namespace or "default",
+        classes=classes,
+    )
+
+
+def recurring_pod(
+    obj: Mapping[str, Any],
+    *,
+    create_revision: int,
+    mod_revision: int,
+    default_namespace: str,
+    classes: PriorityClasses,
+) -> Pod:
+    """A pod from its mapping, whose parts are kept for the pods that are like it. Raises `InvalidObject`."""
+    return _pod(obj, create_revision, mod_revision, default_namespace, RECURRING, classes=classes)
+
+
+def decode_occupant(
+    value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
+) -> Pod | None:
+    """What a stored pod that `decode_pod` refuses still holds on the node it is bound to; None when that is nothing.
+
+    Never raises.
+    """
+    try:
+        obj = documents.parse(value)
+    except InvalidObject:
+        return None
+    return occupant(obj, namespace=namespace, name=name, create_revision=create_revision, mod_revision=mod_revision)
+
+
+def decode_node(value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:
+    """A stored node. Raises `InvalidObject`; `name`, when given, is the key's and must be the object's."""
+    obj = documents.parse(value)
+    check_key(obj, namespace="", name=name)
+    return node_from_mapping(obj, create_revision=create_revision, mod_revision=mod_revision)
+
+
+def decode_surrounding(value: bytes, kind: str, *, namespace: str = "", name: str = "") -> Surrounding | None:
+    """A stored object of one of `surroundings.KINDS`; None for one that means nothing to any decision.
+
+    Raises `InvalidObject`; `namespace` and `name` as for pods.
+    """
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return surrounding_from_mapping(obj, kind, default_namespace=namespace or "default")
+
+
+def pod_from_mapping(
+    obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
+) -> Pod:
+    """A pod from its mapping. Raises `InvalidObject`."""
+    return _pod(obj, create_revision, mod_revision, default_namespace, EACH_ANEW)
+
+
+def _pod(
+    obj: Mapping[str, Any],
+    create_revision: int,
+    mod_revision: int,
+    default_namespace: str,
+    parts: pods.Parts,
+    *,
+    classes: PriorityClasses = NO_CLASSES,
+) -> Pod:
+    try:
+        return pods.pod(
+            obj,
+            create_revision=create_revision,
+            mod_revision=mod_revision,
+            default_namespace=default_namespace,
+            parts=parts,
+            classes=classes,
+        )
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+
+
+def node_from_mapping(obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0) -> Node:
+    """A node from its mapping. Raises `InvalidObject`."""
+    try:
+        return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+
+
+def surrounding_from_mapping(
+    obj: Mapping[str, Any], kind: str, *, default_namespace: str = "default"
+) -> Surrounding | None:
+    """An object of one of `surroundings.KINDS` from its mapping; None for one that means nothing to any decision.
+
+    Raises `InvalidObject`.
+    """
+    try:
+        return surroundings.surrounding(obj, kind, default_namespace)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+
+
+# --- what recurs -----------------------------------------------------------------------------------
+
+NUMBER = 4096
+"""Different parts kept of each sort, at most."""
+SIZE = 4096
+"""Bytes of JSON of a part that is kept."""
+_NOTHING = b"{}"
+
+Part = TypeVar("Part")
+
+
+class Remembered(Generic[Part]):
+    """The parts that were read last, in two halves: when the younger one is full, the older one is forgotten."""
+
+    def __init__(self, number: int = NUMBER) -> None:
+        self._half = number // 2
+        self._young: dict[Hashable, Part] = {}
+        self._old: dict[Hashable, Part] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: Hashable) -> Part | None:
+        """The part, if it is remembered."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, part: Part) -> None:
+        """Remember it."""
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        self._young[key] = part
+
+
+class Recurring:
+    """The `pods.Parts` that remembers: what recurs from pod to pod, and with every change of a pod, is read once.
+
+    What a controller makes differs in names only, and a pod that was bound differs in its node: nine tenths of the work
+    of reading it, and of the room it takes, are those of the pod before. Kept are a bounded number of parts of bounded
+    size, by their JSON. For parts that came from JSON or YAML text only: nothing there but plain finite values, which
+    their JSON distinguishes.
+    """
+
+    def __init__(self) -> None:
+        self._labels = Remembered[Mapping[str, str]]()
+        self._controllers = Remembered[tuple[str, str]]()
+        self._specs = Remembered[dict[str, Any]]()
+
+    def labels(self, metadata: Mapping[str, Any]) -> Mapping[str, str]:
+        """`metadata.labels`."""
+        written = metadata.get("labels")
+        text = _json(written) if written else None
+        found = self._labels.get(text) if text is not None else None
+        if found is None:
+            found = EACH_ANEW.labels(metadata)
+            if text is not None:
+                self._labels.put(_trimmed(text), found)
+        return found
+
+    def controller(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """From `metadata.ownerReferences`."""
+        written = metadata.get("ownerReferences")
+        text = _json(written) if written else None
+        found = self._controllers.get(text) if text is not None else None
+        if found is None:
+            found = EACH_ANEW.controller(metadata)
+            if text is not None and found is not None:
+                self._controllers.put(_trimmed(text), found)
+        return found
+
+    def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        """All that follows from the specification, and from namespace and labels where it has an affinity."""
+        read = what_is_read(spec)
+        text = _json(read)
+        if read.get("affinity") is None:
+            namespace, others = "", _NOTHING
+        else:
+            others = _json(dict(labels)) or b""
+        found = self._specs.get((text, namespace, others)) if text and others else None
+        if found is None:
+            found = fields_of(read, namespace, labels)
+            if text and others:
+                self._specs.put((_trimmed(text), namespace, _trimmed(others)), found)
+        return found
+
+
+RECURRING = Recurring()
+
+
+def _json(part: Any) -> bytes | None:
+    """What a part is known by; None for one that is not kept."""
+    try:
+        text = orjson.dumps(part)
+    except orjson.JSONEncodeError:  # too deep, or texts and numbers that JSON writes and orjson does not
+        return None
+    return text if len(text) <= SIZE else None
+
+
+def _trimmed(text: bytes) -> bytes:
+    """The same without the room that orjson left behind it."""
+    return bytes(memoryview(text))

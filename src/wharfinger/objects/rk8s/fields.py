@@ -1,0 +1,130 @@
+"""Reading single fields by the type that rk8s declares: from the text of a scalar, whatever YAML would make of it.
+
+As in rk8s, unknown fields are ignored; null is absent. Every reader raises `InvalidObject` naming the field; `where`
+is the path of the mapping with its dot, such as `spec.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from wharfinger.errors import InvalidObject
+from wharfinger.objects.documents.fields import LIST_LIMIT, TEXT_LIMIT
+from wharfinger.objects.documents.yaml_events import INTEGER
+from wharfinger.objects.rk8s.tree import Plain, Tagged
+
+EMPTY: Mapping[str, Any] = {}
+_DIGITS = 20
+_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+T = TypeVar("T")
+
+
+def mapping(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+    """A nested mapping; empty when absent."""
+    value = obj.get(key)
+    if value is None:
+        return EMPTY
+    if not isinstance(value, dict):
+        raise InvalidObject(f"{where}{key} is {_shape(value)}, not a mapping")
+    return value
+
+
+def sequence(obj: Mapping[str, Any], key: str, where: str = "") -> Sequence[Any]:
+    """A list; empty when absent."""
+    value = obj.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise InvalidObject(f"{where}{key} is {_shape(value)}, not a list")
+    if len(value) > LIST_LIMIT:
+        raise InvalidObject(f"{where}{key} has more than {LIST_LIMIT} entries")
+    return value
+
+
+def mappings(obj: Mapping[str, Any], key: str, where: str = "") -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """A list of mappings, each with its path; empty when absent."""
+    found = []
+    for index, entry in enumerate(sequence(obj, key, where)):
+        path = f"{where}{key}[{index}]."
+        if not isinstance(entry, dict):
+            raise InvalidObject(f"{path[:-1]} is {_shape(entry)}, not a mapping")
+        found.append((path, entry))
+    return found
+
+
+def text(obj: Mapping[str, Any], key: str, where: str = "") -> str | None:
+    """A text, also from a number's or a truth value's letters; None when absent."""
+    value = obj.get(key)
+    return None if value is None else checked_text(value, f"{where}{key}")
+
+
+def needed_text(obj: Mapping[str, Any], key: str, where: str = "") -> str:
+    """A text that must be there, and may be empty."""
+    value = text(obj, key, where)
+    if value is None:
+        raise InvalidObject(f"{where}{key} is missing")
+    return value
+
+
+def texts(obj: Mapping[str, Any], key: str, where: str = "") -> list[str]:
+    """A list of texts; empty when absent."""
+    return [checked_text(value, f"{where}{key}[{index}]") for index, value in enumerate(sequence(obj, key, where))]
+
+
+def text_map(obj: Mapping[str, Any], key: str, where: str = "") -> dict[str, str]:
+    """A mapping of texts; empty when absent."""
+    value = mapping(obj, key, where)
+    if len(value) > LIST_LIMIT:
+        raise InvalidObject(f"{where}{key} has more than {LIST_LIMIT} entries")
+    return {str(name): checked_text(entry, f"{where}{key}[{name[:80]!r}]") for name, entry in value.items()}
+
+
+def integer(obj: Mapping[str, Any], key: str, where: str = "", *, low: int, high: int) -> int | None:
+    """A number without quotes, within its type's range; None when absent."""
+    value = obj.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, Plain) or len(value) > _DIGITS or not INTEGER.fullmatch(value):
+        raise InvalidObject(f"{where}{key} is {_shape(value)}, not a whole number")
+    number = int(value, 0) if value[:2] in ("0x", "0o") else int(value)
+    if not low <= number <= high:
+        raise InvalidObject(f"{where}{key} is {number}, not within {low} and {high}")
+    return number
+
+
+def boolean(obj: Mapping[str, Any], key: str, where: str = "") -> bool:
+    """A truth value without quotes; false when absent."""
+    value = obj.get(key)
+    if value is None:
+        return False
+    if not isinstance(value, Plain) or value not in _TRUTH:
+        raise InvalidObject(f"{where}{key} is {_shape(value)}, neither true nor false")
+    return _TRUTH[value]
+
+
+def one_of(obj: Mapping[str, Any], key: str, where: str, names: Collection[str], default: str = "") -> str:
+    """A unit variant of an enum; `default` when absent."""
+    value = text(obj, key, where)
+    if value is None:
+        return default
+    if value not in names:
+        raise InvalidObject(f"{where}{key} {value[:40]!r} is none of {', '.join(names)}")
+    return value
+
+
+def checked_text(value: Any, path: str) -> str:
+    """The text of a scalar; refuses what is none, and what is too long."""
+    if not isinstance(value, str):
+        raise InvalidObject(f"{path} is {_shape(value)}, not a text")
+    if len(value) > TEXT_LIMIT:
+        raise InvalidObject(f"{path} is longer than {TEXT_LIMIT} characters")
+    return str(value)
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, Tagged):
+        return f"tagged !{value.variant[:40]}"
+    if isinstance(value, str):
+        return f"{value[:40]!r}" + ("" if isinstance(value, Plain) else " in quotes")
+    return {type(None): "null", dict: "a mapping"}.get(type(value), "a list")
