@@ -34,9 +34,9 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.engine.fleets import instance_command
 from wharfinger.errors import ServerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Get, Store
 from wharfinger.model.fleet import Grant
-from wharfinger.registry import keys
-from wharfinger.registry.store import Get, Store
 from wharfinger.runtime.runtime import InstanceId, Process, Runtime
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from report import say
 from wharfinger.dev import processes
 from wharfinger.dev.progress import progress_for
 from wharfinger.dev.settings import Servers, prepare
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 ROUNDS = 5
 """Turns of bare workflows and attempts; each does its share."""

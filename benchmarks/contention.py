@@ -31,14 +31,14 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -28,8 +28,8 @@ from typing import Literal
 
 import uvloop
 
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Compare, Delete, Get, Put
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.runtime.ports import free_port
 from wharfinger.settings import EtcdSettings
 

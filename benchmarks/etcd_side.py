@@ -26,12 +26,12 @@ from wharfinger.demo.audit import audit
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Put, Store, WatchBatch
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Put, Store, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 PUTS_AT_ONCE = 500

@@ -25,10 +25,10 @@ from collections.abc import Iterable
 import uvloop
 from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, worker
 
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
 from wharfinger.worker_loops.loops import Loops
 
 PUTS_AT_ONCE = 100

@@ -18,13 +18,13 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
+from wharfinger.etcd import etcd_json_wire
+from wharfinger.etcd.etcd_json import messages
+from wharfinger.etcd.etcd_watch import Watch
+from wharfinger.etcd.store import KeyValue, Page, Store, WatchBatch
 from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import etcd_json_wire
-from wharfinger.registry.etcd_json import messages
-from wharfinger.registry.etcd_watch import Watch
-from wharfinger.registry.store import KeyValue, Page, Store, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.run_ends import RunEnds

@@ -27,12 +27,12 @@ from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.writers import KeptKind
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Put
 from wharfinger.model.promises import MayBind, Promise
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put
 from wharfinger.settings import EtcdSettings
 from wharfinger.upstream.client import PODS, revision_of, uid_of
 from wharfinger.upstream.kubeconfig import read_access

@@ -22,8 +22,8 @@ from kubernetes_sides import ApiServer, Wharfinger, start_etcd
 from kubernetes_turns import Say
 from report import percentile
 
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.upstream.client import Upstream
 

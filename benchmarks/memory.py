@@ -22,9 +22,9 @@ from ingest_stream import Recorded, encoded, line, node, pod, revisions, serve, 
 
 import wharfinger.worker
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
 
 PUTS_AT_ONCE = 100
 PATIENCE = 600.0

@@ -30,8 +30,8 @@ from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.supervisor import clean_environment
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 

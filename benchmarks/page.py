@@ -28,9 +28,9 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.page.cluster import filled, served
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.testing import MemoryStore, pod_manifest
 
 TOPICS = ("status,overview,trends", "status,nodes,pending")

@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.page import browser
 from tests.page.cluster import SUBJECT, MemoryCluster, Page, filled, in_step, served, stir, with_history
 from tests.page.pictures import POD
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.page.follow.following import Following
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest
 

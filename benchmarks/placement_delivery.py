@@ -65,6 +65,9 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import snapshots
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Condition, Get, Operation, Read, Store, TxnResult
 from wharfinger.hub import Hub
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import hub_id
@@ -78,9 +81,7 @@ from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Condition, Get, Operation, Read, Store, TxnResult
+from wharfinger.registry import placement_keys
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore

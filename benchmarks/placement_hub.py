@@ -35,12 +35,12 @@ from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.settings import Servers
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.registry import placement_keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 GROUPS = 100

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Compare, Delete, Get, Put
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.settings import EtcdSettings
 
 VALUE = b"x" * 1000

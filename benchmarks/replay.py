@@ -38,10 +38,10 @@ from wharfinger.demo.view import DemoView
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 

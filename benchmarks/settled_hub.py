@@ -13,9 +13,9 @@ from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRec
 from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
+from wharfinger.etcd.store import Store
 from wharfinger.observe.placements import read_all
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 TIME = "2026-01-01T00:00:00Z"
 ONLINE = {

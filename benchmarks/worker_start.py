@@ -42,9 +42,9 @@ from temporalio.client import Client
 
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.dev.settings import Servers
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
 from wharfinger.settings import EtcdSettings
 from wharfinger.upstream.client import PODS, Upstream, uid_of
 

@@ -38,6 +38,8 @@ from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
 from wharfinger.process.build import build_id, release
@@ -51,8 +53,6 @@ from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.upstream import connect_upstream, open_upstream
 from wharfinger.profiles import load_configuration
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete
 from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime

@@ -14,6 +14,9 @@ from functools import partial
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Store
 from wharfinger.member_loops.folder import FolderOfMembers, members_in, read_folder
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.presence import Presence
@@ -23,9 +26,6 @@ from wharfinger.process.opening import opened
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import MemberAgentSettings
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Store
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 

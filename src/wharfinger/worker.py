@@ -26,6 +26,7 @@ from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
+from wharfinger.etcd.store import Store
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
@@ -39,7 +40,6 @@ from wharfinger.process.stopping import unless_stopped
 from wharfinger.process.upstream import ConnectedUpstream
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.worker_loops.grants import OwnGrant, while_granted

@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import read_value, stored
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.runtime.runtime import Command, InstanceId
 
 FIRST = InstanceId("common", 0, 1)

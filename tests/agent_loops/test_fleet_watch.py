@@ -12,7 +12,7 @@ from tests.agent_loops.hosts import FIRST, grant, running, until
 from tests.virtual_time import VirtualTime
 from wharfinger.agent_loops.fleet_watch import FleetWatch
 from wharfinger.contracts.fleet_records import HostRecord, stored
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent_loops.hosts import COMMAND, FIRST, SECOND, grant, revoke, running, until
 from wharfinger.agent_loops.host_grants import HostGrants, instance_of
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -10,7 +10,7 @@ from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_probes import HostProbes
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

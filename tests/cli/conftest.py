@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import EtcdServer
 from wharfinger.cli.main import run
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 _numbers = itertools.count()

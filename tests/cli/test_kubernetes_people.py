@@ -25,12 +25,12 @@ from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_pods import every_pod, one_pod
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
+from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.upstream_pods import promises_of, story
-from wharfinger.registry import keys
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.testing import MemoryStore
 from wharfinger.upstream.client import NODES, PODS

@@ -20,10 +20,11 @@ from wharfinger.contracts.delivery_records import (
 )
 from wharfinger.contracts.placement_records import HubRecord, MemberStatusRecord
 from wharfinger.engine.placements.selected import read_selected
+from wharfinger.etcd import keys
 from wharfinger.manifests.members import agent_status
 from wharfinger.model.delivery import Want
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 
 GOOD: Mapping[str, Any] = {"applied": True, "available": True, "objects": 3}
 STRATEGY = ApplyStrategyFields.model_validate({}).complete

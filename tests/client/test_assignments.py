@@ -16,9 +16,9 @@ from tests.registry.conftest import StartEtcd, start_etcd
 from wharfinger.client import Assignment
 from wharfinger.client.assignments import watch_assignments
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Page, Put, Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Page, Put, Store
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

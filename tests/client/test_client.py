@@ -22,7 +22,7 @@ from wharfinger.contracts.attempts import AttemptResult
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import SCHEDULE_ATTEMPT, pod_workflow_id, task_queue
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["world"]

@@ -7,8 +7,8 @@ import pytest
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
+from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat, known_format
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 RK8S, KUBERNETES = ClusterFormat.RK8S, ClusterFormat.KUBERNETES

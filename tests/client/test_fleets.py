@@ -18,7 +18,7 @@ from tests.conftest import EtcdServer
 from tests.patience import patient
 from wharfinger.client import FleetChange, Fleets, Goal, Verdict
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError, WharfingerError
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["outside", "shell"]

@@ -23,8 +23,9 @@ from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
+from wharfinger.etcd import keys
 from wharfinger.observe.placement_attempts import OUTCOME_KEY
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from tests.placement.objects import eviction_object, pick, placement_object
 from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placement_goals import PlacementGoal, PlacementVerdict, follow, look
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.registry import keys, placement_keys
+from wharfinger.etcd import keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 SETTLED, AVAILABLE, GONE = PlacementGoal.SETTLED, PlacementGoal.AVAILABLE, PlacementGoal.GONE

@@ -16,10 +16,10 @@ from wharfinger.client.assignments import watch_assignments
 from wharfinger.client.submitting import create, end_of
 from wharfinger.contracts.records import BoundByRecord
 from wharfinger.errors import AlreadyExists, Compacted, InvalidObject, Unavailable, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.rk8s_keys import Rk8sKeys, store_of
+from wharfinger.etcd.store import Delete, Put, Read, Store
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.rk8s_keys import Rk8sKeys, store_of
-from wharfinger.registry.store import Delete, Put, Read, Store
 from wharfinger.testing.memory_store import MemoryStore
 
 

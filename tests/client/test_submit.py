@@ -16,9 +16,9 @@ from tests.engine.pods.test_placing_lone import Fussy, with_plugin
 from tests.patience import patient
 from wharfinger.client import AttemptResult, Wharfinger, outcome_of
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
+from wharfinger.etcd import keys
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.status import Code, Status
-from wharfinger.registry import keys
 
 __all__ = ["world"]
 

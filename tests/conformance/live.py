@@ -25,13 +25,13 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Delete, Operation, Put
 from wharfinger.settings import COMPATIBLE
 from wharfinger.telemetry import Metrics
 

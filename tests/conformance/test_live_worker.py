@@ -15,8 +15,8 @@ from tests.conformance.scenarios import KINDS, as_object, best, key_of, parts, s
 from tests.conformance.test_live import Expected
 from tests.patience import patient
 from tests.worker.conftest import Site, site
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Operation, Put, WatchBatch
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Operation, Put, WatchBatch
 from wharfinger.settings import COMPATIBLE
 
 __all__ = ["site"]

@@ -11,7 +11,7 @@ from tests.patience import patient
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.dev import common_fleet
 from wharfinger.dev.instances import InstanceFollower
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

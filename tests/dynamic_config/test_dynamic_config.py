@@ -22,6 +22,8 @@ from wharfinger.dynamic_config.kinds import ProfileKind
 from wharfinger.dynamic_config.last_good import LastGoodFiles
 from wharfinger.dynamic_config.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.profile import InForce
@@ -32,8 +34,6 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -44,6 +44,10 @@ from wharfinger.contracts.scheduling import (
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Store
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
@@ -54,10 +58,6 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

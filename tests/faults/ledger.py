@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from tests.faults.history import Change, Revision
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.decode import decode_node, decode_pod
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from tests.faults.history import Change, Revision
 from tests.faults.ledger import PodChange
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"
 

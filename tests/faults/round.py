@@ -24,7 +24,7 @@ from tests.faults.schedule import Fault, draw
 from tests.faults.settling import settle
 from tests.faults.site import running
 from tests.integration.gateway import Gateway
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tests.faults.site import running
 from tests.faults.story import node, pod
 from tests.faults.writer import Away, Background, Writer
 from tests.integration.gateway import Gateway
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 RACK = "example.com/rack"
 RACKS = 15

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from tests.faults.history import Change, Revision
 from tests.faults.judge import Judge, Violation
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from tests.faults import ending
 from tests.faults.ending import End
 from tests.faults.judge import Violation
 from tests.faults.recorder import Recorder
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 PATIENCE = 60.0
 """Seconds for which the same thing may be undone."""

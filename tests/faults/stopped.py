@@ -25,7 +25,7 @@ from tests.faults.timeline import Timeline
 from tests.faults.writer import Writer, key_of
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import PODS, Gateway
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 BAIT = base64.b64encode(keys.BINDINGS.encode())[: len(keys.BINDINGS) // 3 * 4]
 """How the key of a binding version begins on its way through etcd's JSON gateway: only binds write it."""

@@ -9,7 +9,7 @@ from typing import Any
 from tests.faults.history import Change, Revision
 from tests.faults.judge import Judge
 from tests.faults.population import ZONE
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing import node_manifest, pod_manifest
 
 

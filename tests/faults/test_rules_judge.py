@@ -10,7 +10,7 @@ import pytest
 from tests.faults.rules_judge import RulesJudge, history_of
 from tests.faults.story import Story, node, pod
 from tests.faults.test_judge import apart, near, small, spread, three_zones
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

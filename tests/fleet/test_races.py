@@ -36,6 +36,7 @@ from wharfinger.config.fleet import read_fleet, read_template
 from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
+from wharfinger.etcd import keys
 from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import RolloutRequest
@@ -43,7 +44,6 @@ from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins.builtin import catalog
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced
 

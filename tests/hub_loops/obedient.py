@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Put, Store
 
 
 @dataclass

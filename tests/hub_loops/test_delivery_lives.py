@@ -27,14 +27,15 @@ from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import RevisionWentBack, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Store
 from wharfinger.hub import Hub
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Delete, Store
+from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -35,12 +35,13 @@ from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.errors import NotFound, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.hub import Hub
 from wharfinger.objects.documents.kinds import reference
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 from wharfinger.telemetry import Metrics
 

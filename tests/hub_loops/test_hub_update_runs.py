@@ -15,8 +15,8 @@ from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.names import update_run_id
 from wharfinger.errors import NotFound, UsageError
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.registry import placement_keys
-from wharfinger.registry.etcd import EtcdStore
 
 __all__ = ["client", "store"]
 RUN = "release"

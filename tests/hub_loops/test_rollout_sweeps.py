@@ -13,9 +13,9 @@ from tests.engine.placements.scene import P
 from tests.engine.placements.test_rolling_out import override
 from tests.hub_loops.test_rollouts import JudgedScene, settled_scene
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.store import Read
 from wharfinger.hub_loops import rollouts
 from wharfinger.process import controller
-from wharfinger.registry.store import Read
 
 
 @pytest.fixture

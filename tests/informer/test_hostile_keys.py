@@ -6,7 +6,7 @@ import pytest
 
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 RECORD = AttemptRecord(attempt=1, workflow_id="wharfinger/pod/default/gone/uid")
 

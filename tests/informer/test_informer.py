@@ -12,11 +12,11 @@ import pytest
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
 from wharfinger.errors import RevisionWentBack, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Page, Put
 from wharfinger.informer.changes import Changes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Page, Put
 
 
 def invalid(stage: Stage, kind: str) -> float:

@@ -9,11 +9,11 @@ import pytest
 
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import Wake
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.informer.invalid import kind_of
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 from wharfinger.settings import DispatchSettings
 
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from tests.worker_loops.stage import Stage
+from wharfinger.etcd import keys
 from wharfinger.informer.changes import Changes, StorageChange
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
-from wharfinger.registry import keys
 from wharfinger.worker_loops.candidacy import events_of
 
 

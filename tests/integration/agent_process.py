@@ -26,9 +26,9 @@ from tests.patience import patient
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.names import host_queue
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.runtime import locks
 from wharfinger.runtime.runtime import InstanceId
 

@@ -27,8 +27,8 @@ from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.runtime.limits import ProcessLimits
 from wharfinger.runtime.processes import Processes
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings

@@ -20,9 +20,9 @@ from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.model.rollout import RolloutStatus
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]

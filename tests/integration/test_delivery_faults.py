@@ -16,9 +16,10 @@ from tests.integration.members_in_memory import members_in_memory
 from tests.patience import patient
 from tests.placement.deliveries import DeliveryHistory, judge_hub, judge_member
 from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
+from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]

@@ -18,9 +18,9 @@ from wharfinger.cli.main import run
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.model.fleet import Grant
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 pytestmark = pytest.mark.timeout(400)

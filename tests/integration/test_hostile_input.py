@@ -33,7 +33,7 @@ from tests.integration.histories import deadlocked
 from tests.integration.worker_process import cpu_seconds, mistakes, scrape
 from tests.patience import patient
 from tests.properties import hostile
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 

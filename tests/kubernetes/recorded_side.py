@@ -16,9 +16,9 @@ from typing import Any
 from tests.kubernetes.recorded_objects import profile_key
 from tests.kubernetes.recorded_replay import probe
 from tests.kubernetes.recorded_scene import Scene
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.pod_requests import resize_of
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.upstream import client
 from wharfinger.upstream.client import ApiResource, uid_of

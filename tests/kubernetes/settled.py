@@ -17,8 +17,8 @@ from tests.integration.worker_process import mistakes
 from tests.kubernetes.judge import PodHistory, problems
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
+from wharfinger.etcd import keys
 from wharfinger.process.upstream import COPIED_KINDS
-from wharfinger.registry import keys
 from wharfinger.upstream import client
 
 WITHIN = 60.0

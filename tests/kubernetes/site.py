@@ -33,7 +33,7 @@ from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.dev import binaries
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.upstream import client
 from wharfinger.upstream.kubeconfig import read_access
 from wharfinger.upstream.transport import HttpUpstream

@@ -19,7 +19,7 @@ from tests.kubernetes.site import Installation, KubernetesSite
 from tests.registry.etcd_process import PROGRAM, EtcdProcess
 from wharfinger.cli.kubernetes.install_choices import InstallChoices
 from wharfinger.cli.kubernetes.manifests import OnlyChoice, text_of
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.upstream import client
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

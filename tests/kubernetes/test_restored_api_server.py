@@ -20,7 +20,7 @@ from tests.kubernetes.site import Installation, KubernetesSite
 from tests.kubernetes.test_restored_servers import restore, save
 from tests.upstream import api_server_process
 from wharfinger.dev import binaries
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

@@ -12,10 +12,10 @@ from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.store import Store
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 

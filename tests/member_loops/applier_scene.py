@@ -17,10 +17,11 @@ from wharfinger.contracts.delivery_records import ResultRecord, SnapshotRecord, 
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.snapshots import _part, zlib
+from wharfinger.etcd import keys
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.works import Works
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 EAST = "east"

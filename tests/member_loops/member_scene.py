@@ -9,9 +9,10 @@ from typing import Any
 
 from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord, ResultRecord, WorkRecord
+from wharfinger.etcd import keys
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P, Q = "cluster/web", "ns/team/web"

@@ -14,8 +14,9 @@ from tests.member_loops.applier_scene import EAST, Agents
 from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, P, Q, obj
 from wharfinger.contracts.delivery_records import AppliedRecord
 from wharfinger.errors import AccessDenied, RequestTooLarge, RevisionWentBack, StoreError, Unavailable
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Condition, Operation, Read
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Operation, Read
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 HERE = AppliedRecord(counter=5, identity=7)

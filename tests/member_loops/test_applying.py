@@ -28,8 +28,8 @@ from tests.member_loops.member_scene import (
 )
 from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import WorkRecord
+from wharfinger.etcd.store import Condition, Operation, Put
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Operation, Put
 
 # --- present --------------------------------------------------------------------------------------
 

@@ -31,10 +31,10 @@ from tests.member_loops.member_scene import (
 )
 from wharfinger.contracts.delivery_records import MarkRecord, WorkRecord
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.store import Condition, Operation, Put
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.member_store import AgentFenced
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Operation, Put
 
 # --- absent, released -----------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ from tests.member_loops.member_scene import (
 )
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord
 from wharfinger.errors import AccessDenied
+from wharfinger.etcd.store import Condition, Operation
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Operation
 
 
 def deny(member: Member, *denied: str) -> None:

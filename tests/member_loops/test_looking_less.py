@@ -7,11 +7,11 @@ import pytest
 from tests.agent_loops.hosts import running, until
 from tests.member_loops.applier_scene import Agents
 from tests.member_loops.member_scene import CONFIG, SETTINGS, WEB, P
+from wharfinger.etcd.store import Read
 from wharfinger.member_loops.looking import LATEST
 from wharfinger.member_loops.member_store import EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -10,8 +10,9 @@ import pytest
 from tests.agent_loops.hosts import until
 from tests.member_loops.agents import agent, put_member, serving, status, there
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
+from wharfinger.etcd import keys
 from wharfinger.member_loops.joining import JoinToken, hub_id
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.manifests import node_manifest
 from wharfinger.testing.memory_store import MemoryStore
 

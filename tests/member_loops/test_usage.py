@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.objects.documents.formats import KUBERNETES
 from wharfinger.objects.rk8s.format import RK8S
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.testing.manifests import node_manifest, pod_manifest
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from wharfinger.contracts.fleet_records import HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Read
 from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
-from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -16,9 +16,9 @@ from tests.patience import patient
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.dev import binaries
 from wharfinger.errors import AccessDenied
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_tls import endpoints
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_tls import endpoints
 from wharfinger.registry.etcd_users import is_enabled
 from wharfinger.settings import EtcdSettings
 

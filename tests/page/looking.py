@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from tests.page.cluster import MemoryCluster
+from wharfinger.etcd import keys
 from wharfinger.page.follow.following import Following
-from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 
 

@@ -18,10 +18,10 @@ from tests.page.conftest import TOKEN
 from tests.patience import patient
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
 from wharfinger.page.access.guard import MARK_HEADER
 from wharfinger.page.access.sessions import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.options import page_options
-from wharfinger.registry import keys
 
 HTML = {"Accept": "text/html"}
 EVERYTHING = (

@@ -17,11 +17,11 @@ from tests.page.cluster import SUBJECT, Page, filled, in_step, served, with_hist
 from tests.page.pictures import POD, TEMPORAL_UI, VIEWS
 from tests.page.replay_reports import filled_folder
 from wharfinger.errors import ServerError
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
 from wharfinger.page.views.fleet import FleetsView
 from wharfinger.page.views.scheduling import SchedulingView
-from wharfinger.registry import keys
 from wharfinger.testing import node_manifest, pod_manifest
 
 pytestmark = [

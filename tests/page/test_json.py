@@ -18,6 +18,8 @@ from tests.page.cluster import Page, RecordedAttempts, attempt_of, in_step, no_t
 from tests.page.conftest import TOKEN
 from tests.patience import patient
 from wharfinger.contracts import upstream_records
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.model.promises import Imported, Promise
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import Nomination
@@ -27,8 +29,6 @@ from wharfinger.page.views.placement import PlacementView
 from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 from wharfinger.testing import pod_manifest
 
 SECRET = "hunter2"

@@ -21,13 +21,13 @@ from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.engine.pods.eviction import PREEMPTED
 from wharfinger.errors import ServerError
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.edit import evict_pod
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.scheduling import SchedulingView
-from wharfinger.registry import keys
 
 __all__ = ["site"]
 

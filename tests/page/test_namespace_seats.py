@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.page.cluster import MemoryCluster, Page, in_step, served
+from wharfinger.etcd import keys
 from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
 from wharfinger.page.views.scheduling import SchedulingView
-from wharfinger.registry import keys
 
 
 class Clock:

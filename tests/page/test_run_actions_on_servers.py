@@ -19,9 +19,9 @@ from tests.page.conftest import TOKEN
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.names import update_run_id
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.page.options import page_options
 from wharfinger.registry import placement_keys
-from wharfinger.registry.etcd import EtcdStore
 
 __all__ = ["client", "store"]
 

@@ -9,6 +9,7 @@ from collections import Counter
 from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
 from tests.patience import patient
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.hub_changes import HubChanges
@@ -20,7 +21,7 @@ from wharfinger.page.views.node_map import NodeMap
 from wharfinger.page.views.overview import Overview, RoomSums
 from wharfinger.page.views.pending import MOST_NAMESPACES, UNSEEN, PendingPods
 from wharfinger.page.web.stream import ViewerStream
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing import node_manifest
 
 WATCHED = {"pods", "pods?namespace=web", "gangs", "fleets", "placements", "kubernetes"}

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, WorkRecord
+from wharfinger.etcd.store import Event, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, Store
 
 
 @dataclass

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord
+from wharfinger.etcd.store import Event, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, Store
 
 
 @dataclass

@@ -11,8 +11,8 @@ import pytest
 
 from tests.agent_loops.hosts import running
 from wharfinger.errors import Compacted, StoreError, Unavailable
+from wharfinger.etcd.store import WatchBatch
 from wharfinger.process.following import list_and_watch
-from wharfinger.registry.store import WatchBatch
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -16,10 +16,10 @@ from tests.conftest import EtcdServer
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Delete
 from wharfinger.process.registration import SLACK, LeasedName, Registration
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Delete
 from wharfinger.settings import EtcdSettings, LeaseSettings
 
 Register = Callable[..., Registration]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.manifests.test_fuzz import FULL_NODE, FULL_POD, FULL_SURROUNDING, paths, replaced
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 NASTY: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**40, 0.5, -0.0, 1e308, "", " ", "\0", "-1",

@@ -14,9 +14,9 @@ from tests.properties.promise_world import NAMES, ApiSide, EtcdSide, key_of, pre
 from wharfinger.contracts.upstream_records import promise_in
 from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import ObjectState, StateStep, take
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, KeyValue, Put
 from wharfinger.model.promises import Promise
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, KeyValue, Put
 
 NOW = "2026-03-01T12:00:00Z"
 

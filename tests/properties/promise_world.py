@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from wharfinger.engine.upstream.states import ObjectState
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put
 from wharfinger.objects.documents.copies import copy_of, same_but_revision, state_of
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
 
 NODES = ("n1", "n2")
 ROOM = 1

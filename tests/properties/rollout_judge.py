@@ -17,9 +17,9 @@ from tests.properties.rollout_world import World
 from wharfinger.config.placement_fields import stored_delivery
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, RolloutRecord, WorkRecord
 from wharfinger.contracts.placement_records import DecisionRecord, MemberRecord
+from wharfinger.etcd.store import Event
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event
 
 
 @dataclass

@@ -18,9 +18,10 @@ from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_rollouts import (
     PlannedRollout,
 )
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Get, Operation
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Condition, Get, Operation
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 LEAVING = {"deletionTimestamp": TIME}

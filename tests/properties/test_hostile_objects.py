@@ -24,6 +24,8 @@ from tests.properties.shares import in_quarters
 from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
@@ -31,8 +33,6 @@ from wharfinger.informer.view import View
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
 
 PROFILE: Profile = PROFILES["default-scheduler"]

@@ -42,9 +42,10 @@ from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 

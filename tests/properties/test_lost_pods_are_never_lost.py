@@ -24,8 +24,8 @@ from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import ClearInput
 from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.settings import NodeEvictionSettings
 
 NODES = [f"n{number}" for number in range(20)]

@@ -20,6 +20,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
@@ -28,8 +30,6 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.pod_events import PodEventHandler

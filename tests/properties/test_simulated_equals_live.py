@@ -19,9 +19,9 @@ from tests.properties.shares import shared_out
 from wharfinger.cli.understand.live_state import read_live
 from wharfinger.cli.understand.supposed import Supposed
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.registry import keys
 from wharfinger.whatif.changes import NodeChanges
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Result

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from wharfinger.registry.etcd_grpc import METHODS, STREAMS
-from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.etcd_wire import Method
+from wharfinger.etcd.etcd_grpc import METHODS, STREAMS
+from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_wire import Method
 
 
 @asynccontextmanager

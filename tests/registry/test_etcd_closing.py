@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import free_port
 from tests.registry.conftest import Spoken, StartEtcd
 from wharfinger.errors import Unavailable
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd.etcd import EtcdStore
 
 
 async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back(spoken: Spoken) -> None:

@@ -15,8 +15,8 @@ from tests.registry.conftest import Spoken, StartEtcd
 from tests.registry.etcd_process import EtcdProcess
 from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import RevisionWentBack, Unavailable
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Event, KeyValue, Store, WatchBatch
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Event, KeyValue, Store, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 

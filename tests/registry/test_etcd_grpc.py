@@ -18,9 +18,9 @@ from tests.registry.grpc_server import serving
 from tests.registry.test_etcd_faults import STRANGE_ANSWERS, hasty, strange_server
 from tests.registry.test_etcd_security import with_users
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.etcd_wire import Method
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
 
@@ -120,7 +120,7 @@ async def test_certificate_with_a_common_name_is_a_user(start_etcd: StartEtcd, t
 
 
 def test_missing_package_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "wharfinger.registry.etcd_grpc", raising=False)
+    monkeypatch.delitem(sys.modules, "wharfinger.etcd.etcd_grpc", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
 
     with pytest.raises(ConfigurationError, match=r"pip install 'wharfinger\[grpc\]'"):

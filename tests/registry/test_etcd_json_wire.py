@@ -4,9 +4,9 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.registry import etcd_json_wire as wire
-from wharfinger.registry import etcd_requests, etcd_wire
-from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put, Unmoved
+from wharfinger.etcd import etcd_json_wire as wire
+from wharfinger.etcd import etcd_requests, etcd_wire
+from wharfinger.etcd.store import Compare, Delete, Event, Get, KeyValue, Put, Unmoved
 
 
 @given(st.binary(max_size=12))

@@ -10,7 +10,7 @@ from tests.patience import patient
 from tests.registry.conftest import Spoken, StartEtcd
 from tests.registry.etcd_process import EtcdProcess
 from tests.registry.lease_times import with_time_enough
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd.etcd import EtcdStore
 
 
 def lease_threads() -> list[str]:

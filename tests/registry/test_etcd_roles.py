@@ -10,12 +10,13 @@ import pytest
 
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import AccessDenied, UserWanted
-from wharfinger.registry import etcd_passwords, etcd_users, keys, placement_keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_role import ADMIN, ROOT, EtcdRole, KeyRange
+from wharfinger.etcd import etcd_passwords, keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole, KeyRange
+from wharfinger.etcd.store import Compare, Delete, Get, Put
+from wharfinger.registry import etcd_users, placement_keys
 from wharfinger.registry.etcd_roles import AGENT, APPLIER, HEALTH, HUB, IMPORTER, MEMBER, PAGE, READER, ROLES, WORKER
 from wharfinger.registry.etcd_users import EtcdUser
-from wharfinger.registry.store import Compare, Delete, Get, Put
 from wharfinger.settings import EtcdSettings
 
 ONE_OF_EACH = (

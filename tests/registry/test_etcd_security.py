@@ -19,7 +19,7 @@ from tests.registry.conftest import Spoken, StartEtcd
 from tests.registry.etcd_process import EtcdProcess
 from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 pytestmark = pytest.mark.servers

@@ -17,9 +17,9 @@ from google.protobuf.json_format import ParseDict
 
 from tests.registry.grpc_server import serving
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.etcd_wire import Method
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
 Message = dict[str, Any]

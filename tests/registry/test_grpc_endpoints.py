@@ -10,7 +10,7 @@ import pytest
 from tests.patience import patient
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import Unavailable
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 NOWHERE = "http://no-such-host.invalid:2379"

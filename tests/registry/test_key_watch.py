@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from wharfinger.errors import Unavailable
-from wharfinger.registry.key_watch import KeyWatch, watching
+from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.testing.memory_store import MemoryStore
 
 LONG = 20.0

@@ -19,12 +19,12 @@ from aiohttp import web
 
 from tests.registry.test_etcd_faults import hasty
 from wharfinger.errors import StoreAnswerTooLarge, Unavailable
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, Unanswered
-from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.etcd_watch import Watch
-from wharfinger.registry.store import Event, KeyValue, Put
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_connection import Connection
+from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, Unanswered
+from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_watch import Watch
+from wharfinger.etcd.store import Event, KeyValue, Put
 from wharfinger.settings import EtcdSettings
 
 BOMB = gzip.compress(b'{"header":{"revision":"7"},"kvs":[' + b" " * (96 * 2**20) + b"]}", 9)

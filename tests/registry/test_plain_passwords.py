@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.registry import etcd_tls
+from wharfinger.etcd import etcd_tls
 from wharfinger.settings import EtcdSettings
 
 PASSWORD = "open sesame"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.rk8s_keys import Rk8sKeys, store_of
+from wharfinger.etcd.store import Compare, Delete, Get, Put, Store, Unmoved
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.rk8s_keys import Rk8sKeys, store_of
-from wharfinger.registry.store import Compare, Delete, Get, Put, Store, Unmoved
 from wharfinger.testing import MemoryStore
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.table import Table
+from wharfinger.etcd import keys
+from wharfinger.etcd.table import Table
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "ns/team/web"

@@ -14,10 +14,10 @@ import pytest
 
 from tests.registry.certificates import Authority
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
-from wharfinger.registry import etcd_json_wire, etcd_tls
-from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_gateway import Stream, Unanswered
-from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.etcd import etcd_json_wire, etcd_tls
+from wharfinger.etcd.etcd_connection import Connection
+from wharfinger.etcd.etcd_gateway import Stream, Unanswered
+from wharfinger.etcd.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 
 

@@ -10,8 +10,8 @@ from tests.engine.conftest import CLUSTER, PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.etcd import keys
 from wharfinger.observe.comparing import Compared
-from wharfinger.registry import keys
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.report import Report

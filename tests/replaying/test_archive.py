@@ -13,7 +13,7 @@ import pytest
 from tests.engine.conftest import CLUSTER, World
 from tests.replaying.replay_stage import Replayed, Stage
 from wharfinger.errors import Compacted, InvalidObject, UsageError
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.replaying import archive_format, archive_pass
 from wharfinger.replaying.archive_pass import Passed, needed
 from wharfinger.replaying.archived import Archive

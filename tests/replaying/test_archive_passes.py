@@ -25,7 +25,7 @@ from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.understand import archive as archive_command
 from wharfinger.cli.understand.archive import _alone, _passed
 from wharfinger.errors import Unavailable, UsageError
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 from wharfinger.replaying import histories
 from wharfinger.replaying.archive_pass import Passed
 from wharfinger.replaying.archived import Archive

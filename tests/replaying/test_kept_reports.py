@@ -14,7 +14,7 @@ from tests.engine.conftest import pod_object
 from tests.replaying.replay_stage import Stage
 from wharfinger.cli.understand.replay_files import AskedReplay, keep_report
 from wharfinger.errors import UsageError
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.replaying import kept_reports
 from wharfinger.replaying.changes import ProfileChange, Setting
 from wharfinger.replaying.kept_form import KeptReport, RerunFigures, ShadowFigures

@@ -13,9 +13,9 @@ from tests.engine.conftest import pod_object
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_rerun import Span
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.ends import PodEnds
 from wharfinger.replaying.lived_pods import LivedPod, Lives, digest_of, freed

@@ -16,8 +16,8 @@ from tests.engine.conftest import pod_object
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_archive import a_pass, some_decisions
 from wharfinger.errors import UsageError
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.replaying.histories import BytesAtOnce
 from wharfinger.replaying.memory_limit import LEAST, MIB, MemoryLimit, MemoryLimitReached, resident
 

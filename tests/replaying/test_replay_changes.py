@@ -12,13 +12,13 @@ import pytest
 from tests.engine.conftest import PROFILES
 from tests.replaying.replay_stage import Stage
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, UsageError
+from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.catalog import CatalogEntry
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.observe.comparing import Sameness
-from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting, plugin_of
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 

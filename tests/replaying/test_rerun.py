@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.conftest import PROFILES, node_object, pod_object
 from tests.replaying.replay_stage import Stage
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.changes import ProfileChange, Setting
 from wharfinger.replaying.decided_pods import DecidedPods
 from wharfinger.replaying.lived_pods import LivedPod

@@ -12,9 +12,9 @@ from tests.replaying.test_replayed_text import TOLD
 from tests.replaying.test_rerun import PACKED, Span
 from wharfinger.cli.understand.replayed import tell
 from wharfinger.errors import Compacted
+from wharfinger.etcd import keys
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
 from wharfinger.replaying import html_report
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.ends import verdict_of

@@ -9,8 +9,8 @@ from tests.replaying.replay_stage import Stage
 from wharfinger.contracts.computation import LateVerdict
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.registry import keys
 from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.unreplayable import Lack
 

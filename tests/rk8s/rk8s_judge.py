@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.faults.history import Change, Revision
 from tests.rk8s import rk8s_documents as docs
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 PENDING = b"\n  node_name: null\n"
 _SIZES = {"Mi": 2**20, "Gi": 2**30}

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.engine.conftest import World
 from tests.rk8s import rk8s_documents as docs
+from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
 from wharfinger.testing import MemoryStore
 
 

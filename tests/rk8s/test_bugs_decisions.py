@@ -9,8 +9,8 @@ import pytest
 
 from tests.rk8s.conftest import Rk8sCluster, Served
 from tests.rk8s.rk8s_documents import expression, node, node_affinity, pod, pod_affinity, pod_term, taint, toleration
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -22,13 +22,13 @@ from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Placed, Recorded, Refused
+from wharfinger.etcd import keys
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Event
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
 from wharfinger.objects.rk8s.format import RK8S
-from wharfinger.registry import keys
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Event
 from wharfinger.telemetry import Metrics
 
 NODES = [f"node-{number}" for number in range(3)]

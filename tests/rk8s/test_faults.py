@@ -12,7 +12,7 @@ from tests.integration.gateway import Gateway
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_judge import PENDING, Rk8sJudge
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 NODES = 20
 PODS = 300

@@ -13,9 +13,9 @@ from typer.main import get_command
 from tests.cli.conftest import Shell, outside
 from tests.rk8s.test_commands import Etcd, etcd
 from wharfinger.cli.main import command_line
+from wharfinger.etcd import keys
 from wharfinger.objects.rk8s.annotations import GATES, PRIORITY
 from wharfinger.objects.rk8s.given import documents
-from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 
 __all__ = ["etcd", "outside"]

@@ -17,7 +17,7 @@ from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.contracts.scheduling import Bound, Gone, Placed, Recorded
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 NAMES = [f"web-{number}" for number in range(20)]
 

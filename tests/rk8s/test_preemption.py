@@ -18,9 +18,9 @@ from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Gone, Recorded, Refused
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Get
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Get
 
 HIGH = PodKey("default", "high")
 

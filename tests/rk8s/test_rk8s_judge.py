@@ -7,7 +7,7 @@ import pytest
 from tests.faults.history import Change, Revision
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_judge import PENDING, Rk8sJudge
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 def story(*changes: tuple[str, bytes]) -> list[Revision]:

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving.serving import content, get, serving
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.serving.content import PodAmounts
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.pod_resources import amounts_of, stored_amounts

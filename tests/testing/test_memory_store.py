@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from wharfinger.errors import AccessDenied, LeaseLost, RevisionWentBack, Unavailable
-from wharfinger.registry.store import Compare, Get, Operation, Put
+from wharfinger.etcd.store import Compare, Get, Operation, Put
 from wharfinger.testing.memory_store import MemoryStore
 
 

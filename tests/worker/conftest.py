@@ -18,9 +18,9 @@ from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
 from wharfinger.testing import node_manifest
 from wharfinger.worker import Worker

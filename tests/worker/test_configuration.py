@@ -10,8 +10,8 @@ import pytest
 
 from tests.worker.conftest import Site
 from wharfinger.contracts.attempts import chain_retry
+from wharfinger.etcd import keys
 from wharfinger.profiles import load_configuration, load_profiles
-from wharfinger.registry import keys
 from wharfinger.worker import backoff
 
 

@@ -14,8 +14,8 @@ from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.contracts.names import node_workflow_id
 from wharfinger.contracts.records import NodeBudgetRecord
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.settings import NodeEvictionSettings
 
 QUICK = NodeEvictionSettings(lost_pods="requeue", lost_after=2.0, taint_eviction=True)

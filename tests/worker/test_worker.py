@@ -15,10 +15,10 @@ from wharfinger.client import Wharfinger
 from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import InstallationMismatch
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.build import build_id
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
 

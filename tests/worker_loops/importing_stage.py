@@ -18,8 +18,8 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.election import Election, LeaseTerms
+from wharfinger.etcd import keys
 from wharfinger.model.promises import Imported, Importer, MayBind
-from wharfinger.registry import keys
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore

@@ -21,13 +21,13 @@ from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Operation, Put
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest, pod_manifest

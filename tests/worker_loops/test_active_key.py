@@ -11,8 +11,8 @@ from tests.virtual_time import VirtualTime
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.active_key import ActiveKey

@@ -13,10 +13,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import FailureType, Wake
 from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.etcd import keys
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry, Part, Reason
-from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
 from wharfinger.worker_loops.dispatcher import CHAINS

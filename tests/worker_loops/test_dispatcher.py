@@ -10,8 +10,8 @@ import pytest
 from tests.worker_loops.stage import Stage, turns
 from wharfinger.contracts.attempts import Wake
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.etcd import keys
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops import dispatcher

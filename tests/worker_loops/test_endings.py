@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import Part
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 
 
 async def record(stage: Stage, name: str) -> bool:

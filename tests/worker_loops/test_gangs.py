@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from tests.worker_loops.stage import Stage
+from wharfinger.etcd import keys
 from wharfinger.queue.entry import UNCONFIRMED, Part
-from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
 TEAM = ("team", 3)

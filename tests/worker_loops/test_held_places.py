@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.contracts.records import HoldRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete, Put
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Put
 
 KEY = keys.hold("default", "p")
 

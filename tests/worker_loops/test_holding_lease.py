@@ -10,8 +10,8 @@ import pytest
 
 from tests.worker_loops.importing_stage import OURS, RIVAL, Site
 from wharfinger.errors import LeaderElectionLost
-from wharfinger.registry import keys
-from wharfinger.registry.store import Delete
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Delete
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing.memory_faults import Gate, MemoryRequest
 from wharfinger.upstream.client import LEASES, NODES

@@ -8,9 +8,9 @@ import pytest
 
 from tests.worker_loops.importing_stage import Site
 from wharfinger.contracts import upstream_records
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Operation, Put
 from wharfinger.model.promises import Imported
-from wharfinger.registry import keys
-from wharfinger.registry.store import Operation, Put
 from wharfinger.testing.memory_leases import MemoryLease
 from wharfinger.upstream.client import LEASES, NODES, PODS
 

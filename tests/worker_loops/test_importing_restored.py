@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.worker_loops.importing_stage import Site
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.upstream.client import PODS
 
 

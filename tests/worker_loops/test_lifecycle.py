@@ -9,7 +9,7 @@ import pytest
 from tests.clock import Clock
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.lifecycle import WARM_AFTER

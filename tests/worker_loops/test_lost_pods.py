@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, node_bytes
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.settings import NodeEvictionSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.node_evictions import OPEN

@@ -16,12 +16,12 @@ from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.errors import UpstreamError
+from wharfinger.etcd import keys
 from wharfinger.informer.changes import Changes
 from wharfinger.model.promises import UpstreamSide, VolumeStep
 from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
-from wharfinger.registry import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.worker_loops.importing_stage import ImportingHand, Site
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.upstream.client import ApiResource
 
 BUILT_IN = ApiResource("scheduling.k8s.io", "v1alpha2", "podgroups", namespaced=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -7,9 +7,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.attempts import Wake
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.queue.entry import Part, Reason
-from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
 

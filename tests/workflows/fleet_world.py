@@ -42,12 +42,12 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.failures import ActivityFailures
 from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Put
 from wharfinger.model.fleet import Actor, Exit, Grant
 from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet import Fleet

@@ -21,7 +21,7 @@ from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.fleet_records import OutcomeRecord
 from wharfinger.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, control_queue
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
 from wharfinger.contracts.actors import ActorStatus
 from wharfinger.contracts.names import FLEET, SEARCH_TENANT, control_queue
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 @pytest.fixture

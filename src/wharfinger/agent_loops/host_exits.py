@@ -19,10 +19,10 @@ from pydantic import ValidationError
 from wharfinger.contracts.fleet_records import read_value, stored
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import StoreError, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, Delete, Get, Put
 from wharfinger.runtime.runtime import Ending, InstanceId, Runtime
 
 log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.fleet_records import read_value
 from wharfinger.errors import StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.model.fleet import Grant
 from wharfinger.process.following import follow
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.runtime.runtime import InstanceId, Runtime
 
 log = logging.getLogger(__name__)

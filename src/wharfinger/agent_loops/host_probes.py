@@ -16,9 +16,9 @@ import aiohttp
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_grants import instance_of
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.process.following import follow
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.runtime.runtime import InstanceId, Runtime
 
 log = logging.getLogger(__name__)

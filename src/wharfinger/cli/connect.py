@@ -21,8 +21,8 @@ from wharfinger.objects.model.addresses import is_loopback
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from wharfinger.registry.etcd import EtcdStore
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.etcd import EtcdStore
+    from wharfinger.etcd.store import Store
 
 FIRST_ANSWER = 5.0
 """Seconds within which etcd, and Temporal, must answer for the first time: a person waits."""
@@ -64,7 +64,7 @@ async def open_store(
 
 async def _first_answer(connection: ConnectionOptions, within: float, *, at_terminal: bool) -> EtcdStore:
     """The store once it has answered; raises `Unavailable` sooner where a person waits for a closed port here."""
-    from wharfinger.registry.etcd import EtcdStore
+    from wharfinger.etcd.etcd import EtcdStore
 
     if at_terminal and within > QUIET and all(map(_is_here, connection.etcd.endpoints)):
         try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from wharfinger.client.stored_objects import StoredObjects
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import (
     COUNTING,
     DECIDING,
@@ -24,7 +25,6 @@ from wharfinger.objects.documents.kinds import (
     PRIORITY_CLASS,
     Kind,
 )
-from wharfinger.registry.store import Store
 
 
 @dataclass(frozen=True, slots=True)

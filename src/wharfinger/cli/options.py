@@ -42,7 +42,7 @@ from wharfinger.options import Declared, Option, declared, nested, setting
 from wharfinger.settings import CONNECTION_PANEL, EtcdSettings, TemporalSettings
 
 if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 RUN = "Run"
 OBJECTS = "Objects"

@@ -6,10 +6,10 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch
+from wharfinger.etcd import keys
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Store
 
 
 async def installation_of(store: Store) -> InstallationRecord | None:

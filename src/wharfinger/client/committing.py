@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
+from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Read, Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.texts import plain
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, Read, Store
 
 TRIES = 10
 """Compare-and-sets of one object; each fails only because another writer changed it in between."""

@@ -24,13 +24,13 @@ from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_c
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.rollout import RolloutStatus
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import FLEET, Reference
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
 
 @dataclass(frozen=True, slots=True)

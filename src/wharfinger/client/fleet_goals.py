@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from wharfinger.client.fleet_summary import ready_count, updated
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.store import Store
 from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import changes, existing, read
-from wharfinger.registry.store import Store
 
 
 class Goal(StrEnum):

@@ -16,14 +16,14 @@ from wharfinger.client.fleet_variables import note_on
 from wharfinger.config.fleet import is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import InvalidConfiguration, NotFound, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.preview import Line, preview
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import HOST_LOST, Desired, Observed
 from wharfinger.objects.documents import documents
 from wharfinger.observe.fleet_reading import read_to_decide
 from wharfinger.observe.fleets import FleetView
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.settings import LeaseSettings
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from wharfinger.client.fleet_summary import exit_words, phase
+from wharfinger.etcd import keys
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import Running
 from wharfinger.objects.documents.times import duration, seconds_since
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
-from wharfinger.registry import keys
 
 SILENT = 60.0
 """Seconds beyond a step's limit after which it is said that the actor is not heard of."""

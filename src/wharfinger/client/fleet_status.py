@@ -7,11 +7,11 @@ from datetime import datetime
 
 from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_sentences import hints, waiting
+from wharfinger.etcd.store import Store
 from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import Condition
 from wharfinger.observe.fleet_pictures import Estate, LastChange, Picture, SlotIncarnation
 from wharfinger.observe.fleet_reading import existing, read
-from wharfinger.registry.store import Store
 
 
 @dataclass(frozen=True, slots=True)

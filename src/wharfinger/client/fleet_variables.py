@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.contracts.fleet_records import HostRecord
 
 if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 _NAMED = 5
 """Hosts that are named; the others are counted."""
@@ -37,7 +37,7 @@ async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
 
 async def _hosts(store: Store) -> tuple[dict[str, HostRecord], list[str]]:
     """The live hosts, and the names of those that take no instance."""
-    from wharfinger.registry import keys
+    from wharfinger.etcd import keys
 
     live = keys.host.records(store, HostRecord.model_validate_json)  # `host list` reports the others
     hosts = {name: record async for (name,), record in live}

@@ -24,10 +24,10 @@ from wharfinger.client.fleet_status import FleetStatus, look
 from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import UsageError
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.observe.fleet_reading import existing, read
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from wharfinger.client.stored_objects import StoredObjects
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.kinds import POD_GROUP
 from wharfinger.objects.model.gang import GangKey, PodGroup, gang_key, standing
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry.store import Store
 
 
 async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dict[PodKey, str]:

@@ -7,9 +7,9 @@ from typing import Literal
 from wharfinger.client.committing import Author, commit
 from wharfinger.contracts.fleet_records import LostHostRecord, read_value, stored
 from wharfinger.errors import UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.model.fleet import Cordon
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, KeyValue, Put, Store
 
 
 async def has_agent(store: Store, host: str) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wharfinger.client.stored_pods import every_pod
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 
 async def lost_pods(store: Store, namespace: str = "") -> dict[str, list[Pod]]:

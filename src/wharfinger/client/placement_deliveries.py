@@ -19,6 +19,8 @@ from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.documents import documents, kinds, merge
 from wharfinger.objects.documents.kinds import Reference
@@ -29,8 +31,7 @@ from wharfinger.objects.model.texts import one_line
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.observe.placements import read_one, reference_of
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
+from wharfinger.registry import placement_keys
 
 LONGEST_REASON = 200
 """Characters."""

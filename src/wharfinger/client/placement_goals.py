@@ -17,14 +17,14 @@ from typing import Literal
 from wharfinger.client.committing import readable
 from wharfinger.engine.placements.selected import read_selected
 from wharfinger.errors import Compacted, NotFound, Unavailable
+from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import Store
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_conditions import DeliveryState
 from wharfinger.observe.placement_delivery import DeliveredMember, DeliveryReading, PlacementDelivery, delivery_of
 from wharfinger.observe.placements import records_of
 from wharfinger.observe.supposed_placements import supposed_of
 from wharfinger.registry import placement_keys
-from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.store import Store
 
 PATIENCE = 300.0
 """Seconds of a wait, where nothing else is asked for."""

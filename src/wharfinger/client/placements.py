@@ -27,6 +27,7 @@ from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.contracts.placements import PlacementAttemptResult, StreamRevisions
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import NotFound, ServerError, WharfingerError
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.texts import one_line
 from wharfinger.observe import placement_attempts, placements
@@ -35,7 +36,6 @@ from wharfinger.observe.placement_plans import Supposition
 from wharfinger.observe.placements import DecidedAgain, reference_of
 from wharfinger.observe.supposed_placements import SupposedPlacement, supposed
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 
 async def rollouts(client: Client, cluster: str, reference: str, limit: int) -> list[PlacementAttempt]:

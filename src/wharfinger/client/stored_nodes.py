@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.client.stored_objects import Stored, StoredObjects, key_of, prefix_of, read
 from wharfinger.client.stored_pods import every_pod
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.objects.documents.kinds import NODE, POD, Reference
 from wharfinger.objects.model.node import PODS
 from wharfinger.objects.model.pod import NOTHING, Pod, PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
 
 
 @dataclass(slots=True)

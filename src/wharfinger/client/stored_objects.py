@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from wharfinger.errors import InvalidObject, NotFound, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Event, KeyValue, Read, Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.checks.objects import problems_of
 from wharfinger.objects.documents.decode import decode_surrounding
@@ -19,8 +21,6 @@ from wharfinger.objects.documents.kinds import FLEET, NODE, POD, PRIORITY_CLASS,
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.priority import PriorityClass, PriorityClasses, resolve
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Event, KeyValue, Read, Store
 
 
 @dataclass(frozen=True, slots=True)

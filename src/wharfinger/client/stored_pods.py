@@ -9,12 +9,12 @@ from wharfinger.client.held_gangs import HeldGangs, held_of, pod_groups
 from wharfinger.client.installations import has_copies
 from wharfinger.client.stored_objects import Stored, StoredObjects, key_of, priority_classes, read, resolved
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.objects.documents.kinds import POD, Kind, Reference
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import PriorityClasses
 from wharfinger.observe.upstream_pods import promise_of, promised_pod, promises_of
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, Store
 
 
 async def every_pod(store: Store, namespace: str = "") -> tuple[int, list[Stored]]:

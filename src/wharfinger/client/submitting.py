@@ -25,6 +25,8 @@ from wharfinger.errors import (
     Unavailable,
     UsageError,
 )
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import decode, documents, merge, strict
 from wharfinger.objects.documents.kinds import POD, PRIORITY_CLASS, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
@@ -36,8 +38,6 @@ from wharfinger.objects.rk8s import given
 from wharfinger.objects.rk8s.applying import is_same, written_over
 from wharfinger.observe.attempts import bound_by, decoded, read_record
 from wharfinger.observe.serving import gates, unserved
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 TRY_AGAIN = 0.5
 """Seconds between two tries while etcd does not answer."""

@@ -21,6 +21,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SUPERSEDES, SeenRun
 from wharfinger.engine.placements.update_steps import look
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
+from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Store
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunPlan, RunState, UpdateRun
 from wharfinger.objects.documents import documents, merge
@@ -30,7 +31,6 @@ from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.placements import read_all
 from wharfinger.observe.update_runs import check_name, plan_of, run_of, status_of
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
 
 LONGEST = 200
 """Characters of a reason."""

@@ -33,14 +33,14 @@ from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import NotFound, ServerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
 from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, Store, WatchBatch
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, format_of
 from wharfinger.objects.model.conditions import UNSCHEDULABLE
 from wharfinger.objects.model.node import PODS, Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, Store, WatchBatch
 
 
 @dataclass(frozen=True, slots=True)

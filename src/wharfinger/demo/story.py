@@ -28,11 +28,11 @@ from wharfinger.demo import openb
 from wharfinger.demo.audit import Audit, Ledger, audit
 from wharfinger.demo.view import DemoView
 from wharfinger.dev.tree import DevTree
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Put, Store
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Put, Store
 from wharfinger.settings import DispatchSettings
 
 FLOOD = 3000

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
+from wharfinger.etcd.etcd_passwords import folder_of
+from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
 from wharfinger.objects.model.addresses import is_loopback
-from wharfinger.registry.etcd_passwords import folder_of
-from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024

@@ -14,8 +14,9 @@ from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.kube_apiserver import PREFIX
 from wharfinger.dev.kube_apiserver_files import write_private
 from wharfinger.errors import AccessDenied, ServerError
-from wharfinger.registry import etcd_passwords, etcd_users
-from wharfinger.registry.etcd_role import ADMIN, ROOT, EtcdRole
+from wharfinger.etcd import etcd_passwords
+from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole
+from wharfinger.registry import etcd_users
 from wharfinger.registry.etcd_roles import AGENT, APPLIER, HUB, IMPORTER, MEMBER, PAGE, READER, WORKER
 from wharfinger.registry.etcd_users import EtcdUser
 from wharfinger.serving.certificates import self_signed

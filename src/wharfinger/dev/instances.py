@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import StoreError
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from wharfinger.dev.kube_apiserver import HOST, STOP_WITHIN, KubeApiserver
 from wharfinger.dev.kube_apiserver_files import ApiserverFiles
 from wharfinger.dev.supervisor import ChildSpec, clean_environment
 from wharfinger.errors import InstallationMismatch, ServerError
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 
 NAME = "kube-apiserver"
 """Of the process, in the ready file and in the table."""

@@ -24,15 +24,16 @@ from wharfinger.dev import asking, etcd_users, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
+from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_role import ADMIN, EtcdRole
+from wharfinger.registry import placement_keys
 from wharfinger.registry.etcd_roles import APPLIER, HUB, MEMBER, WORKER
-from wharfinger.registry.store import Compare, Put, Store
 
 STOP_WITHIN = 8.0
 """Seconds that a hub and the agents get to stop."""

@@ -36,8 +36,8 @@ from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.etcd_role import ADMIN, EtcdRole
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
 from wharfinger.registry.etcd_roles import AGENT, PAGE, WORKER
 
 OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)

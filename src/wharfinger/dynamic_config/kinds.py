@@ -15,9 +15,9 @@ from wharfinger.config.dynamic import (
     read_value,
 )
 from wharfinger.dynamic_config.trials import Commit
+from wharfinger.etcd.store import Store
 from wharfinger.framework.profile import InForce, Profile
 from wharfinger.process.installation import keep_profiles
-from wharfinger.registry.store import Store
 from wharfinger.settings import DispatchSettings
 
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from wharfinger.etcd.store import Store
 from wharfinger.objects.model.boot_time import since_boot
-from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
 
 

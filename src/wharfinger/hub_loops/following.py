@@ -15,8 +15,8 @@ from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.errors import RevisionWentBack
+from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.process.following import follow
-from wharfinger.registry.store import Event, KeyValue, Store
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import StoreError
+from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete, Store
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
 from wharfinger.errors import StoreError
+from wharfinger.etcd.store import Compare, Delete
 from wharfinger.model.placement import PlacementRef
 from wharfinger.process.controller import Controller
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete
 
 log = logging.getLogger(__name__)
 

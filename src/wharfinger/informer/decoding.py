@@ -17,6 +17,8 @@ from wharfinger.config.dynamic import is_target
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.model.promises import Imported, Promise
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, decode_made_anew
@@ -28,8 +30,6 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import Surrounding
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from wharfinger.errors import RevisionWentBack
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, Store, WatchBatch
 from wharfinger.informer.changes import Changes, PodChange, Subscriber
 from wharfinger.informer.decoding import ObservedKey, observe
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.process.following import list_and_watch
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, Store, WatchBatch
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

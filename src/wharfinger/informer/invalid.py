@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -16,6 +16,8 @@ from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import InstanceRecord, last_node
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.informer.changes import (
     Changes,
     ConfigChange,
@@ -38,8 +40,6 @@ from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.priority import PriorityClass
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, Re
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, Compacted, InvalidObject, RequestTooLarge, RevisionWentBack, StoreError
+from wharfinger.etcd.store import Compare, Operation, Put, Store
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED, Looks
@@ -30,7 +31,6 @@ from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Operation, Put, Store
 from wharfinger.runtime import lives
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 
 from wharfinger.contracts.records import Record
+from wharfinger.etcd.store import Compare, Delete, Get, Put, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete, Get, Put, Store
 
 JOIN_CONFLICT = "JoinConflict"
 """Begins what is told of a member that cannot be this hub's."""

@@ -26,6 +26,8 @@ from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, RevisionWentBack, StoreError, WharfingerError
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.manifests.members import agent_status
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave, stay
@@ -38,8 +40,6 @@ from wharfinger.process.build import release
 from wharfinger.process.following import follow
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.registry import placement_keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, KeyValue, Put, Store
 from wharfinger.runtime import lives
 from wharfinger.settings import LeaseSettings
 

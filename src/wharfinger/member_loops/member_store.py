@@ -16,11 +16,12 @@ import orjson
 
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
 from wharfinger.model.contents import ObjectId
 from wharfinger.objects.documents import documents, kinds, merge
 from wharfinger.objects.documents.kinds import check_taken
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
+from wharfinger.registry import placement_keys
 
 OWN = 1000
 """Revisions of an agent's own that are remembered."""

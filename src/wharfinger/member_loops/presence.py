@@ -9,10 +9,10 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
+from wharfinger.etcd.store import Event, KeyValue, Lease, Store
 from wharfinger.process.following import follow
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, KeyValue, Lease, Store
 from wharfinger.settings import LeaseSettings
 
 TICK = 0.5

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.manifests.members import NAMESPACES_COLLECTED
 from wharfinger.model.members import NODE_COUNT
 from wharfinger.objects.documents.fields import LIST_LIMIT
@@ -14,8 +16,6 @@ from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.objects.documents.nodes import capacity
 from wharfinger.objects.model.node import CPU, PODS
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 
 FOLLOWED = (keys.NODES, keys.PODS, keys.NAMESPACES)
 

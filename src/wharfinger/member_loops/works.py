@@ -15,9 +15,9 @@ import orjson
 from wharfinger.contracts.delivery_records import SnapshotRecord, WorkRecord
 from wharfinger.engine.placements import snapshots
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.process.following import follow
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, KeyValue, Store
 
 KEPT_BYTES = 32 * 1024 * 1024
 """Of the contents that are kept in memory, as JSON: agents look at every work again and again."""

@@ -34,14 +34,14 @@ from wharfinger.contracts.names import (
 from wharfinger.contracts.records import AttemptRecord, binder_of
 from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.group_members import read_member
 from wharfinger.observe.history import Attempt, Step, is_only_continued, read_attempt
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 LIMIT = 50
 """Runs that are fetched unless more are asked for, the newest ones."""

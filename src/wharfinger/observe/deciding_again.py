@@ -15,6 +15,8 @@ from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.engine.pods.extending import answered
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
@@ -22,8 +24,6 @@ from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.past import read_past
 from wharfinger.observe.recomputation import NodeVerdicts, Recomputation, recompute
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
 """Makes the profiles of a configuration; raises `ConfigurationError` when plugins are not installed."""

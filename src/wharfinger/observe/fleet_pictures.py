@@ -18,8 +18,8 @@ from wharfinger.contracts.fleet_records import (
     RevisionRecord,
 )
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.etcd.store import KeyValue
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
-from wharfinger.registry.store import KeyValue
 
 
 class SlotIncarnation(NamedTuple):

@@ -29,12 +29,12 @@ from wharfinger.contracts.fleet_records import (
 )
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
+from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import KeyValue, Page, Store
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.objects.documents import documents
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
-from wharfinger.registry import keys
-from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.store import KeyValue, Page, Store
 
 _READS = 5
 """Times that a read is begun again because etcd compacted what it was reading."""

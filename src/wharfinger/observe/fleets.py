@@ -12,12 +12,12 @@ from wharfinger.config.fleet import is_deleting, read_fleet, read_template
 from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import Desired, Host, Instance, Observed, Revision
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import number_in_key, read_to_decide
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 NAMES_KEPT = 1000
 """Completed templates remembered; a fleet has a dozen revisions."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.documents.kinds import KINDS
@@ -14,8 +16,6 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.surroundings import Surrounding
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 _SURROUNDINGS = {
     kind.name: keys.FOLLOWED[keys.stored_prefix(kind.folder)] for kind in KINDS if kind.name in SURROUNDING_KINDS

@@ -15,6 +15,7 @@ from wharfinger.contracts.placement_records import DecisionRecord
 from wharfinger.engine.placements.hub_view import HUB, HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, Rollout, changes_for, concerning, rollout_of
 from wharfinger.errors import NotFound
+from wharfinger.etcd.store import Store
 from wharfinger.model.placement import ChosenMember
 from wharfinger.observe.placement_conditions import (
     FALSE,
@@ -28,7 +29,6 @@ from wharfinger.observe.placement_conditions import (
 from wharfinger.observe.placements import read_one
 from wharfinger.placement import overriding, rolling
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, Me
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
 from wharfinger.engine.placements.placed_kinds import check_with_kinds
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.manifests.members import agent_status, with_labels, with_taints
 from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.documents import documents
@@ -18,7 +19,6 @@ from wharfinger.objects.documents.merge import marked
 from wharfinger.objects.model.names import is_dns_subdomain, is_qualified_name
 from wharfinger.observe.placements import reference_of
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, KeyValue
 
 MOMENT = "2026-01-01T00:00:00Z"
 """When what is supposed to be deleted was marked; nothing depends on it."""

@@ -18,13 +18,13 @@ from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, STREAMS
 from wharfinger.engine.placements.questions import answer
 from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
+from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.placement import PlacementDecision
 from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.question import counting
 from wharfinger.registry import placement_keys
-from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.store import KeyValue, Store
 
 _OF_ALL = (
     placement_keys.MEMBERS,

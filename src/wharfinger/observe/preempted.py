@@ -25,6 +25,8 @@ from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.search import quoted
 from wharfinger.errors import Compacted, InvalidObject, ServerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.formats import format_of
@@ -32,8 +34,6 @@ from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.attempts import decoded
 from wharfinger.observe.history import Attempt
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 MOST_RECORDS = 500
 """Records that are looked at for a victim."""

@@ -22,13 +22,13 @@ from wharfinger.engine.pods.groups import Chosen, Denied, Late, Policy
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
+from wharfinger.etcd.store import Store
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.comparing import Compared
-from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 

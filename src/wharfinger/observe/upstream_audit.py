@@ -20,6 +20,8 @@ from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.following import UNFINISHED, KindProgress
 from wharfinger.engine.upstream.states import counts_before
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import (
@@ -33,8 +35,6 @@ from wharfinger.objects.documents.copies import (
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.upstream.client import ApiResource, Object, Upstream, revision_of
 
 OLD_PROMISE = 60.0

@@ -12,11 +12,11 @@ from typing import Any
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.upstream_records import promise_in
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import CONTENDED
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.upstream_records import F
 from wharfinger.engine.upstream.following import KindProgress
 from wharfinger.errors import UpstreamError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.promises import Imported, Importer, MayBind, Promise
 from wharfinger.objects.documents.copies import group_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.upstream.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.upstream.client import LEASES, ApiResource, Upstream
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from temporalio.client import Client
 
+from wharfinger.etcd.store import Store
 from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
@@ -21,7 +22,6 @@ from wharfinger.page.views import VIEWS
 from wharfinger.page.web.routes import Route
 from wharfinger.page.web.stream import MOMENTS, TICK, ViewerStream
 from wharfinger.process.side_by_side import first_to_end
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 Connect = Callable[[], Awaitable[Client]]

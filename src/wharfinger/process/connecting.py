@@ -16,13 +16,13 @@ from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Store
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.logs import core_logger
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 

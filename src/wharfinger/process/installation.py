@@ -17,10 +17,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 from wharfinger.contracts.records import InstallationRecord, SoftwareRecord
 from wharfinger.errors import InstallationMismatch, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.framework.profile import Profile
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, Get, Put, Store
 
 log = logging.getLogger(__name__)
 

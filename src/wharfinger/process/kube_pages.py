@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
+from wharfinger.etcd.store import Store
 from wharfinger.process.upstream import open_upstream
-from wharfinger.registry.store import Store
 from wharfinger.serving.cluster_authorities import client_authorities
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.pod_resources import stored_amounts

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 from wharfinger.engine.failures import ActivityFailures, Failures
-from wharfinger.registry.backoff import delays
+from wharfinger.etcd.backoff import delays
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ import orjson
 
 from wharfinger.contracts.records import Record
 from wharfinger.errors import LeaseLost, StoreError, UsageError
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)

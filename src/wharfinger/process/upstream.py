@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.process.installation import claim
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Store
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.upstream import client

@@ -19,10 +19,10 @@ from random import Random
 from typing import BinaryIO
 
 from wharfinger.errors import AccessDenied, ServerError, Unavailable, UserWanted
-from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
-from wharfinger.registry.etcd_json import JsonGateway
-from wharfinger.registry.etcd_wire import Method
+from wharfinger.etcd.etcd_connection import Connection
+from wharfinger.etcd.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
+from wharfinger.etcd.etcd_json import JsonGateway
+from wharfinger.etcd.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
 SUM = hashlib.sha256().digest_size

@@ -9,8 +9,9 @@ writes.
 
 from __future__ import annotations
 
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.etcd_role import ADMIN, ROOT, TREES, EtcdRole
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd_role import ADMIN, ROOT, TREES, EtcdRole
+from wharfinger.registry import placement_keys
 
 READER = EtcdRole("reader", "`get`, `explain`, `pending`, `simulate --live` and others that change nothing", TREES)
 PAGE = EtcdRole(

@@ -21,12 +21,12 @@ from random import Random
 from typing import Any
 
 from wharfinger.errors import AccessDenied, UsageError, UserWanted
-from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_json import JsonGateway
-from wharfinger.registry.etcd_passwords import NotFoundHere, found_here, password
-from wharfinger.registry.etcd_role import ROOT, EtcdRole, KeyRange
+from wharfinger.etcd.etcd_connection import Connection
+from wharfinger.etcd.etcd_json import JsonGateway
+from wharfinger.etcd.etcd_passwords import NotFoundHere, found_here, password
+from wharfinger.etcd.etcd_role import ROOT, EtcdRole, KeyRange
+from wharfinger.etcd.etcd_wire import Method
 from wharfinger.registry.etcd_roles import IMPORTER, ROLES, WORKER
-from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ Neighbours: `keys` has those of pods, nodes, fleets and configuration, and of al
 
 from __future__ import annotations
 
-from wharfinger.registry.keys import ASIDE, ROOT
-from wharfinger.registry.table import Table
+from wharfinger.etcd.keys import ASIDE, ROOT
+from wharfinger.etcd.table import Table
 
 MEMBER_CLUSTERS = ROOT + "cluster.kubernetes-fleet.io/memberclusters/"
 PLACEMENT_OBJECTS = ROOT + "placement.kubernetes-fleet.io/"

@@ -30,7 +30,7 @@ from typing import IO, Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from wharfinger.errors import InvalidObject
-from wharfinger.registry.store import Event, KeyValue
+from wharfinger.etcd.store import Event, KeyValue
 
 VERSION = 2
 HEADER = b"wharfinger replay archive 2\n"

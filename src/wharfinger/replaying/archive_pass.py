@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 from wharfinger.errors import Compacted, RevisionFuture
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.replaying.archive_format import (
     CHECKPOINT,
     EVENTS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.contracts.records import SoftwareRecord
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.replaying.kept import KeptStates
 
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.plugins import builtin
 from wharfinger.profiles import Source, load_configuration, load_profiles
-from wharfinger.registry.store import KeyValue
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 
 WEIGHT = "weight"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from wharfinger.cache.cache import Cache
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import ObservedKey, observe
 from wharfinger.informer.view import View
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.documents.formats import ObjectFormat
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.telemetry import Metrics
 

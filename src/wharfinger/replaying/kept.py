@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from wharfinger.errors import Compacted
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Page, Read, WatchBatch
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Page, Read, WatchBatch
 
 
 class KeptStates(Protocol):

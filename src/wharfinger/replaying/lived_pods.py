@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.pod_requests import resize_of
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_RESIZE_PENDING, PREEMPTION
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
 from wharfinger.replaying.ends import verdict_of
 from wharfinger.replaying.scratch import scratch_database, writing
 

@@ -18,14 +18,14 @@ from sys import intern
 from typing import Any
 
 from wharfinger.errors import InvalidObject, PluginError, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.decoding import SURROUNDING_KINDS
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat
 from wharfinger.objects.documents.metadata import attempt_of, checked_object
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
 from wharfinger.replaying.lived_pods import (
     LivedPod,
     Lives,

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wharfinger.errors import Compacted
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, WatchBatch
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue, WatchBatch
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.decided_pods import DecidedPods, said_of
 from wharfinger.replaying.facts import OFTEN, Facts

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wharfinger.contracts.records import AttemptRecord, binder_of
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
 
 
 class Unmarked:

@@ -11,14 +11,14 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents.fields import mapping, mappings, quantities, text
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.documents.metadata import METADATA
 from wharfinger.objects.model.node import CPU
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.objects.model.resources import Container, PodResources, pod_request
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.serving.content import PodAmounts
 
 REQUEST, LIMIT = "kube_pod_resource_request", "kube_pod_resource_limit"

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
 from wharfinger.errors import Compacted, LeaseLost, RequestTooLarge, RevisionFuture, UsageError
-from wharfinger.registry.store import Condition, Delete, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved
+from wharfinger.etcd.store import Condition, Delete, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved
 
 MAX_REQUEST_BYTES = 1_572_864
 """What etcd accepts in one request, 1.5 MiB."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from wharfinger.registry.store import Lease
+from wharfinger.etcd.store import Lease
 from wharfinger.testing.memory_history import History
 
 _ALIVE: Callable[[], bool] = lambda: True  # noqa: E731  # a constant function with a type

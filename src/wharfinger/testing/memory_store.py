@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from wharfinger.errors import Compacted, RevisionWentBack, StoreError, Unavailable
-from wharfinger.registry.store import (
+from wharfinger.etcd.store import (
     Condition,
     Delete,
     Event,

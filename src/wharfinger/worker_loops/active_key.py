@@ -17,10 +17,10 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import WharfingerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Put
 from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Put
 
 log = logging.getLogger(__name__)
 

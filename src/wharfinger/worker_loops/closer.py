@@ -17,15 +17,15 @@ from temporalio.service import RPCError
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.errors import StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.storage import ClaimKey
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, Delete, Store
 from wharfinger.worker_loops.signals import Attempts, Signaller
 
 log = logging.getLogger(__name__)

@@ -23,13 +23,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from wharfinger.errors import InvalidObject, StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import ObservedKey, first_line
 from wharfinger.model.fleet import LONGEST_TIME, Grant
 from wharfinger.objects.documents import documents
 from wharfinger.process.stopping import unless_stopped
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.settings import GrantSettings
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.election import Election, HoldState
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import LeaderElectionLost, StoreError, UpstreamError, WharfingerError
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.settings import ElectionSettings
 from wharfinger.worker_loops.active_key import ActiveKey
 

@@ -35,14 +35,14 @@ from wharfinger.errors import (
     WatchEnded,
     WharfingerError,
 )
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.key_watch import watching
+from wharfinger.etcd.store import Compare, Lease, Put, Store
 from wharfinger.model.promises import Imported, Importer, Promise
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.side_by_side import first_to_end
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.key_watch import watching
-from wharfinger.registry.store import Compare, Lease, Put, Store
 from wharfinger.settings import UpstreamSettings
 from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import LeaseHolding, note

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import InvalidObject, LeaseLost, StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.model.fleet import InstanceState
-from wharfinger.registry import keys
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings, WorkerSettings
 from wharfinger.worker_loops.grants import OwnGrant
 

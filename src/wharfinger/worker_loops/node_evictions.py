@@ -16,6 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import COMMON
+from wharfinger.etcd import keys
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
@@ -23,7 +24,6 @@ from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.node_evictions import leaves, no_execute
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.rendezvous import Ring
-from wharfinger.registry import keys
 from wharfinger.settings import NodeEvictionSettings
 from wharfinger.worker_loops.shards import Instances
 from wharfinger.worker_loops.signals import NodeStarter

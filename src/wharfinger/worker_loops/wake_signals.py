@@ -9,11 +9,11 @@ import random
 from collections.abc import Callable
 
 from wharfinger.contracts.attempts import Wake
+from wharfinger.etcd.backoff import delays
 from wharfinger.objects.model.pod import Pod
 from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.queue.entry import CHAIN_GONE, Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.registry.backoff import delays
 from wharfinger.worker_loops.signals import Signaller
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from wharfinger.client.committing import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Read
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Read
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -12,8 +12,8 @@ from tests.cli.fleet.fleet_records import Records, remove
 from wharfinger.client.fleet_variables import note, note_on
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import AccessDenied
-from wharfinger.registry import keys
-from wharfinger.registry.store import Page
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Page
 from wharfinger.testing.memory_store import MemoryStore
 
 TEMPLATE = {"environment": {"TZ": "UTC"}}

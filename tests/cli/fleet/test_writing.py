@@ -17,9 +17,9 @@ from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove, status
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import KeyValue
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import KeyValue
 from wharfinger.settings import EtcdSettings
 
 ME = f"{getpass.getuser()}@{socket.gethostname()}"

@@ -11,8 +11,8 @@ from tests.cli.conftest import Shell
 from tests.patience import patient
 from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.output import Output
+from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents, kinds
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"

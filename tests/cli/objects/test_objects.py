@@ -17,8 +17,8 @@ from tests import forked
 from tests.cli.conftest import Shell
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.search import decisions_query
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects.writing import write
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.pod("default", "web")

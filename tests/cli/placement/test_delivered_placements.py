@@ -21,8 +21,8 @@ from wharfinger.cli.placement.status import watch_status
 from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.errors import NotFound
+from wharfinger.etcd.store import Operation, Put, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Operation, Put, Store
 
 DIFFERS = {"object": "v1 Service web/s", "reason": "FailedToTakeOver", "diffs": [["/spec/a", "", '"x"']]}
 

@@ -19,9 +19,9 @@ from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import UsageError
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.observe.placements import read_all, reference_of
 from wharfinger.registry import placement_keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

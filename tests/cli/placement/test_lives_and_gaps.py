@@ -18,6 +18,8 @@ from wharfinger.client.member_clusters import write_member
 from wharfinger.contracts.placement_records import DrainRecord, EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import NotFound, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import (
     CLUSTER_PLACEMENT,
     MEMBER_CLUSTER,
@@ -26,8 +28,7 @@ from wharfinger.objects.documents.kinds import (
     Reference,
     reference,
 )
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Store
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 NOW = "2026-01-01T00:00:00Z"

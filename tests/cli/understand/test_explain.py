@@ -13,8 +13,8 @@ from tests.conftest import EtcdServer, TemporalServer
 from tests.engine.conftest import pod_object
 from tests.workflows.conftest import Stage, refused, stage
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["stage"]

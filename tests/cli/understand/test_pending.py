@@ -8,11 +8,11 @@ from wharfinger.client.held_gangs import held
 from wharfinger.client.stored_objects import Stored
 from wharfinger.client.stored_objects import read as stored_object
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import GangTerms, Pod
 from wharfinger.observe.serving import Unserved, unserved
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
 from wharfinger.testing.memory_store import MemoryStore
 
 

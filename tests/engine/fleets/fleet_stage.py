@@ -17,11 +17,11 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.recording import Recording
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.fleet import Actor, Decisions, Exit, Grant, Slot
 from wharfinger.model.rollout import Counted, Writes
 from wharfinger.plugins import builtin
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.telemetry import Metrics
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

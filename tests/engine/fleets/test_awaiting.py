@@ -12,8 +12,8 @@ from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGra
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.awaiting_ready import AwaitingReady, Count
 from wharfinger.errors import Unavailable
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.testing.memory_store import MemoryStore
 
 READY = InstanceRecord(state="ready", host="a", pid=1).to_bytes()

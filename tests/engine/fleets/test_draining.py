@@ -12,9 +12,9 @@ from tests.patience import patient
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
 from wharfinger.engine.fleets.draining import Draining
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
 from wharfinger.model.fleet import Grant, Slot
 from wharfinger.model.rollout import Counted
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -9,8 +9,8 @@ from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker
 from wharfinger.contracts.fleets import FleetFailure, Granted, Moved
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.etcd import keys
 from wharfinger.model.fleet import Grant, Slot
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -26,9 +26,9 @@ from wharfinger.contracts.fleet_records import RevisionRecord, read_value, store
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Read
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.testing.fake_runtime import FakeRuntime

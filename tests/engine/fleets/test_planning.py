@@ -12,9 +12,9 @@ from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.engine.fleets.planning import Planning
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
 from wharfinger.model.rollout import Memory
 from wharfinger.observe.fleets import FleetView
-from wharfinger.registry import keys
 
 
 @pytest.fixture

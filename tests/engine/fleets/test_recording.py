@@ -15,9 +15,9 @@ from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.fleets.writes import digest
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
 from wharfinger.model.fleet import Actor, Decisions, Grant, Slot
 from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, RolloutStatus, Running, Writes
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 STATUS = RolloutStatus(observed_generation=3, target=1, completed=0, replicas=2, ready=1, updated=1)

@@ -17,8 +17,8 @@ from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput
 from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.registry import keys
-from wharfinger.registry.store import Condition, Operation
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Operation
 from wharfinger.settings import NodeEvictionSettings
 
 REQUEUE = NodeEvictionSettings(lost_pods="requeue", lost_after=300.0)

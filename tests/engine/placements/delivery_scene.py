@@ -23,9 +23,10 @@ from wharfinger.engine.placements.hub_view import STREAMS
 from wharfinger.engine.placements.rollout_plans import planned
 from wharfinger.engine.placements.snapshots import take
 from wharfinger.engine.placements.works import write
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Event, Operation, TxnResult
 from wharfinger.member_loops.applier import ceases
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import Condition, Event, Operation, TxnResult
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 RBAC = "rbac.authorization.k8s.io"

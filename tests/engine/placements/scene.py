@@ -24,8 +24,9 @@ from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import keys, placement_keys
+from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "cluster/web"

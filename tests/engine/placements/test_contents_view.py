@@ -11,8 +11,8 @@ from tests.clock import Clock
 from tests.engine.placements.scene import P
 from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event, KeyValue
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES, SPACES, CONFIGS = f"{keys.ROOT}clusterroles/", f"{keys.ROOT}namespaces/", f"{keys.ROOT}configmaps/"

@@ -19,8 +19,8 @@ from wharfinger.contracts.placement_rollouts import ForgetContentsInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.snapshots import forget, read
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.etcd.store import Condition, Delete, Operation
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Delete, Operation
 
 
 @pytest.fixture

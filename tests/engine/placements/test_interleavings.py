@@ -25,10 +25,10 @@ from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.questions import needs_attempt
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents import documents
 from wharfinger.observe.placements import read_all
 from wharfinger.registry import placement_keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)

@@ -13,8 +13,8 @@ from tests.placement.objects import agent_record, member_object, status_record
 from wharfinger.contracts.placement_records import DrainRecord
 from wharfinger.engine.placements.hub_changes import MemberChange
 from wharfinger.engine.placements.members_view import ANOTHER, UNCHANGED, MembersView
+from wharfinger.etcd.store import KeyValue
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import KeyValue
 
 
 class Seen:

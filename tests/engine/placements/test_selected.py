@@ -13,9 +13,9 @@ from wharfinger.engine.placements import selected
 from wharfinger.engine.placements.selected import Selected, read_selected
 from wharfinger.engine.placements.selected_keys import catches, prefixes
 from wharfinger.errors import Compacted, InvalidObject
+from wharfinger.etcd import keys
 from wharfinger.model.contents import ResourceSelector
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P, RP = "cluster/web", "ns/test-ns/web"

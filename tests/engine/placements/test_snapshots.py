@@ -16,8 +16,8 @@ from wharfinger.contracts.placement_rollouts import ForgetContentsInput
 from wharfinger.engine.placements import snapshots
 from wharfinger.engine.placements.snapshots import forget, read, take
 from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.etcd.store import Condition, Operation, Put
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Operation, Put
 
 EVERY_ROLE = [{"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole"}]
 

@@ -15,9 +15,9 @@ from tests.placement.objects import agent_record, pick, status_record
 from wharfinger.contracts.placement_rollouts import PlannedRollout
 from wharfinger.engine.placements.works import begin_wave, write
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.store import Condition, Operation
 from wharfinger.model.delivery import StepKind
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Condition, Operation
 
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 ALL_AT_ONCE = {"maxUnavailable": "100%", "maxSurge": "100%"}

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.called_plugins import Licences, profiles_with
 from tests.engine.pods.upstream_world import UpstreamWorld
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from tests.extenders.extender_server import ExtenderServer
 from wharfinger.contracts.eviction import digest
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import AskInput, AskOutcome, Gone, Placed, Recorded, Refused
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Get
 from wharfinger.framework.profile import Profile
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
-from wharfinger.registry.store import Get
 
 
 @pytest.fixture

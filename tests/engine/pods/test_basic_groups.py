@@ -12,7 +12,7 @@ from tests.engine.pods.test_preemption import evict, eviction, nominate
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 TEAM = GangName(namespace="default", name="team")
 CHAIN = "test/cohort/default/team"

@@ -17,10 +17,10 @@ from tests.engine.pods.test_placing_lone import Fussy, with_plugin
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge
+from wharfinger.etcd import keys
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)

@@ -13,9 +13,9 @@ from tests.extenders.extender_server import ExtenderServer
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.lone import bind_many_input
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed
+from wharfinger.etcd import keys
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
 
 
 @pytest.fixture

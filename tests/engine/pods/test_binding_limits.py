@@ -13,12 +13,12 @@ from tests.engine.pods.test_binding_many import many, told
 from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 
 ETCD_TAKES = 1_572_864
 """Bytes of a request, unless set."""

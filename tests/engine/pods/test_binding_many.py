@@ -21,12 +21,12 @@ from wharfinger.engine.pods.bind.outcome import PATIENCE, Outcome, Outcomes, rej
 from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Operation, Put
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Condition, Operation, Put
 
 
 async def many(world: World, pods: int, nodes: int, **more: Any) -> list[str]:

@@ -17,8 +17,8 @@ from tests.engine.pods.test_three_workers import ZONE, apart, spread, together
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.settings import BindSettings
 
 HOST = "kubernetes.io/hostname"

@@ -8,8 +8,8 @@ from typing import Any
 from tests.engine.conftest import Hand, World
 from wharfinger.engine.pods.bind.outcome import SENDERS
 from wharfinger.engine.transactions import Limits
-from wharfinger.registry import keys
-from wharfinger.registry.store import Get, Operation
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Get, Operation
 
 GIB = "1Gi"
 

@@ -12,7 +12,7 @@ from tests.engine.conftest import Hand, World, turns
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.engine.pods.bind.rounds import TURNS
 from wharfinger.engine.transactions import STOCK, Limits
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 APP = {"labelSelector": {"matchLabels": {"app": "gang"}}}
 

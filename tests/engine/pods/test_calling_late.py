@@ -22,10 +22,10 @@ from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, first_answers
 from wharfinger.contracts.scheduling import Bound, Contended
 from wharfinger.engine.pods.calling import AT_ONCE, BUSY
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import Status
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition
 from wharfinger.upstream.client import NODES, PODS
 
 

@@ -17,11 +17,11 @@ from tests.engine.pods.called_plugins import Licences, call_step, profiles_with
 from wharfinger.contracts.plugin_calls import CallsMade, Held, first_answers
 from wharfinger.contracts.scheduling import Bound, Gone, Placed
 from wharfinger.errors import StoreError, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Operation, Put, Store, TxnResult
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Condition, Operation, Put, Store, TxnResult
 
 PODS, NODES, ROOM = 14, 3, 4
 """Pods of one CPU each; twelve have room."""

@@ -9,7 +9,7 @@ from tests.engine.conftest import Hand, pod_object
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
 from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 

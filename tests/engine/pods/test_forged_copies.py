@@ -15,10 +15,10 @@ from tests.engine.pods.upstream_world import UpstreamWorld, group
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.records import AttemptRecord, HoldRecord
+from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
 from wharfinger.upstream.client import PODS
 
 

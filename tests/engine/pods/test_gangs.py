@@ -15,6 +15,7 @@ from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.engine.transactions import Limits
+from wharfinger.etcd import keys
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
@@ -25,7 +26,6 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 from wharfinger.observe.recomputation import recompute
 from wharfinger.profiles import load_profiles
-from wharfinger.registry import keys
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

@@ -11,9 +11,9 @@ from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.upstream.restoring import forget_copies
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Operation, Put
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Operation, Put
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS

@@ -6,7 +6,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 

@@ -16,10 +16,10 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Placed, PlaceInput, RefusalInput, Rejected
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.decode import decode_node, decode_pod
 from wharfinger.objects.model.ownership import Ownership
-from wharfinger.registry import keys
-from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
 NODE = "node-for-large-pods"

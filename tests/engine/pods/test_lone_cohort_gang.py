@@ -14,13 +14,13 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
 from wharfinger.contracts.lone import placed_alone
+from wharfinger.etcd import keys
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
-from wharfinger.registry import keys
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 MEMBERS = ("m0", "m1")

@@ -19,14 +19,14 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Read
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodIdentity
-from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

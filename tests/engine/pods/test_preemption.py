@@ -25,9 +25,9 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.engine.pods import payload, preemption
 from wharfinger.errors import RequestTooLarge
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 from wharfinger.settings import BindSettings
 
 PAUSE = 20

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.test_preemption import evict, eviction, full_node, nominate, preemptor
 from wharfinger.contracts.eviction import Evicted
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 REPELS_WEB = {
     "podAntiAffinity": {

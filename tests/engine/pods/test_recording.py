@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import World
 from wharfinger.contracts.scheduling import Gone, Recorded
 from wharfinger.errors import RequestTooLarge
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 async def test_a_refusal_is_written_to_the_pod_and_kept_as_its_record(world: World) -> None:

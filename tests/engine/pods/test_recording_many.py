@@ -14,7 +14,7 @@ from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import RequestTooLarge
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 
 
 async def refused(world: World, pods: int, **more: Any) -> tuple[Hand, PlacedMany]:

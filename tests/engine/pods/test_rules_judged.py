@@ -23,8 +23,8 @@ from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import BindInput, Placed
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
 from wharfinger.settings import BindSettings
 
 RACK = "example.com/rack"

@@ -10,8 +10,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.test_placing_lone import Fussy, with_plugin
+from wharfinger.etcd import keys
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.registry import keys
 
 
 def counted(hand: Hand) -> dict[tuple[str, str, str], float]:

@@ -14,8 +14,8 @@ from tests.engine.conftest import Hand, World
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.scheduling import Gone
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.settings import BindSettings
 
 RED = {"wharfinger.dev/tenant": "red"}

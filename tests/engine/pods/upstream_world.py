@@ -27,6 +27,7 @@ from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.engine.upstream.telling import Teller
 from wharfinger.engine.upstream.writers import UpstreamWriters
+from wharfinger.etcd import keys
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
@@ -34,7 +35,6 @@ from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promise_of
-from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS

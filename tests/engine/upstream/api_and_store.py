@@ -14,11 +14,11 @@ from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.right_to_bind import RightToBind
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.model.promises import Importer, MayBind, Promise
 from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
 from wharfinger.upstream.client import NODES, PODS

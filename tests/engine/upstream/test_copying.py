@@ -13,9 +13,9 @@ from wharfinger.engine.upstream.adopting import NotTheImporter, present
 from wharfinger.engine.upstream.copying import SeenState
 from wharfinger.engine.upstream.known_objects import StateEffect
 from wharfinger.engine.upstream.states import ObjectState
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Operation, Put
 from wharfinger.model.promises import Importer
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Operation, Put
 from wharfinger.upstream.client import NODES, PODS
 
 

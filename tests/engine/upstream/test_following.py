@@ -15,7 +15,7 @@ from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.following import FollowedKind, KindProgress
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
 from wharfinger.errors import HistoryGone, RequestTooLarge, UpstreamUnavailable
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.upstream.client import NODES, PODS, ReadRefused, revision_of
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Put
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Put
 from wharfinger.testing import MemoryStore, MemoryUpstream
 from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS
 

@@ -14,11 +14,11 @@ from wharfinger.engine.upstream import promising
 from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import TxnResult
 from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import TxnResult
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.upstream.client import PODS
 

@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.engine.upstream.reading_together import MOST, ReadingTogether
 from wharfinger.errors import Unavailable
-from wharfinger.registry.store import Operation
+from wharfinger.etcd.store import Operation
 from wharfinger.testing import MemoryStore
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.upstream.api_and_store import POD, Between
 from wharfinger.engine.upstream.writers import Rehearsal, RehearsalKind
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
-from wharfinger.registry import keys
+from wharfinger.etcd import keys
 from wharfinger.upstream.client import PODS
 
 

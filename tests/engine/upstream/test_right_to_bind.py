@@ -9,9 +9,9 @@ import pytest
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Read
 from wharfinger.model.promises import MayBind, UpstreamSide
-from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing import MemoryStore
 from wharfinger.upstream.client import REQUEST_DEADLINE

@@ -9,11 +9,11 @@ import pytest
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.engine.upstream.states import ObjectState, StateStep, take
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.objects.documents.decode import decode_pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Put
 
 NOW = "2026-03-01T12:00:00Z"
 KEY = keys.pod("default", "a")

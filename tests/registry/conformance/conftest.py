@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.registry.etcd_process import EtcdProcess
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -9,7 +9,7 @@ from tests.registry.conformance.conftest import World
 from tests.registry.conformance.test_watch import next_events
 from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import Unavailable
-from wharfinger.registry.store import Put
+from wharfinger.etcd.store import Put
 
 
 async def test_revoking_a_lease_deletes_its_keys_as_one_revision(world: World) -> None:

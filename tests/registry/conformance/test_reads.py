@@ -4,7 +4,7 @@ import pytest
 
 from tests.registry.conformance.conftest import World
 from wharfinger.errors import Compacted, RevisionFuture, UsageError
-from wharfinger.registry.store import Put
+from wharfinger.etcd.store import Put
 
 
 async def test_missing_key_reads_as_none_with_the_revision(world: World) -> None:

@@ -8,8 +8,8 @@ from tests.registry.conformance.conftest import World
 from tests.registry.conftest import Spoken
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import LeaseLost, RequestTooLarge, UsageError
-from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult, Unmoved
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult, Unmoved
 from wharfinger.testing.memory_store import MemoryStore
 
 

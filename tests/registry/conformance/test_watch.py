@@ -8,7 +8,7 @@ import pytest
 from tests.patience import patient
 from tests.registry.conformance.conftest import World
 from wharfinger.errors import Compacted, RevisionWentBack
-from wharfinger.registry.store import Delete, Put, WatchBatch
+from wharfinger.etcd.store import Delete, Put, WatchBatch
 
 
 async def next_events(batches: AsyncIterator[WatchBatch]) -> WatchBatch:

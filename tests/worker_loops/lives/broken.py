@@ -13,13 +13,13 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.extenders import ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import Bound
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
 from wharfinger.objects.model.pod import Pod
 from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.queue.window import Window
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.run_ends import OverdueRuns, RunEnds
 from wharfinger.worker_loops.signals import Attempts

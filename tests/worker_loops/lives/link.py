@@ -15,16 +15,7 @@ from typing import TypeVar
 
 from tests.worker_loops.lives.weather import Weather
 from wharfinger.errors import Unavailable
-from wharfinger.registry.store import (
-    Condition,
-    Lease,
-    Operation,
-    Page,
-    Read,
-    Store,
-    TxnResult,
-    WatchBatch,
-)
+from wharfinger.etcd.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.testing import MemoryStore
 
 T = TypeVar("T")

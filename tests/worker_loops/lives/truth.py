@@ -10,8 +10,8 @@ import orjson
 
 from wharfinger.contracts.cohort_scheduling import BoundMany
 from wharfinger.contracts.scheduling import Bound
-from wharfinger.registry import keys
-from wharfinger.registry.store import Event
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.testing import MemoryStore
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.worker_loops.lives.truth import CHANGES, GROUP, LEAST, TruePod
 from tests.worker_loops.lives.worker import ALONE, ASKING, POISON, SPOILS
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Put
 from wharfinger.testing import node_manifest, pod_manifest
 
 if TYPE_CHECKING:

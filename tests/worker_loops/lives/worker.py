@@ -28,6 +28,7 @@ from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
+from wharfinger.etcd.store import Store
 from wharfinger.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
@@ -36,7 +37,6 @@ from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
-from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore

@@ -29,11 +29,11 @@ from wharfinger.config.overlay import check_alone
 from wharfinger.contracts.records import ConfigChangeRecord
 from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.objects.documents import documents
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
 
 TRIES = 10
 """Compare-and-sets; each fails only because another client changed the value in between."""

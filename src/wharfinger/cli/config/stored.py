@@ -18,7 +18,7 @@ from wharfinger.objects.documents.times import rfc3339
 
 if TYPE_CHECKING:
     from wharfinger.cli.config.stored_values import StoredValue
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 DYNAMIC = "While workers run"
 """Panel of `wharfinger config --help`."""

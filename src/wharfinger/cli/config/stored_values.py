@@ -11,9 +11,9 @@ from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, target
 from wharfinger.contracts.names import check_tenant
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.observe.fleet_reading import read as read_fleets
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 SHOWN = 12
 """Characters of a hash that people see."""

@@ -11,8 +11,8 @@ from wharfinger.client import fleet_changes
 from wharfinger.client.committing import author
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, NotFound, RequestTooLarge
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Reference
-from wharfinger.registry.store import Store
 
 
 async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:

@@ -25,7 +25,7 @@ from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import changes, existing, read
 
 if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 _INDENT = 18
 _TICK = 1.0

@@ -18,7 +18,7 @@ from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
     from wharfinger.client.fleet_goals import Verdict
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 FAILED = 1
 TIMED_OUT = 3

@@ -16,8 +16,8 @@ from wharfinger.settings import KUBERNETES_PANEL, ElectionSettings
 
 if TYPE_CHECKING:
     from wharfinger.contracts.records import InstallationRecord
+    from wharfinger.etcd.store import Store
     from wharfinger.observe.upstream_status import UpstreamStatus
-    from wharfinger.registry.store import Store
     from wharfinger.upstream.access_checks import LeaseName
     from wharfinger.upstream.client import ApiResource
 

@@ -30,8 +30,8 @@ from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_objects import read_objects
 from wharfinger.errors import WharfingerError
+from wharfinger.etcd.store import Read, Store
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry.store import Read, Store
 
 CONCURRENT = 16
 """Objects that are read, or changed, at a time; with more, etcd's disk is the queue."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.cli.kinds import part
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind, Reference
-from wharfinger.registry.store import Store
 
 
 class WriteCheck:

@@ -14,10 +14,10 @@ from wharfinger.cli.output import say
 from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_objects import check_kind, key_of
 from wharfinger.errors import UsageError
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry.store import Store
 
 
 def register(app: typer.Typer) -> None:

@@ -17,8 +17,8 @@ from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain
 from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.errors import Compacted
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind
-from wharfinger.registry.store import Store
 
 
 async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:

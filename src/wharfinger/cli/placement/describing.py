@@ -10,6 +10,7 @@ from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.etcd.store import Store
 from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.documents.kinds import (
     DELIVERING,
@@ -20,7 +21,6 @@ from wharfinger.objects.documents.kinds import (
     Kind,
 )
 from wharfinger.observe.placements import eviction_record, read_all, why_not_taking
-from wharfinger.registry.store import Store
 
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:

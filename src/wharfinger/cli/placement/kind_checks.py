@@ -9,7 +9,7 @@ from wharfinger.client.committing import readable
 from wharfinger.client.stored_objects import prefix_of
 from wharfinger.config.placement import check_placement_change, notes_on, overridden
 from wharfinger.engine.placements.placed_kinds import check_with_kinds, names_kinds, untaken_kinds
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 
 
 class EnvelopeCheck(WriteCheck):

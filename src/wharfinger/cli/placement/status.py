@@ -14,7 +14,7 @@ from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 from wharfinger.cli.placement.watching import ANYWAY, APART, WatchOption
 
 if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
 
 
 def register(group: typer.Typer) -> None:

@@ -15,7 +15,7 @@ import typer
 from wharfinger.cli.options import WATCH, ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH]
 APART = 1.0

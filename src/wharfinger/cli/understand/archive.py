@@ -22,7 +22,7 @@ from wharfinger.errors import ServerError, StoreError, UsageError
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from wharfinger.registry.store import Store
+    from wharfinger.etcd.store import Store
     from wharfinger.replaying.archive_pass import Passed
     from wharfinger.replaying.archiving import ArchiveFile
     from wharfinger.replaying.memory_limit import MemoryLimit

@@ -26,9 +26,9 @@ from wharfinger.observe.upstream_pods import promise_of, story
 if TYPE_CHECKING:
     from temporalio.client import Client
 
+    from wharfinger.etcd.store import Store
     from wharfinger.observe.explanation import Explanation
     from wharfinger.observe.history import Attempt
-    from wharfinger.registry.store import Store
 
 LOOKS_FOR = 10.0
 """Seconds within which it is to be found for whom a pod left."""

@@ -8,8 +8,8 @@ from typing import Any
 from wharfinger.cli.objects.checks import WriteCheck
 from wharfinger.client.stored_objects import priority_classes
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import decode
-from wharfinger.registry.store import Store
 
 
 class PodCheck(WriteCheck):

@@ -11,7 +11,7 @@ import typer
 from wharfinger.cli.options import WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 
 APART = 1.0
 """Seconds between two looks, at least."""

@@ -15,11 +15,11 @@ from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGra
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import decoded, read_together
 from wharfinger.errors import InvalidObject, StoreError, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.fleet import Exit, Grant
 from wharfinger.model.rollout import LATE
-from wharfinger.registry import keys
-from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.store import KeyValue, Store
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""

@@ -16,11 +16,11 @@ from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.errors import StoreError, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import watching
+from wharfinger.etcd.store import Compare, Condition, KeyValue, Operation, Put, Store
 from wharfinger.model.fleet import HOST_LOST, Grant, Slot
 from wharfinger.model.rollout import LATE
-from wharfinger.registry import keys
-from wharfinger.registry.key_watch import watching
-from wharfinger.registry.store import Compare, Condition, KeyValue, Operation, Put, Store
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""

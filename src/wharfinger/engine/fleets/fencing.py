@@ -14,9 +14,9 @@ from temporalio import activity
 from wharfinger.contracts.fleet_records import R, read_value
 from wharfinger.engine.fleets.failures import fenced
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition, Get, KeyValue, Operation, Store
 from wharfinger.model.fleet import Actor
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Get, KeyValue, Operation, Store
 
 TRIES = 8
 """Transactions of one activity that may fail because something moved; then the activity does."""

@@ -13,9 +13,9 @@ from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.fleets import Granted, GrantInput, GrantOutcome, Moved
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.model.fleet import Grant, Slot
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put, Store
 
 
 class Granting:

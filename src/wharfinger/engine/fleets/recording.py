@@ -27,12 +27,12 @@ from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod,
 from wharfinger.engine.fleets.writes import ConditionalWrite, Found, looked_at, may_serve, missing, packed
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import Actor
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from wharfinger.contracts.names import COMMON
 from wharfinger.engine.fleets.fencing import decoded, mod
 from wharfinger.engine.transactions import PER_KEY, Limits
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition, Delete, KeyValue, Operation, Put
 from wharfinger.model.fleet import OutcomeName, Slot
 from wharfinger.model.rollout import WHATEVER, RolloutStatus, Writes
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put
 
 Found = Mapping[str, KeyValue | None]
 """Keys as they were read."""

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.objects.model.node_evictions import Admission, admission, recently
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, KeyValue, Put, Store
 
 log = logging.getLogger(__name__)
 

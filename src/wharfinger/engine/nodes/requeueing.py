@@ -20,11 +20,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents.formats import ObjectFormat, decode_made_anew, format_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import Pod, PodIdentity
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 TRIES = 4
 """Transactions for one pod that others change at the same time; the next look finds what is left."""

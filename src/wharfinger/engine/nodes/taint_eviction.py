@@ -16,14 +16,14 @@ from wharfinger.cache.cache import Cache
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods.eviction import IMMEDIATE
 from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.conditions import TAINT
 from wharfinger.objects.model.node_evictions import leaves, leaves_at, no_execute
 from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.objects.model.selectors import Taint
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 """Of the condition DisruptionTarget, as Kubernetes words it."""

@@ -11,8 +11,8 @@ from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.delivery_view import DeliveryView
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.etcd.store import Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 WITHIN = 5.0
 """Seconds."""

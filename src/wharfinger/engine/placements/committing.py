@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from wharfinger.contracts.placement_records import DecisionRecord, EvictionRecord, PolicyRecord
 from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, StreamRevisions
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 FORGOTTEN = 40
 """Policies that are forgotten in one transaction; the next new policy goes on."""

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from wharfinger.engine.placements.selected_keys import catches, folders, named_keys, prefixes
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.model.contents import ResourceSelector
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.fields import mapping, text_map
 from wharfinger.placement.frozen_texts import selection_text
 from wharfinger.placement.selecting import brings
-from wharfinger.registry.store import Event, KeyValue
 
 
 class _Seen(NamedTuple):

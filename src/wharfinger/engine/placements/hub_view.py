@@ -29,11 +29,11 @@ from wharfinger.engine.placements.seen import (
 from wharfinger.engine.placements.seen_decisions import SeenDecision, decision_of
 from wharfinger.engine.placements.update_runs_view import UpdateRunsView
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.manifests.placements import budget_from_mapping
 from wharfinger.model.evictions import PlacementBudget
 from wharfinger.model.placement import Placement, PlacementRef
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Event, KeyValue
 
 MEMBERS, OBJECTS, HUB = "members", "objects", "hub"
 STREAMS: Mapping[str, str] = {

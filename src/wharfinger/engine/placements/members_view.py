@@ -13,10 +13,10 @@ from wharfinger.engine.placements.hub_changes import MemberChange, difference
 from wharfinger.engine.placements.keeping import put, store
 from wharfinger.engine.placements.seen import SeenMember, made_member, member_of, object_of, status_of
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import KeyValue
 from wharfinger.model.members import Member
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.placement.eligibility import Ages
-from wharfinger.registry.store import KeyValue
 
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 UNCHANGED = MemberChange(0)

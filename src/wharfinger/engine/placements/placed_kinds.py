@@ -8,13 +8,13 @@ from typing import Any
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject
+from wharfinger.etcd.store import Store
 from wharfinger.model.contents import ObjectId
 from wharfinger.objects.documents.kinds import check_taken
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE, PLACEMENT_GROUP, PLACEMENTS
 from wharfinger.placement.selecting import ENVELOPES, may_kind_be_placed
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 _SELECTORS = {
     **dict.fromkeys(PLACEMENTS, "resourceSelectors"),

@@ -17,6 +17,7 @@ from wharfinger.contracts.placement_records import (
     MemberStatusRecord,
 )
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import KeyValue
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
 from wharfinger.model.delivery import DeliverySpec
@@ -29,7 +30,6 @@ from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.frozen_texts import policy_text
-from wharfinger.registry.store import KeyValue
 
 HISTORY_LIMIT = 10
 """Policies that are kept where a placement does not say how many."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.placement_records import DecisionRecord, inflated, verdict_pairs
 from wharfinger.engine.placements.seen import SeenPlacement
+from wharfinger.etcd.store import KeyValue
 from wharfinger.model.placement import ChosenMember, PolicyCondition
-from wharfinger.registry.store import KeyValue
 
 _CODES: dict[tuple[str, str], int] = {}
 """Plugin and code -> its number in `SeenDecision.codes`; there are some dozens."""

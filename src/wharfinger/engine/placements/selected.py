@@ -17,6 +17,8 @@ import orjson
 from wharfinger.config.placement_fields import stored_selectors
 from wharfinger.engine.placements.selected_keys import CONTENT, kind_of, taken_apart
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.manifests.contents import sanitised
 from wharfinger.model.contents import ObjectId, ResourceSelector
 from wharfinger.model.placement import PlacementRef
@@ -33,8 +35,7 @@ from wharfinger.placement.selecting import (
     place_of,
     selects,
 )
-from wharfinger.registry import keys, placement_keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry import placement_keys
 
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of all objects of one placement, as they are stored."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
 from wharfinger.model.contents import ObjectId, ResourceSelector
 from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.documents.kinds import KINDS, Kind, of_object
 from wharfinger.placement.selecting import brings, may_kind_be_placed, narrowed_to, selects
-from wharfinger.registry import keys
 
 CONTENT = tuple(kind for kind in KINDS if kind.namespaced and may_kind_be_placed(kind.group, kind.name))
 """Kinds of which a namespace has objects."""

@@ -28,11 +28,11 @@ from wharfinger.engine.placements.seen import HISTORY_LIMIT
 from wharfinger.engine.placements.selected import Selected, read_selected
 from wharfinger.engine.placements.works import next_record, record_of, shown
 from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.etcd.store import Compare, Delete, Get, Operation, Put, Store
 from wharfinger.model.contents import ObjectId
 from wharfinger.objects.documents import documents
 from wharfinger.placement.enveloping import is_envelope, opened
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete, Get, Operation, Put, Store
 
 PART = 1024 * 1024
 """Bytes of a part before it is deflated; one object may be larger."""

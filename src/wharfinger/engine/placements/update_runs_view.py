@@ -24,11 +24,11 @@ from wharfinger.contracts.update_run_records import (
 from wharfinger.engine.placements.keeping import store
 from wharfinger.engine.placements.seen import object_of
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import KeyValue
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunPhase, RunState, StagedStrategy, UpdateRun
 from wharfinger.objects.documents.fields import mapping, text_map
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import KeyValue
 
 SUPERSEDES = "wharfinger.dev/supersedes"
 """Annotation of a run that does not wait for another one: `true`."""

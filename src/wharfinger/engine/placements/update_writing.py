@@ -39,10 +39,10 @@ from wharfinger.contracts.update_runs import (
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_plans import MadePlan, make_plan
 from wharfinger.engine.placements.works import AT_A_TIME, earlier, is_of, next_record, record_of, shown
+from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import RunState
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
 
 async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) -> BegunRun:

@@ -18,10 +18,10 @@ from wharfinger.contracts.placement_rollouts import PlannedStep, WriteWorksInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, changes_for, concerning, written
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.model.delivery import StepKind
 from wharfinger.placement import overriding
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 
 AT_A_TIME = 16
 """Transactions that are sent at the same time."""

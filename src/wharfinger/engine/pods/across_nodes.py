@@ -22,14 +22,14 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from wharfinger.cache.cache import Cache
+from wharfinger.etcd import keys
+from wharfinger.etcd.keys import EVERY
+from wharfinger.etcd.store import Compare, Condition, Unmoved
 from wharfinger.framework.interface import offers
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.surroundings import Surroundings
-from wharfinger.registry import keys
-from wharfinger.registry.keys import EVERY
-from wharfinger.registry.store import Compare, Condition, Unmoved
 
 MOST = 32
 """Namespaces guarded by name; etcd takes 128 operations in each list of a transaction."""

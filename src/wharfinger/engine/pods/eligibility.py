@@ -14,12 +14,12 @@ from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.records import binder_of
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, KeyValue, Store
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, format_of
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import one_line
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Store
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""

@@ -31,12 +31,12 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.upstream.writers import CopyKind, UpstreamWriters
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.conditions import PREEMPTION
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put
 
 IMMEDIATE = "immediate"
 GRACEFUL = "graceful"

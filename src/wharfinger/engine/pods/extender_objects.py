@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Get, KeyValue, Store
 from wharfinger.extenders.wire import Json
 from wharfinger.framework.extender_verdicts import VictimPod
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Get, KeyValue, Store
 
 READ_TOGETHER = 100
 """Objects that are read in one transaction: some 5 ms of decoding at a stretch."""

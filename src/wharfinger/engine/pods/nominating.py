@@ -18,9 +18,9 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import answered
 from wharfinger.engine.pods.refusal_writing import RefusalToRecord
 from wharfinger.errors import PluginError
+from wharfinger.etcd import keys
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
 
 OTHERS_EVICT_WITHIN = timedelta(seconds=30)
 """How long a nomination counts as one whose evictions are about to happen."""

@@ -30,10 +30,10 @@ from wharfinger.engine.pods.nominating import NominationsNow
 from wharfinger.engine.pods.refusal_writing import RefusalToRecord, RefusalWriting, RefusalWritings
 from wharfinger.engine.transactions import Limits, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, KeyValue, TxnResult
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.objects.model.pod import Pod
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, TxnResult
 
 
 @dataclass(slots=True)

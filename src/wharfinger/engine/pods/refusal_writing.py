@@ -17,11 +17,11 @@ from wharfinger.contracts.scheduling import RefusalInput
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Shape
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Put
 from wharfinger.objects.documents.edit import nominate_pod
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put
 
 
 @dataclass(frozen=True, slots=True)

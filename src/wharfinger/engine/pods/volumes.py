@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.transactions import Limits
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.model.promises import VolumeStep
 from wharfinger.objects.documents.volume_edit import bound_claim, bound_volume
@@ -29,8 +31,6 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.plugins.names import VOLUME_BINDING
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
 _NAMED, _LONGEST = 3, 300
 """How many claims a refusal names, and characters of each."""

@@ -14,9 +14,9 @@ from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, k
 from wharfinger.engine.upstream.reading_together import ReadingTogether
 from wharfinger.engine.upstream.states import ObjectState, take
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, Operation, Store
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Operation, Store
 from wharfinger.upstream.client import revision_of, uid_of
 
 TRIES = 20

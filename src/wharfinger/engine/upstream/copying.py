@@ -23,12 +23,12 @@ from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
 from wharfinger.engine.upstream.states import NOTHING, PODS, ObjectState, StateStep, kept, take
 from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, Operation, Put, Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Operation, Put, Store
 
 ROUNDS = 2
 """Tries of many states together; what is left then goes one by one."""

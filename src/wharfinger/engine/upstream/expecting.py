@@ -14,9 +14,9 @@ from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.errors import UpstreamError
+from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry.store import Store
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import expectation_patch
 from wharfinger.upstream.client import Upstream

@@ -19,8 +19,8 @@ from wharfinger.engine.upstream.copying import Copying, SeenState
 from wharfinger.engine.upstream.known_objects import StateEffect
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
 from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState
+from wharfinger.etcd import keys
 from wharfinger.objects.documents.copies import StateOfCopy
-from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from wharfinger.contracts.upstream_records import promise_in
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import KeyValue
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import state_of
 from wharfinger.objects.documents.metadata import attempt_of
-from wharfinger.registry.store import KeyValue
 
 
 class StateEffect(StrEnum):

@@ -20,11 +20,11 @@ from typing import Any
 
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents.storage import BIND_COMPLETED, SELECTED_NODE
 from wharfinger.objects.documents.volume_edit import BOUND_BY
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry.store import Store
 from wharfinger.upstream import client
 from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
 

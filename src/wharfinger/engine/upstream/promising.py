@@ -38,13 +38,13 @@ from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.engine.upstream.withdrawing import Withdrawals
 from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry.store import KeyValue, Store
 from wharfinger.upstream import client
 from wharfinger.upstream.access_checks import BIND_ACCESS, is_allowed
 from wharfinger.upstream.bodies import binding

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wharfinger.registry.store import Get, KeyValue, Store
+from wharfinger.etcd.store import Get, KeyValue, Store
 
 MOST = 64
 """Keys in one transaction."""

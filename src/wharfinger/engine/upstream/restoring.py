@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Operation, Put, Store
 from wharfinger.model.promises import Imported
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Operation, Put, Store
 
 TOGETHER = 100
 """Keys that are removed in one transaction."""

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Put, Store
 
 TRIES = 10
 """Transactions before the caller has to come again: an edit of the pod may have it promised again at that moment."""

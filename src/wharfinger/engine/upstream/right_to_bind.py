@@ -29,9 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.model.promises import UpstreamSide
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.settings import ElectionSettings
 from wharfinger.upstream.client import REQUEST_DEADLINE
 

@@ -33,6 +33,8 @@ from typing import Any, NamedTuple
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import (
@@ -44,8 +46,6 @@ from wharfinger.objects.documents.copies import (
     state_of,
 )
 from wharfinger.objects.documents.kinds import POD_GROUPS
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put
 
 PODS = "pods"
 COPIED_TOGETHER = frozenset({"podgroups"})

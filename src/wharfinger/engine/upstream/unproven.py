@@ -12,9 +12,9 @@ from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Store
 from wharfinger.upstream import client
 from wharfinger.upstream.client import Upstream
 

@@ -16,9 +16,9 @@ from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry.store import Store
 from wharfinger.upstream import client
 from wharfinger.upstream.bodies import fence_patch, is_other_object
 from wharfinger.upstream.client import Upstream

@@ -16,10 +16,10 @@ import aiohttp
 import orjson
 
 from wharfinger.errors import ConfigurationError
+from wharfinger.etcd import etcd_tls
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.registry import etcd_tls
 from wharfinger.settings import EtcdSettings
 
 log = logging.getLogger(__name__)

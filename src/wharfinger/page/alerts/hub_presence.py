@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.errors import StoreError
+from wharfinger.etcd.store import Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 log = logging.getLogger(__name__)
 

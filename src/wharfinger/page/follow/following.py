@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 
 from wharfinger.cache.cache import Cache
 from wharfinger.errors import RevisionWentBack, StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.page.follow.prompt_store import PromptStore
 from wharfinger.page.follow.read_model import ClusterModel
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 
 from wharfinger.errors import StoreError
+from wharfinger.etcd.store import Store
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 log = logging.getLogger(__name__)
 

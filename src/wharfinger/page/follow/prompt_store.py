@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from wharfinger.errors import Unavailable
-from wharfinger.registry.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
+from wharfinger.etcd.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 
 T = TypeVar("T")
 

@@ -14,14 +14,14 @@ from typing import Any
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 MOST_STORED = 200
 MOST_NAMED = 20

@@ -21,13 +21,13 @@ from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import Compacted, ConfigurationError, RevisionFuture, StoreError, UsageError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import read
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
 
 FRESH = 1.0
 """Seconds for which an answer is given again."""

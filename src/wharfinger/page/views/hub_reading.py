@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.etcd.store import Store
 from wharfinger.observe.placements import read_all
-from wharfinger.registry.store import Store
 
 FRESH = 2.0
 """Seconds for which a view is given again while nothing changes."""

@@ -14,6 +14,7 @@ from temporalio.client import Client
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, ServerError, StoreError
+from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.preempted import Departure, PreemptedPods
@@ -21,7 +22,6 @@ from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.web.inputs import TooLong
-from wharfinger.registry import keys
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from wharfinger.client.placements import Placements
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import state_of
 from wharfinger.errors import NotFound, ServerError, StoreError
+from wharfinger.etcd.store import Store
 from wharfinger.model.delivery import RolloutStep
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
 from wharfinger.observe.supposed_placements import supposed_of
@@ -27,7 +28,6 @@ from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.update_runs import UpdateRunLooks
 from wharfinger.placement.foreseeing import foresee
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from wharfinger.contracts.update_run_records import RETRIES, RunRetryRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
 from wharfinger.errors import NotFound, UsageError
+from wharfinger.etcd.store import Store
 from wharfinger.observe.update_runs import check_name, plan_mapping, plan_of, run_of, status_of
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.run_actions import run_actions
 from wharfinger.page.views.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, waits_of, why_silent
 from wharfinger.registry import placement_keys
-from wharfinger.registry.store import Store
 
 MOST_RUNS = 200
 """Runs of the list; those that are under way come first."""

@@ -62,11 +62,11 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import TxnResult
 from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.registry import keys
-from wharfinger.registry.store import TxnResult
 
 TURNS = 5
 """Rounds in which a seat may rely on pods that are being bound themselves, the last one without regard for that."""

@@ -48,13 +48,13 @@ from wharfinger.engine.pods.verification import LEANS, ask_to_bind, tell_bound
 from wharfinger.engine.pods.volumes import NO_VOLUMES
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject, PluginError
+from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.domain import terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity
-from wharfinger.registry.store import KeyValue
 
 Verdict = Commit | NoRoom | Outcome
 

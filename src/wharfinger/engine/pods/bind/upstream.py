@@ -55,13 +55,13 @@ from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.engine.upstream.rehearsing import rehearse_gang
 from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, PromiseKeeper, TornPolicy, UpstreamWriters
 from wharfinger.errors import InvalidObject, PluginError, UpstreamDenied, UpstreamUnavailable
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get
 from wharfinger.framework.status import Status
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.extenders import EXTENDER
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import shortened
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get
 
 log = logging.getLogger(__name__)
 

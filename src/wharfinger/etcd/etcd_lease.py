@@ -20,9 +20,9 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from wharfinger.errors import LeaseLost, Unavailable, WharfingerError
-from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_wire import Method
-from wharfinger.registry.store import Lease
+from wharfinger.etcd.etcd_connection import Connection
+from wharfinger.etcd.etcd_wire import Method
+from wharfinger.etcd.store import Lease
 
 LOST_AT = 0.95
 """Share of the TTL after which an unrenewed lease is called lost."""

@@ -4,8 +4,8 @@ Keys are text; bytes of a key that are no UTF-8 survive as surrogates (`surrogat
 foreign key can be reported and deleted like any other. Values are bytes. Revisions are positive
 integers that only grow; a read at revision 0 means "now", linearizably.
 
-Implementations: `wharfinger.registry.etcd.EtcdStore`, `wharfinger.testing.memory_store.MemoryStore`, and over
-either `wharfinger.registry.rk8s_keys.Rk8sKeys`. One conformance suite holds for all (`tests/registry/conformance`).
+Implementations: `wharfinger.etcd.etcd.EtcdStore`, `wharfinger.testing.memory_store.MemoryStore`, and over
+either `wharfinger.etcd.rk8s_keys.Rk8sKeys`. One conformance suite holds for all (`tests/registry/conformance`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from wharfinger.registry.etcd_wire import Notice
-from wharfinger.registry.store import Event, Get, KeyValue, Operation, TxnResult
+from wharfinger.etcd.etcd_wire import Notice
+from wharfinger.etcd.store import Event, Get, KeyValue, Operation, TxnResult
 
 Body = dict[str, Any]
 

@@ -20,11 +20,11 @@ from etcd3.aio_client import AioClient
 from etcd3.baseclient import BaseClient, sem
 
 from wharfinger.errors import AccessDenied
-from wharfinger.registry import etcd_json_wire
-from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
-from wharfinger.registry.etcd_json_wire import Body, encoded
-from wharfinger.registry.etcd_refusals import refusal
-from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.etcd import etcd_json_wire
+from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
+from wharfinger.etcd.etcd_json_wire import Body, encoded
+from wharfinger.etcd.etcd_refusals import refusal
+from wharfinger.etcd.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 
 SPOKEN_VERSION = "3.6.0"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from wharfinger.registry.table import Table
+from wharfinger.etcd.table import Table
 
 ROOT = "/registry/"
 PODS = ROOT + "pods/"

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 import grpc
 import grpc.aio
 
-from wharfinger.registry import etcd_grpc_wire
-from wharfinger.registry import etcd_tls as tls
-from wharfinger.registry.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
-from wharfinger.registry.etcd_grpc_messages import MESSAGES
-from wharfinger.registry.etcd_refusals import refusal
-from wharfinger.registry.etcd_requests import Request
-from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.etcd import etcd_grpc_wire
+from wharfinger.etcd import etcd_tls as tls
+from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
+from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_refusals import refusal
+from wharfinger.etcd.etcd_requests import Request
+from wharfinger.etcd.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 
 KEEP_ALIVE = 6000

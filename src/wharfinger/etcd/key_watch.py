@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from wharfinger.errors import Compacted, StoreError
-from wharfinger.registry.store import Store
+from wharfinger.etcd.store import Store
 
 
 class KeyWatch:

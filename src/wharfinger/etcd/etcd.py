@@ -17,16 +17,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from wharfinger.errors import ConfigurationError, RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
-from wharfinger.registry import etcd_requests as requests
-from wharfinger.registry import etcd_wire as wire
-from wharfinger.registry import keys
-from wharfinger.registry.etcd_connection import Connection, OpenGateway
-from wharfinger.registry.etcd_lease import EtcdLease
-from wharfinger.registry.etcd_passwords import NotFoundHere, found_here
-from wharfinger.registry.etcd_role import ADMIN
-from wharfinger.registry.etcd_watch import Watch
-from wharfinger.registry.etcd_wire import Method
-from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
+from wharfinger.etcd import etcd_requests as requests
+from wharfinger.etcd import etcd_wire as wire
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd_connection import Connection, OpenGateway
+from wharfinger.etcd.etcd_lease import EtcdLease
+from wharfinger.etcd.etcd_passwords import NotFoundHere, found_here
+from wharfinger.etcd.etcd_role import ADMIN
+from wharfinger.etcd.etcd_watch import Watch
+from wharfinger.etcd.etcd_wire import Method
+from wharfinger.etcd.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 GROWN = 8
@@ -218,7 +218,7 @@ def _opener(settings: EtcdSettings) -> OpenGateway:
     """
     if settings.protocol == "grpc":
         try:
-            from wharfinger.registry.etcd_grpc import GrpcGateway
+            from wharfinger.etcd.etcd_grpc import GrpcGateway
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in {"grpc", "google"}:
                 raise
@@ -227,6 +227,6 @@ def _opener(settings: EtcdSettings) -> OpenGateway:
                 "or use --etcd-protocol json"
             ) from None
         return GrpcGateway
-    from wharfinger.registry.etcd_json import JsonGateway
+    from wharfinger.etcd.etcd_json import JsonGateway
 
     return JsonGateway

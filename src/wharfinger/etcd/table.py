@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.etcd.store import KeyValue, Store
 
 R = TypeVar("R")
 

@@ -15,9 +15,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from wharfinger.errors import UsageError
-from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.registry.keys import PODS
-from wharfinger.registry.store import (
+from wharfinger.etcd.keys import PODS
+from wharfinger.etcd.store import (
     Compare,
     Condition,
     Delete,
@@ -34,6 +33,7 @@ from wharfinger.registry.store import (
     Unmoved,
     WatchBatch,
 )
+from wharfinger.objects.model.formats import ClusterFormat
 
 NAMESPACE = "default"
 """In which all pods of rk8s are."""

@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from wharfinger.registry.store import Event, KeyValue, Operation, TxnResult, WatchBatch
+from wharfinger.etcd.store import Event, KeyValue, Operation, TxnResult, WatchBatch
 
 
 class Method(Enum):

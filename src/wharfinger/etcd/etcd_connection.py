@@ -23,10 +23,9 @@ from wharfinger.errors import (
     UserWanted,
     WharfingerError,
 )
-from wharfinger.pressure import ConcurrencyLimiter, Slots
-from wharfinger.registry import etcd_tls as tls
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.etcd_gateway import (
+from wharfinger.etcd import etcd_tls as tls
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.etcd_gateway import (
     CertificateRefused,
     Dropped,
     Gateway,
@@ -36,8 +35,9 @@ from wharfinger.registry.etcd_gateway import (
     TooMuch,
     Unanswered,
 )
-from wharfinger.registry.etcd_refusals import refusal
-from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.etcd.etcd_refusals import refusal
+from wharfinger.etcd.etcd_wire import Method, Wire
+from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.settings import EtcdSettings
 
 CONCURRENT_CALLS = 64

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
-from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.etcd.etcd_wire import Method, Wire
 
 LARGEST_ANSWER = 64 * 2**20
 """Bytes of one answer, or of one message of a stream, as they come; nothing compressed is accepted. A page of a list

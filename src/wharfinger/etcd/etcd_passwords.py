@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
 from wharfinger.objects.model.addresses import is_loopback
-from wharfinger.registry.etcd_role import ADMIN, EtcdRole
 
 OPTION = b"--data-dir="
 LISTENS = "0A"

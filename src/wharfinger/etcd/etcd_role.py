@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wharfinger.registry import keys
-from wharfinger.registry.etcd_wire import key_bytes, prefix_end
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd_wire import key_bytes, prefix_end
 
 TREES = (keys.ROOT, keys.ASIDE)
 """Everything that wharfinger keeps."""

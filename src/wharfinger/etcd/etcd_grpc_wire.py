@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wharfinger.registry.etcd_grpc_messages import DELETE
-from wharfinger.registry.etcd_wire import Notice
-from wharfinger.registry.store import Event, Get, KeyValue, Operation, TxnResult
+from wharfinger.etcd.etcd_grpc_messages import DELETE
+from wharfinger.etcd.etcd_wire import Notice
+from wharfinger.etcd.store import Event, Get, KeyValue, Operation, TxnResult
 
 
 def header_revision(answer: Any) -> int:

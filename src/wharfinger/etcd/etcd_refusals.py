@@ -16,7 +16,7 @@ from wharfinger.errors import (
     Unavailable,
     UsageError,
 )
-from wharfinger.registry.etcd_gateway import NotSent, TokenRefused, Unanswered
+from wharfinger.etcd.etcd_gateway import NotSent, TokenRefused, Unanswered
 
 _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Callable[[str], Exception]], ...] = (
     ((refusals.ErrCompacted,), Compacted),

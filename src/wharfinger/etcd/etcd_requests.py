@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.registry.etcd_wire import key_bytes, prefix_end
-from wharfinger.registry.store import Condition, Get, Operation, Put, Unmoved
+from wharfinger.etcd.etcd_wire import key_bytes, prefix_end
+from wharfinger.etcd.store import Condition, Get, Operation, Put, Unmoved
 
 Request = dict[str, Any]
 

@@ -16,13 +16,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
-from wharfinger.registry import etcd_requests as requests
-from wharfinger.registry import etcd_wire as wire
-from wharfinger.registry.backoff import delays
-from wharfinger.registry.etcd_connection import PAUSES, Connection
-from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
-from wharfinger.registry.etcd_wire import Method, Notice
-from wharfinger.registry.store import Event, WatchBatch
+from wharfinger.etcd import etcd_requests as requests
+from wharfinger.etcd import etcd_wire as wire
+from wharfinger.etcd.backoff import delays
+from wharfinger.etcd.etcd_connection import PAUSES, Connection
+from wharfinger.etcd.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
+from wharfinger.etcd.etcd_wire import Method, Notice
+from wharfinger.etcd.store import Event, WatchBatch
 
 LARGEST_REVISION = 256 * 2**20
 """Bytes of values that the pieces of one message may have together."""
