@@ -22,6 +22,9 @@ from pathlib import Path
 import uvloop
 from kubernetes_pods import NAMESPACE, node_name
 
+from wharfinger.apiserver.client import PODS, revision_of, uid_of
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.promising import Promises
@@ -34,9 +37,6 @@ from wharfinger.model.promises import MayBind, Promise
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.settings import EtcdSettings
-from wharfinger.upstream.client import PODS, revision_of, uid_of
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 AT_ONCE = 60
 """Promises that are being kept: more than are sent at once, so that reads of etcd overlap with requests."""

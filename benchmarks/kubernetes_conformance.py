@@ -44,8 +44,8 @@ from tests.kubernetes.recorded_replay import Replayed, Scheduler, probe_until_al
 from tests.kubernetes.recorded_scene import Scene
 from tests.kubernetes.recorded_side import WharfingerScheduler
 from tests.kubernetes.recorded_watch import RecordedWatch
+from wharfinger.apiserver.client import Upstream
 from wharfinger.dev.settings import Servers
-from wharfinger.upstream.client import Upstream
 
 Scenarios = Sequence[Mapping[str, Any]]
 

@@ -22,10 +22,10 @@ from kubernetes_sides import ApiServer, Wharfinger, start_etcd
 from kubernetes_turns import Say
 from report import percentile
 
+from wharfinger.apiserver.client import Upstream
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
-from wharfinger.upstream.client import Upstream
 
 LAG_RATE = 300.0
 """Pods a second."""

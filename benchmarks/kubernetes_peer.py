@@ -24,7 +24,7 @@ from objects import pod
 from report import say
 from streams import Arrival, Taken, send
 
-from wharfinger.upstream.client import Upstream
+from wharfinger.apiserver.client import Upstream
 
 __all__ = ["PeerSide", "missing"]
 

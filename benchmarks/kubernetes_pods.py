@@ -15,8 +15,8 @@ from typing import Any
 
 from streams import send, together
 
+from wharfinger.apiserver.client import EVENTS, NAMESPACES, NODES, PODS, Batch, ChangeKind, Upstream
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
-from wharfinger.upstream.client import EVENTS, NAMESPACES, NODES, PODS, Batch, ChangeKind, Upstream
 
 NAMESPACE = "bench"
 AT_ONCE = 30

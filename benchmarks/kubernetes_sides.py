@@ -20,6 +20,8 @@ from pathlib import Path
 import yaml
 from kubernetes_children import Child, Children, answers, up
 
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.cli.processes.upstream_options import upstream_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
@@ -30,8 +32,6 @@ from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
 from wharfinger.settings import ElectionSettings, UpstreamSettings
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 UNLIMITED = -1.0
 """Requests a second."""

@@ -24,7 +24,7 @@ from kubernetes_pods import PodWatch, clear, load_at_rate, load_pods, pod
 from kubernetes_sides import ApiServer, Side
 from report import latencies
 
-from wharfinger.upstream.client import Upstream
+from wharfinger.apiserver.client import Upstream
 
 WARM = 20
 """Pods that are bound before those that are measured."""

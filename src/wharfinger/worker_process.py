@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from temporalio.client import Client
 
+from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.names import check_cluster
@@ -33,8 +35,6 @@ from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.serving.server import Server
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream.client import Upstream
-from wharfinger.upstream.transport import HttpUpstream
 from wharfinger.worker import Worker, configuration_of, own_grant
 from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.membership import Membership, place_of, registered_while

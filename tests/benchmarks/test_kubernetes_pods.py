@@ -20,9 +20,9 @@ from benchmarks.kubernetes_pods import (
     node,
     pod,
 )
+from wharfinger.apiserver.bodies import binding
+from wharfinger.apiserver.client import EVENTS, NODES, PODS, revision_of, uid_of
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.bodies import binding
-from wharfinger.upstream.client import EVENTS, NODES, PODS, revision_of, uid_of
 
 
 @pytest.fixture

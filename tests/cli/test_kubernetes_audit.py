@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from tests.engine.upstream.api_and_store import NOW, POD, Between, node_object
+from wharfinger.apiserver.access_checks import LeaseName
+from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiResource
 from wharfinger.cli.kubernetes.status import _lines
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstallationRecord
@@ -18,8 +20,6 @@ from wharfinger.observe import upstream_audit, upstream_status
 from wharfinger.observe.upstream_audit import UpstreamAudit, audit
 from wharfinger.observe.upstream_status import UpstreamStatus, read_status
 from wharfinger.process.upstream import COPIED_KINDS
-from wharfinger.upstream.access_checks import LeaseName
-from wharfinger.upstream.client import LEASES, NODES, PODS, ApiResource
 
 KINDS = (NODES, PODS)
 LEASE = LeaseName("kube-system", "kube-scheduler")

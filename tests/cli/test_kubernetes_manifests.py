@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Shell
+from wharfinger.apiserver.access_checks import NeededAccess
 from wharfinger.cli.kubernetes import etcd_objects, temporal_objects
 from wharfinger.cli.kubernetes.install_choices import InstallChoices
 from wharfinger.cli.kubernetes.rbac_objects import needs, rbac_objects
 from wharfinger.dev import etcd
 from wharfinger.errors import UsageError
-from wharfinger.upstream.access_checks import NeededAccess
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))

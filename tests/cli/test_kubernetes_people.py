@@ -14,6 +14,7 @@ from tests.engine.upstream.api_and_store import POD, Between, node_object
 from tests.observe.test_explanation import POD as WAITING
 from tests.observe.test_explanation import RECORD, explained
 from tests.patience import patient
+from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
@@ -33,7 +34,6 @@ from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.upstream_pods import promises_of, story
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.testing import MemoryStore
-from wharfinger.upstream.client import NODES, PODS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PROMISE = Promise("uid", 7, "n1", "workflow@run", "2026-03-01T12:00:00Z")

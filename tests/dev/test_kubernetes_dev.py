@@ -18,6 +18,7 @@ from tests.dev.conftest import NewTree
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.patience import patient
 from tests.upstream import api_server_process
+from wharfinger.apiserver.client import ApiChange, ChangeKind
 from wharfinger.cli.processes.dev import dev
 from wharfinger.dev import kubernetes_part
 from wharfinger.dev.binaries import examples
@@ -25,7 +26,6 @@ from wharfinger.dev.departures import is_leaving
 from wharfinger.dev.folder import DataFolder
 from wharfinger.errors import ServerError, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.upstream.client import ApiChange, ChangeKind
 
 QUICKSTART = str(examples() / "quickstart")
 api_server = pytest.mark.skipif(bool(api_server_process.missing()), reason=api_server_process.missing() or "built")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiAnswer, Upstream
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiAnswer, Upstream
 
 NAMESPACE = "default"
 

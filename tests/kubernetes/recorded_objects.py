@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tests.conformance.scenarios import configuration
-from wharfinger.upstream import client
+from wharfinger.apiserver import client
 
 Fields = Mapping[str, Any]
 """Of an object, as JSON."""

@@ -24,8 +24,8 @@ from tests.kubernetes.recorded_answers import (
 )
 from tests.kubernetes.recorded_objects import Fields
 from tests.kubernetes.recorded_scene import ActualPod, PodInvalid, Scene
-from wharfinger.upstream import client
-from wharfinger.upstream.client import uid_of
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import uid_of
 
 OUTCOME = 30.0
 """Seconds until a pod must be bound or refused; milliseconds are usual."""

@@ -16,8 +16,8 @@ from tests.conformance.scenarios import key_of
 from tests.kubernetes import recorded_objects
 from tests.kubernetes.recorded_objects import Fields, Scenario
 from tests.kubernetes.recorded_watch import RecordedWatch
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstream, uid_of
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstream, uid_of
 
 Key = tuple[str, str]
 """Namespace and recorded name of a pod."""

@@ -16,12 +16,12 @@ from typing import Any
 from tests.kubernetes.recorded_objects import profile_key
 from tests.kubernetes.recorded_replay import probe
 from tests.kubernetes.recorded_scene import Scene
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiResource, uid_of
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.pod_requests import resize_of
 from wharfinger.settings import EtcdSettings
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiResource, uid_of
 
 KINDS = (
     client.NAMESPACES,

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ChangeKind, Upstream, uid_of
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ChangeKind, Upstream, uid_of
 
 Object = Mapping[str, Any]
 AGAIN_AFTER = 0.01

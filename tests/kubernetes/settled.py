@@ -17,9 +17,9 @@ from tests.integration.worker_process import mistakes
 from tests.kubernetes.judge import PodHistory, problems
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
+from wharfinger.apiserver import client
 from wharfinger.etcd import keys
 from wharfinger.process.upstream import COPIED_KINDS
-from wharfinger.upstream import client
 
 WITHIN = 60.0
 """Seconds from the last fault to the end: sweeps begin after 15 s."""

@@ -30,13 +30,13 @@ from tests.kubernetes.judge import CPU_OF_POD, thousandths
 from tests.kubernetes.objects import NAMESPACE, Request, creating, deleting, labelling, node, pod
 from tests.registry.etcd_process import EtcdProcess
 from tests.upstream.api_server_process import ApiServerProcess
+from wharfinger.apiserver import client
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.dev import binaries
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
-from wharfinger.upstream import client
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 NODES = 12
 PODS_PER_NODE = 15

@@ -35,9 +35,9 @@ class Crane:
         return status
 
     def post(self, pod, body):
-        from wharfinger.upstream.kubeconfig import read_access
-        from wharfinger.upstream.transport import HttpUpstream
-        from wharfinger.upstream.client import PODS
+        from wharfinger.apiserver.kubeconfig import read_access
+        from wharfinger.apiserver.transport import HttpUpstream
+        from wharfinger.apiserver.client import PODS
 
         async def send():
             api = HttpUpstream(read_access(Path(os.environ["CRANE_KUBECONFIG"])), qps=-1.0)

@@ -17,10 +17,10 @@ from tests.integration.gateway import Gateway
 from tests.kubernetes.objects import creating, names, node
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.registry.etcd_process import PROGRAM, EtcdProcess
+from wharfinger.apiserver import client
 from wharfinger.cli.kubernetes.install_choices import InstallChoices
 from wharfinger.cli.kubernetes.manifests import OnlyChoice, text_of
 from wharfinger.etcd import keys
-from wharfinger.upstream import client
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

@@ -14,8 +14,8 @@ from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import creating, deleting, names
 from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
+from wharfinger.apiserver import client
 from wharfinger.etcd import keys
-from wharfinger.upstream import client
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

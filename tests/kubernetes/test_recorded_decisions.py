@@ -22,8 +22,8 @@ from tests.kubernetes.recorded_scene import Scene, clear
 from tests.kubernetes.recorded_side import WharfingerScheduler
 from tests.kubernetes.recorded_watch import RecordedWatch
 from tests.kubernetes.site import Installation, KubernetesSite
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 
 SAMPLE = {
     "declared": (5, 12),

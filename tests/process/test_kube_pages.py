@@ -8,11 +8,11 @@ import pytest
 
 from tests.upstream.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from tests.upstream.scripted_server import bind, ok, scripted_server
+from wharfinger.apiserver.client import TOKEN_REVIEWS
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.process.kube_pages import KubePages
 from wharfinger.process.upstream import open_upstream
 from wharfinger.settings import UpstreamSettings
-from wharfinger.upstream.client import TOKEN_REVIEWS
 
 
 def home(tmp_path: Path, server: str, authority: Path, token: str) -> KubeconfigFolder:

@@ -11,12 +11,12 @@ from typing import Any, cast
 import aiohttp
 
 from tests.registry.certificates import Signed
+from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object, Upstream
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.serving.content import Content
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream.client import ApiAnswer, ApiResource, Object, Upstream
 
 
 class Hand:

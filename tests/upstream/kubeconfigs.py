@@ -13,10 +13,10 @@ from typing import Any
 
 from tests.clock import Clock
 from tests.registry.certificates import Authority, Signed
-from wharfinger.upstream.access import Access
-from wharfinger.upstream.credentials import CredentialClocks
-from wharfinger.upstream.exec_process import PluginCommand, PluginRun, RunPlugin
-from wharfinger.upstream.kubeconfig import KubeconfigSurroundings, read_access
+from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.credentials import CredentialClocks
+from wharfinger.apiserver.exec_process import PluginCommand, PluginRun, RunPlugin
+from wharfinger.apiserver.kubeconfig import KubeconfigSurroundings, read_access
 
 SECRET = "s3cr3t"
 """Part of every secret here: no message may have it."""

@@ -14,8 +14,8 @@ import orjson
 from aiohttp import web
 
 from tests.registry.certificates import Authority
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.client import PODS, ApiAnswer, Upstream
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.client import PODS, ApiAnswer, Upstream
 
 BODY = {"metadata": {"name": "a"}}
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]

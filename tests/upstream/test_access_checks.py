@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.upstream.upstream_recorder import UpstreamRecorder, Written
-from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
-from wharfinger.upstream.access_checks import (
+from wharfinger.apiserver.access_checks import (
     BIND_ACCESS,
     DELETE_ACCESS,
     AccessReport,
@@ -20,7 +19,8 @@ from wharfinger.upstream.access_checks import (
     review,
     role_rules,
 )
-from wharfinger.upstream.client import NODES, OWN_ACCESS_REVIEWS, PODS, ApiAnswer, ApiResource
+from wharfinger.apiserver.client import NODES, OWN_ACCESS_REVIEWS, PODS, ApiAnswer, ApiResource
+from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 LEASE = LeaseName("kube-system", "kube-scheduler")
 POD_GROUPS = ApiResource("scheduling.k8s.io", "v1alpha2", "podgroups", namespaced=True)

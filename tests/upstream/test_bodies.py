@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from wharfinger.apiserver import bodies
+from wharfinger.apiserver.client import ApiAnswer
 from wharfinger.objects.model import conditions
-from wharfinger.upstream import bodies
-from wharfinger.upstream.client import ApiAnswer
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, 999_999, tzinfo=UTC)
 STAMP = "2026-03-01T12:00:05Z"

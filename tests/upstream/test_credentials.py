@@ -11,15 +11,9 @@ import pytest
 
 from tests.clock import Clock
 from tests.upstream.kubeconfigs import SECRET
+from wharfinger.apiserver.access import ApiIdentity
+from wharfinger.apiserver.credentials import RETRY_AFTER, SETTLING, CredentialClocks, HeldIdentity, RenewedCredentials
 from wharfinger.errors import UpstreamDenied
-from wharfinger.upstream.access import ApiIdentity
-from wharfinger.upstream.credentials import (
-    RETRY_AFTER,
-    SETTLING,
-    CredentialClocks,
-    HeldIdentity,
-    RenewedCredentials,
-)
 
 
 @dataclass

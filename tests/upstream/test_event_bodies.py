@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from wharfinger.objects.model.names import is_dns_subdomain
-from wharfinger.upstream.client import NODES, PODS, ApiResource
-from wharfinger.upstream.event_bodies import (
+from wharfinger.apiserver.client import NODES, PODS, ApiResource
+from wharfinger.apiserver.event_bodies import (
     EventReporter,
     ObjectReference,
     cut_note,
@@ -15,6 +14,7 @@ from wharfinger.upstream.event_bodies import (
     pod_reference,
     reference,
 )
+from wharfinger.objects.model.names import is_dns_subdomain
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, 123_456, tzinfo=UTC)
 REPORTER = EventReporter("default-scheduler", "w-1")

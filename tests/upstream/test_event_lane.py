@@ -10,10 +10,9 @@ import pytest
 
 from tests.clock import Clock
 from tests.upstream.upstream_recorder import UpstreamRecorder, Written
-from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
-from wharfinger.upstream.client import EVENTS, ApiAnswer
-from wharfinger.upstream.event_bodies import EventReporter, UpstreamEvent, pod_reference
-from wharfinger.upstream.event_lane import (
+from wharfinger.apiserver.client import EVENTS, ApiAnswer
+from wharfinger.apiserver.event_bodies import EventReporter, UpstreamEvent, pod_reference
+from wharfinger.apiserver.event_lane import (
     BEHIND_BINDS,
     FIRST_PAUSE,
     GATHER,
@@ -25,7 +24,8 @@ from wharfinger.upstream.event_lane import (
     EventOutcome,
     EventPolicy,
 )
-from wharfinger.upstream.event_series import REFRESH, WINDOW
+from wharfinger.apiserver.event_series import REFRESH, WINDOW
+from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REPORTER = EventReporter("default-scheduler", "w-1")

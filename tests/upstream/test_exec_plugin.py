@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.upstream.kubeconfigs import SECRET, V1, KubeconfigFolder, encoded, kubeconfig_folder, printed
+from wharfinger.apiserver.credentials import RETRY_AFTER
+from wharfinger.apiserver.exec_plugin import EARLY, INFO
+from wharfinger.apiserver.exec_process import PluginCommand, PluginRun, run_plugin
 from wharfinger.errors import UpstreamDenied
-from wharfinger.upstream.credentials import RETRY_AFTER
-from wharfinger.upstream.exec_plugin import EARLY, INFO
-from wharfinger.upstream.exec_process import PluginCommand, PluginRun, run_plugin
 
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.upstream.kubeconfigs import SECRET, KubeconfigFolder, kubeconfig_folder
+from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.errors import ConfigurationError, UpstreamDenied
-from wharfinger.upstream.access import Access
-from wharfinger.upstream.kubeconfig import read_access
 
 
 @pytest.fixture

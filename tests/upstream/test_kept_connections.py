@@ -13,9 +13,9 @@ import pytest
 
 from tests.agent_loops.hosts import until
 from tests.conftest import free_port
-from wharfinger.upstream.connection import api_socket
-from wharfinger.upstream.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
-from wharfinger.upstream.whole_answers import BadAnswer
+from wharfinger.apiserver.connection import api_socket
+from wharfinger.apiserver.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
+from wharfinger.apiserver.whole_answers import BadAnswer
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.upstream.kubeconfigs import SECRET, KubeconfigFolder, encoded, kubeconfig_folder
-from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.apiserver.kubeconfig import read_access
 
 
 @pytest.fixture

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from tests.clock import Clock
-from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamUnavailable
-from wharfinger.testing import MemoryUpstream
-from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import (
+from wharfinger.apiserver.client import (
     LEASES,
     NODES,
     OWN_ACCESS_REVIEWS,
@@ -25,6 +22,9 @@ from wharfinger.upstream.client import (
     Upstream,
     revision_of,
 )
+from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamUnavailable
+from wharfinger.testing import MemoryUpstream
+from wharfinger.testing.memory_faults import MemoryRequest
 
 _typed: type[Upstream] = MemoryUpstream
 POD = {"metadata": {"name": "a"}, "spec": {}}

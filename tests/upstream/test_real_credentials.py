@@ -15,10 +15,10 @@ from tests.patience import patient
 from tests.upstream.api_server_process import ApiServerProcess
 from tests.upstream.conftest import StartKubeApiserver
 from tests.upstream.kubeconfigs import V1, KubeconfigFolder, kubeconfig_folder, printed
-from wharfinger.upstream import tls
-from wharfinger.upstream.access import Access
-from wharfinger.upstream.exec_process import run_plugin
-from wharfinger.upstream.kubeconfig import read_access
+from wharfinger.apiserver import tls
+from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.exec_process import run_plugin
+from wharfinger.apiserver.kubeconfig import read_access
 
 pytestmark = pytest.mark.servers
 

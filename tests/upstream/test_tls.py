@@ -10,10 +10,10 @@ import pytest
 
 from tests.registry.certificates import Authority, Signed, in_memory_only
 from tests.upstream.kubeconfigs import KubeconfigFolder, kubeconfig_folder
+from wharfinger.apiserver import key_files, tls
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.certificates import check_authorities
 from wharfinger.errors import ConfigurationError, UpstreamDenied
-from wharfinger.upstream import key_files, tls
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.certificates import check_authorities
 
 NAME = "apiserver.example.com"
 

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from tests.conftest import free_port
 from tests.upstream.scripted_server import BODY, FixedCredentials, bind, gone, ok, scripted_server, status
+from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiAnswer, PatchType, Upstream
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
-from wharfinger.upstream.access import Access
-from wharfinger.upstream.client import LEASES, NODES, PODS, ApiAnswer, PatchType, Upstream
-from wharfinger.upstream.transport import HttpUpstream
 
 _typed: type[Upstream] = HttpUpstream
 

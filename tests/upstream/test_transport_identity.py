@@ -13,11 +13,11 @@ from aiohttp import web
 from tests.conftest import free_port
 from tests.upstream.connect_proxy import connect_proxy
 from tests.upstream.scripted_server import FixedCredentials, bind, ok, scripted_server, status
+from wharfinger.apiserver import connection
+from wharfinger.apiserver.access import ApiIdentity
+from wharfinger.apiserver.client import PODS
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
-from wharfinger.upstream import connection
-from wharfinger.upstream.access import ApiIdentity
-from wharfinger.upstream.client import PODS
-from wharfinger.upstream.transport import HttpUpstream
 
 
 async def test_certificate_that_is_not_trusted_is_named(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ import pytest
 from tests.clock import Clock
 from tests.upstream.scripted_server import bind, ok, scripted_server
 from tests.virtual_time import VirtualTime
+from wharfinger.apiserver.client import LEASES
+from wharfinger.apiserver.event_bodies import EventReporter, pod_reference
+from wharfinger.apiserver.event_lane import EventLane
+from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream.client import LEASES
-from wharfinger.upstream.event_bodies import EventReporter, pod_reference
-from wharfinger.upstream.event_lane import EventLane
-from wharfinger.upstream.pacing import BIND, OTHER, TokenBucket
-from wharfinger.upstream.transport import HttpUpstream
 
 
 async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from tests.upstream.api_server_process import ApiServerProcess
+from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, revision_of
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
-from wharfinger.upstream.client import NAMESPACES, PODS, ApiAnswer, revision_of
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 pytestmark = pytest.mark.servers
 

@@ -11,12 +11,12 @@ from aiohttp import web
 
 from tests.clock import Clock
 from tests.upstream.scripted_server import bookmark, error_event, event, gone, lines, scripted_server, status
+from wharfinger.apiserver import watching
+from wharfinger.apiserver.client import PODS, Batch, ChangeKind, ReadRefused
+from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.watch_lines import LineQueue, LineSplitter, LineTooLong
+from wharfinger.apiserver.watching import EventDecoder
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable
-from wharfinger.upstream import watching
-from wharfinger.upstream.client import PODS, Batch, ChangeKind, ReadRefused
-from wharfinger.upstream.transport import HttpUpstream
-from wharfinger.upstream.watch_lines import LineQueue, LineSplitter, LineTooLong
-from wharfinger.upstream.watching import EventDecoder
 
 FIRST = (
     "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.upstream.whole_answers import AnswerReader, AnswerTooLarge, BadAnswer, WholeAnswer
+from wharfinger.apiserver.whole_answers import AnswerReader, AnswerTooLarge, BadAnswer, WholeAnswer
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (

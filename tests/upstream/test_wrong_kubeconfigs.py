@@ -10,8 +10,8 @@ import pytest
 
 from tests.upstream.kubeconfigs import SECRET, KubeconfigFolder, kubeconfig_folder
 from tests.upstream.wrong_kubeconfigs import WRONG, Wrong
+from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.errors import ConfigurationError
-from wharfinger.upstream.kubeconfig import read_access
 
 
 @pytest.fixture

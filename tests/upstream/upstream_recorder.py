@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from wharfinger.upstream.client import ApiAnswer, ApiResource, Object, PatchType, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object, PatchType, Upstream
 
 
 class Written(NamedTuple):

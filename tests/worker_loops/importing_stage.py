@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from tests.virtual_time import VirtualTime
+from wharfinger.apiserver.client import LEASES, NODES, PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.parts import ProcessParts
@@ -24,7 +25,6 @@ from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import LEASES, NODES, PODS
 from wharfinger.worker_loops.importing import Importing
 
 NAME, NAMESPACE = "kube-scheduler", "kube-system"

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from tests.worker_loops.importing_stage import OURS, RIVAL, Site
+from wharfinger.apiserver.client import LEASES, NODES
 from wharfinger.errors import LeaderElectionLost
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing.memory_faults import Gate, MemoryRequest
-from wharfinger.upstream.client import LEASES, NODES
 
 SHORT = ElectionSettings(lease_duration=10.0, renew_deadline=6.0, retry_period=2.0)
 

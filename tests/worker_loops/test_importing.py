@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from tests.worker_loops.importing_stage import Site
+from wharfinger.apiserver.client import LEASES, NODES, PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
 from wharfinger.model.promises import Imported
 from wharfinger.testing.memory_leases import MemoryLease
-from wharfinger.upstream.client import LEASES, NODES, PODS
 
 LISTED = "upstream_listed kind=pods"
 

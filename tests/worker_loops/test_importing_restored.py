@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.worker_loops.importing_stage import Site
+from wharfinger.apiserver.client import PODS
 from wharfinger.etcd import keys
-from wharfinger.upstream.client import PODS
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
 from tests.virtual_time import VirtualTime
+from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
@@ -23,7 +24,6 @@ from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep
 
 AFTER = 15.0

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from tests.worker_loops.importing_stage import ImportingHand, Site
+from wharfinger.apiserver.client import ApiResource
 from wharfinger.etcd import keys
-from wharfinger.upstream.client import ApiResource
 
 BUILT_IN = ApiResource("scheduling.k8s.io", "v1alpha2", "podgroups", namespaced=True)
 OURS = ApiResource("scheduling.x-k8s.io", "v1alpha1", "podgroups", namespaced=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.upstream.client import NODES, ApiAnswer, ApiResource, PatchType, Upstream
+from wharfinger.apiserver.client import NODES, ApiAnswer, ApiResource, PatchType, Upstream
 
 NOT_FOUND, CONFLICT, UNSUPPORTED = 404, 409, 415
 

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from pathlib import Path
 
+from wharfinger.apiserver.client import PODS, ApiChange, ChangeKind, Upstream, uid_of
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UpstreamError
-from wharfinger.upstream.client import PODS, ApiChange, ChangeKind, Upstream, uid_of
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wharfinger.apiserver.certificates import blocks
+from wharfinger.apiserver.key_files import load_pair
 from wharfinger.errors import ConfigurationError
 from wharfinger.objects.model.extenders import ExtenderTls
-from wharfinger.upstream.certificates import blocks
-from wharfinger.upstream.key_files import load_pair
 
 REREAD_AFTER = 60.0
 """Seconds after which files are read again, because certificates are rotated in place."""

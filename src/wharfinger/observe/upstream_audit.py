@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from wharfinger.apiserver.client import ApiResource, Object, Upstream, revision_of
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.following import UNFINISHED, KindProgress
 from wharfinger.engine.upstream.states import counts_before
@@ -35,7 +36,6 @@ from wharfinger.objects.documents.copies import (
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
-from wharfinger.upstream.client import ApiResource, Object, Upstream, revision_of
 
 OLD_PROMISE = 60.0
 """Seconds after which a promise is reported: it is sent again after 15."""

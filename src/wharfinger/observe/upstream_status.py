@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
+from wharfinger.apiserver.client import LEASES, ApiResource, Upstream
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.upstream_records import F
@@ -23,8 +25,6 @@ from wharfinger.objects.documents.copies import group_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
-from wharfinger.upstream.access_checks import AccessReport, LeaseName, needed_access, review
-from wharfinger.upstream.client import LEASES, ApiResource, Upstream
 
 BEHIND_AFTER = 10.0
 """Seconds without a sign of the importer after which workers place nothing."""

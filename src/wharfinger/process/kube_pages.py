@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.process.upstream import open_upstream
@@ -18,8 +20,6 @@ from wharfinger.serving.pod_resources import stored_amounts
 from wharfinger.serving.server import Server
 from wharfinger.settings import UpstreamSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream.client import Upstream
-from wharfinger.upstream.transport import HttpUpstream
 
 log = logging.getLogger(__name__)
 

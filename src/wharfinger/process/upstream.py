@@ -8,6 +8,10 @@ from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiResource, Upstream, uid_of
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
@@ -17,10 +21,6 @@ from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.process.installation import claim
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiResource, Upstream, uid_of
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wharfinger.apiserver.client import TOKEN_REVIEWS, Upstream
+from wharfinger.apiserver.files import open_to_all
 from wharfinger.errors import UpstreamError, UsageError
 from wharfinger.serving.file_changes import FileChanges
 from wharfinger.serving.options import AuthenticationOptions
 from wharfinger.serving.review_cache import KeyedHash, ReviewCache
-from wharfinger.upstream.client import TOKEN_REVIEWS, Upstream
-from wharfinger.upstream.files import open_to_all
 
 log = logging.getLogger(__name__)
 

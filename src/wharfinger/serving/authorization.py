@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.apiserver.client import ACCESS_REVIEWS, Upstream
 from wharfinger.errors import UpstreamError
 from wharfinger.serving.authentication import ANONYMOUS, UNAUTHORIZED, UNREVIEWED, Barred, Caller
 from wharfinger.serving.options import AuthorizationOptions
 from wharfinger.serving.review_cache import KeyedHash, ReviewCache
-from wharfinger.upstream.client import ACCESS_REVIEWS, Upstream
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from wharfinger.apiserver.certificates import blocks
+from wharfinger.apiserver.key_files import load_pair
 from wharfinger.errors import UsageError
-from wharfinger.upstream.certificates import blocks
-from wharfinger.upstream.key_files import load_pair
 
 if TYPE_CHECKING:
     from cryptography import x509

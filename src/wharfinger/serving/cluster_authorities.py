@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 
+from wharfinger.apiserver.client import ApiResource, Upstream
 from wharfinger.errors import UpstreamError
-from wharfinger.upstream.client import ApiResource, Upstream
 
 log = logging.getLogger(__name__)
 

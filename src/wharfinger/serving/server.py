@@ -22,6 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
+from wharfinger.apiserver.client import Upstream
 from wharfinger.errors import WharfingerError
 from wharfinger.serving import zpages
 from wharfinger.serving.authentication import Authenticator, Barred, Caller
@@ -35,7 +36,6 @@ from wharfinger.serving.listening import USUAL, ConnectionLimits, cannot_listen,
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.pod_resources import LIMIT, REQUEST, heading, series
 from wharfinger.serving.tls import TlsContexts
-from wharfinger.upstream.client import Upstream
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from typing import Any, Self
 
 import orjson
 
+from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing.memory_faults import Gate, MemoryFault, MemoryFaults, MemoryRequest
 from wharfinger.testing.memory_objects import Backup, Json, loaded
 from wharfinger.testing.memory_server import AccessPolicy, MemoryApiServer
 from wharfinger.testing.memory_watch import Bell, WatchState
-from wharfinger.upstream.client import ApiAnswer, ApiResource, Object
 
 RequestHook = Callable[[MemoryRequest], Awaitable[None] | None]
 EPOCH = 1_700_000_000.0

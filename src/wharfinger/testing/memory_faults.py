@@ -20,7 +20,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypedDict, Unpack
 
-from wharfinger.upstream.client import ApiResource, Object
+from wharfinger.apiserver.client import ApiResource, Object
 
 
 class MemoryRequest(NamedTuple):

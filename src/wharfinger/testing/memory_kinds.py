@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiResource
 from wharfinger.testing.memory_objects import Json
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiResource
 
 VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"}
 """What `/version` shows, as far as it matters."""

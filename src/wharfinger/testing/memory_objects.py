@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from wharfinger.upstream.client import ApiResource, Object
+from wharfinger.apiserver.client import ApiResource, Object
 
 Json = dict[str, Any]
 ObjectKey = tuple[str, str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from wharfinger.apiserver.client import Object, PatchType
 from wharfinger.applying.merge_keys import PLAIN, Field, Fields, merge_keys
 from wharfinger.testing.memory_objects import Json
-from wharfinger.upstream.client import Object, PatchType
 
 _DIRECTIVE = "$patch"
 _STATUS: Fields = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.apiserver.client import PODS, ApiAnswer, Object
 from wharfinger.objects.model.conditions import POD_SCHEDULED, SCHEDULING_GATED
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing.memory_objects import Json, MemoryObjects
-from wharfinger.upstream.client import PODS, ApiAnswer, Object
 
 _BINDING = "pods/binding"
 _SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wharfinger.apiserver.client import ApiAnswer, ApiResource
 from wharfinger.testing.memory_kinds import qualified
-from wharfinger.upstream.client import ApiAnswer, ApiResource
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

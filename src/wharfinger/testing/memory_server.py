@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
+from wharfinger.apiserver.client import LEASES, NAMESPACES, PODS, ApiAnswer, ApiResource, Object, PatchType
 from wharfinger.testing import memory_kinds as kinds
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing.memory_objects import Json, MemoryObjects, key_of
 from wharfinger.testing.memory_patches import patched
 from wharfinger.testing.memory_pods import MemoryPods
-from wharfinger.upstream.client import LEASES, NAMESPACES, PODS, ApiAnswer, ApiResource, Object, PatchType
 
 AccessPolicy = Callable[[Mapping[str, Any]], bool]
 """Given the spec of a (Self)SubjectAccessReview: whether that is allowed."""

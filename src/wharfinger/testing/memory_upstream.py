@@ -19,15 +19,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 
-from wharfinger.errors import HistoryGone
-from wharfinger.testing import memory_refusals as refusals
-from wharfinger.testing import memory_watch
-from wharfinger.testing.memory_client import MemoryClient
-from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.testing.memory_objects import Json, loaded
-from wharfinger.testing.memory_patches import selection
-from wharfinger.testing.memory_watch import WatchOrder
-from wharfinger.upstream.client import (
+from wharfinger.apiserver.client import (
     OWN_ACCESS_REVIEWS,
     REQUEST_DEADLINE,
     ApiAnswer,
@@ -37,6 +29,14 @@ from wharfinger.upstream.client import (
     PatchType,
     ReadRefused,
 )
+from wharfinger.errors import HistoryGone
+from wharfinger.testing import memory_refusals as refusals
+from wharfinger.testing import memory_watch
+from wharfinger.testing.memory_client import MemoryClient
+from wharfinger.testing.memory_faults import MemoryRequest
+from wharfinger.testing.memory_objects import Json, loaded
+from wharfinger.testing.memory_patches import selection
+from wharfinger.testing.memory_watch import WatchOrder
 
 Pages = AsyncGenerator[tuple[tuple[Object, ...], int], None]
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
+from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Object, revision_of
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 from wharfinger.testing.memory_objects import MemoryObjects, MemoryWrite, loaded
-from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Object, revision_of
 
 SILENCE = 70.0
 """Seconds after which the client of a silent server gives up."""

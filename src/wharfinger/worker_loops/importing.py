@@ -18,6 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from wharfinger.apiserver.client import ApiResource, Upstream
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
@@ -44,7 +45,6 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.settings import UpstreamSettings
-from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import LeaseHolding, note
 from wharfinger.worker_loops.served_kinds import ServedKinds
 

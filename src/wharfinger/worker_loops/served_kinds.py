@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any
 
+from wharfinger.apiserver.client import ApiResource, Upstream
 from wharfinger.engine.upstream.following import FollowedKind, KindProgress
 from wharfinger.errors import UpstreamError
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.upstream import OPTIONAL_KINDS, served_kinds
-from wharfinger.upstream.client import ApiResource, Upstream
 from wharfinger.worker_loops.holding_lease import note
 
 LOOK_EVERY = 10.0

@@ -6,6 +6,8 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
+from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
@@ -23,8 +25,6 @@ from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.settings import WorkerSettings
-from wharfinger.upstream.access_checks import AccessReport, LeaseName, needed_access, review
-from wharfinger.upstream.event_lane import EventLane, EventPolicy
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
 from wharfinger.worker_loops.refusal_sweep import RefusalSweep

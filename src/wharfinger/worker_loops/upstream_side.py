@@ -11,14 +11,14 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from wharfinger.apiserver.access_checks import AccessReport
+from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.errors import UpstreamError
 from wharfinger.informer.changes import Changes
 from wharfinger.model.promises import Imported, UpstreamSide
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream.access_checks import AccessReport
-from wharfinger.upstream.event_lane import EventLane
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
 from wharfinger.worker_loops.refusal_sweep import RefusalSweep

@@ -18,6 +18,7 @@ from tests.engine.pods.test_evicting_upstream import put
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
 from tests.patience import patient
+from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, first_answers
 from wharfinger.contracts.scheduling import Bound, Contended
@@ -26,7 +27,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import Status
-from wharfinger.upstream.client import NODES, PODS
 
 
 async def by_default(call: BindCall) -> Status:

@@ -17,6 +17,7 @@ from tests.engine.pods.called_plugins import (
     profiles_with,
 )
 from tests.engine.pods.upstream_world import UpstreamWorld, sent
+from wharfinger.apiserver.client import PODS
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.plugin_calls import Held, first_answers
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
@@ -27,7 +28,6 @@ from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream.client import PODS
 
 WEB = PodKey("default", "web")
 

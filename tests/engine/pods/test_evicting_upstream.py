@@ -8,10 +8,10 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand, pod_object
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
+from wharfinger.apiserver.client import PODS
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.etcd import keys
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import PODS
 
 
 def put(site: UpstreamWorld, name: str, **spec: object) -> None:

@@ -12,6 +12,7 @@ from tests.engine.conftest import Hand, pod_object
 from tests.engine.pods.test_evicting_upstream import nominated, put, terminating
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld, group
+from wharfinger.apiserver.client import PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.records import AttemptRecord, HoldRecord
@@ -19,7 +20,6 @@ from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream.client import PODS
 
 
 def deletes(site: UpstreamWorld) -> list[str]:

@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
+from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.etcd import keys
@@ -16,7 +17,6 @@ from wharfinger.etcd.store import Operation, Put
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import NODES, PODS
 
 
 async def one_placed(site: UpstreamWorld, *, nodes: int = 1) -> tuple[Hand, MemoryUpstream, Placed]:

@@ -6,9 +6,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
+from wharfinger.apiserver.client import PODS
 from wharfinger.etcd import keys
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import PODS
 
 
 async def none_held(site: UpstreamWorld, count: int = 4) -> bool:

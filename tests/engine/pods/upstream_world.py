@@ -12,6 +12,8 @@ from tests.clock import Clock
 from tests.engine.conftest import CLUSTER, NOW, PROFILES, QUICK, FedProgress, Hand, World, feed, node_object, pod_object
 from tests.engine.intercepted import intercepted
 from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.apiserver.client import NODES, PODS
+from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
@@ -37,8 +39,6 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promise_of
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import NODES, PODS
-from wharfinger.upstream.event_lane import EventLane, EventPolicy
 
 
 @dataclass

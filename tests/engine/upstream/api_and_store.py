@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import Adopter
@@ -21,7 +22,6 @@ from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import NODES, PODS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ATTEMPT = "pod-default-a@run-1"

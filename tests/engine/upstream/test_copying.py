@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
+from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import NotTheImporter, present
@@ -16,7 +17,6 @@ from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Operation, Put
 from wharfinger.model.promises import Importer
-from wharfinger.upstream.client import NODES, PODS
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from tests.engine.upstream.api_and_store import NOW, POD, Between
 from tests.extenders.extender_server import ExtenderServer
+from wharfinger.apiserver.client import PODS
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.promising import Promises
@@ -18,7 +19,6 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.extenders.calls import ExtenderCalls
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import pod
-from wharfinger.upstream.client import PODS
 
 GPU = "example.com/gpu"
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
+from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
 from wharfinger.model.promises import Promise, VolumeStep
-from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 SELECTED = "volume.kubernetes.io/selected-node"
 

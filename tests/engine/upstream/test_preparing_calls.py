@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.etcd import keys
@@ -13,7 +14,6 @@ from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.testing import MemoryStore, MemoryUpstream
-from wharfinger.upstream.client import PERSISTENT_VOLUME_CLAIMS
 
 WEB = PodKey("default", "web")
 WAITING = Promise(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
+from wharfinger.apiserver.client import PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream import promising
 from wharfinger.engine.upstream.restoring import forget_copies
@@ -20,7 +21,6 @@ from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.upstream.client import PODS
 
 
 @pytest.fixture

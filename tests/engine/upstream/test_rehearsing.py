@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
+from wharfinger.apiserver.client import PODS
 from wharfinger.engine.upstream.writers import Rehearsal, RehearsalKind
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
-from wharfinger.upstream.client import PODS
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from wharfinger.apiserver.client import REQUEST_DEADLINE
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
 from wharfinger.errors import UpstreamUnavailable
@@ -14,7 +15,6 @@ from wharfinger.etcd.store import Read
 from wharfinger.model.promises import MayBind, UpstreamSide
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing import MemoryStore
-from wharfinger.upstream.client import REQUEST_DEADLINE
 
 TERMS = [
     (15.0, 10.0, 2.0),

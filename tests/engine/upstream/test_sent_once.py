@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from wharfinger.apiserver.client import ApiAnswer
 from wharfinger.engine.upstream.sent_once import REMEMBERED, SentOnce
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.model.promises import Promise
-from wharfinger.upstream.client import ApiAnswer
 
 
 def promise(revision: int = 7, node: str = "n1") -> Promise:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between, node_object
+from wharfinger.apiserver.client import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.writers import KeptKind, RehearsalKind
@@ -15,7 +16,6 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents.copies import copy_of, copy_of_promised, state_of
-from wharfinger.upstream.client import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 STAYS_AWAY = "the promise of pod default/a and the copy of the pod were not written by one transaction"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.upstream.api_server_process import ApiServerProcess
+from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, ApiChange, Batch, Upstream, revision_of
+from wharfinger.apiserver.kubeconfig import read_access
+from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.upstream.client import NAMESPACES, PODS, ApiAnswer, ApiChange, Batch, Upstream, revision_of
-from wharfinger.upstream.kubeconfig import read_access
-from wharfinger.upstream.transport import HttpUpstream
 
 _numbers = itertools.count(1)
 

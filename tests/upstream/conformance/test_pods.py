@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.upstream.conformance.conftest import Cluster
+from wharfinger.apiserver.client import PODS, ApiAnswer, revision_of, uid_of
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream.client import PODS, ApiAnswer, revision_of, uid_of
 
 
 async def test_bind_sets_node_annotations_and_condition_in_one_write(cluster: Cluster) -> None:

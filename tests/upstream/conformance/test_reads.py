@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.upstream.conformance.conftest import Cluster
-from wharfinger.upstream.client import (
+from wharfinger.apiserver.client import (
     ACCESS_REVIEWS,
     NAMESPACES,
     OWN_ACCESS_REVIEWS,

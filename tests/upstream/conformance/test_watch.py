@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.upstream.conformance.conftest import Cluster
+from wharfinger.apiserver.client import NODES, PODS, Batch, ChangeKind, revision_of
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream.client import NODES, PODS, Batch, ChangeKind, revision_of
 
 LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.upstream.conformance.conftest import Cluster
-from wharfinger.upstream.client import EVENTS, LEASES, NAMESPACES, NODES, PODS, PatchType, revision_of, uid_of
+from wharfinger.apiserver.client import EVENTS, LEASES, NAMESPACES, NODES, PODS, PatchType, revision_of, uid_of
 
 
 def lease(name: str, holder: str, **metadata: str) -> dict[str, object]:

@@ -139,6 +139,7 @@ def kube_scheduler(
 def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSettings) -> int:
     import uvloop
 
+    from wharfinger.apiserver.kubeconfig import read_access
     from wharfinger.cli.kube_scheduler.feature_gates import check_gates, warnings_of
     from wharfinger.cli.kube_scheduler.settings import (
         reviewing_kubeconfig,
@@ -153,7 +154,6 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     from wharfinger.process.kube_pages import KubePages
     from wharfinger.profiles import load_configuration, written_in
     from wharfinger.serving.tls import TlsContexts
-    from wharfinger.upstream.kubeconfig import read_access
     from wharfinger.worker_process import run_worker
 
     gates = check_gates(flags["feature-gates"])

@@ -17,7 +17,7 @@ from wharfinger.options import setting
 from wharfinger.settings import KUBERNETES_PANEL, UpstreamSettings, allow_insecure_option, kube_context_option
 
 if TYPE_CHECKING:
-    from wharfinger.upstream.client import Upstream
+    from wharfinger.apiserver.client import Upstream
 
 USUAL_FILE = Path("~/.kube/config")
 """Where kubectl looks without `$KUBECONFIG`."""
@@ -57,7 +57,7 @@ async def open_api(options: ApiOptions) -> AsyncIterator[Upstream]:
 
 def _usual_file() -> Path | None:
     """Kubectl's file, where it is there and nothing else is named."""
-    from wharfinger.upstream.in_cluster import is_in_cluster
+    from wharfinger.apiserver.in_cluster import is_in_cluster
 
     usual = USUAL_FILE.expanduser()
     return usual if usual.is_file() and not (os.environ.get("KUBECONFIG") or is_in_cluster(os.environ)) else None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.apiserver.access_checks import LeaseName
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
-from wharfinger.upstream.access_checks import LeaseName
 
 Manifest = dict[str, Any]
 NAME = "wharfinger"

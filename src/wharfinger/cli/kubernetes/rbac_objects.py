@@ -5,9 +5,9 @@ The rules come from the table that workers check at their start (`upstream.acces
 
 from __future__ import annotations
 
+from wharfinger.apiserver.access_checks import NeededAccess, cluster_role_rules, needed_access, role_rules
 from wharfinger.cli.kubernetes.install_choices import NAME, InstallChoices, Manifest
 from wharfinger.process.upstream import OPTIONAL_KINDS
-from wharfinger.upstream.access_checks import NeededAccess, cluster_role_rules, needed_access, role_rules
 
 RBAC = "rbac.authorization.k8s.io"
 LEADER_ELECTION_PRECEDENCE, PRECEDENCE = 200, 900

@@ -15,11 +15,11 @@ from wharfinger.errors import InstallationMismatch, UpstreamError
 from wharfinger.settings import KUBERNETES_PANEL, ElectionSettings
 
 if TYPE_CHECKING:
+    from wharfinger.apiserver.access_checks import LeaseName
+    from wharfinger.apiserver.client import ApiResource
     from wharfinger.contracts.records import InstallationRecord
     from wharfinger.etcd.store import Store
     from wharfinger.observe.upstream_status import UpstreamStatus
-    from wharfinger.upstream.access_checks import LeaseName
-    from wharfinger.upstream.client import ApiResource
 
 _LEASE = ElectionSettings()
 LeaseNameOption = Annotated[
@@ -106,9 +106,9 @@ async def installed(store: Store) -> InstallationRecord:
 
 async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> LeaseName:
     """The Lease that the installation's workers hold, by the profiles that the live ones serve."""
+    from wharfinger.apiserver.access_checks import LeaseName
     from wharfinger.observe.serving import served_profiles
     from wharfinger.process.upstream import lease_name
-    from wharfinger.upstream.access_checks import LeaseName
 
     return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))
 

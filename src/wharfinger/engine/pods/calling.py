@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from temporalio.exceptions import ApplicationError
 
+from wharfinger.apiserver.bodies import Body, binding
 from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, Held, PluginAnswer
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, CallInput, Gone
 from wharfinger.engine.failures import MESSAGE_LIMIT
@@ -35,7 +36,6 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.timing import Lap
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.texts import one_line
-from wharfinger.upstream.bodies import Body, binding
 
 log = logging.getLogger(__name__)
 

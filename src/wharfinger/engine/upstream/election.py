@@ -13,9 +13,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of
 
 NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2

@@ -17,15 +17,15 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import disruption_patch, is_other_object
+from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of, uid_of
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.engine.upstream.true_copies import TrueCopies
 from wharfinger.engine.upstream.writers import CopyKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.bodies import disruption_patch, is_other_object
-from wharfinger.upstream.client import ApiAnswer, Upstream, revision_of, uid_of
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import expectation_patch
+from wharfinger.apiserver.client import Upstream
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS
@@ -17,9 +20,6 @@ from wharfinger.errors import UpstreamError
 from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.bodies import expectation_patch
-from wharfinger.upstream.client import Upstream
 
 log = logging.getLogger(__name__)
 

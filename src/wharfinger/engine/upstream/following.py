@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.copying import Copying, SeenState
 from wharfinger.engine.upstream.known_objects import StateEffect
@@ -22,7 +23,6 @@ from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.copies import StateOfCopy
 from wharfinger.telemetry import Metrics
-from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd.store import Store
@@ -25,8 +27,6 @@ from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents.storage import BIND_COMPLETED, SELECTED_NODE
 from wharfinger.objects.documents.volume_edit import BOUND_BY
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
 
 NOT_FOUND, CONFLICT = 404, 409
 

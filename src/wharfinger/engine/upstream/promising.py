@@ -26,6 +26,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.access_checks import BIND_ACCESS, is_allowed
+from wharfinger.apiserver.bodies import binding
+from wharfinger.apiserver.client import ApiAnswer, Upstream
 from wharfinger.engine.upstream import unproven
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.expecting import ExpectedNodes
@@ -45,10 +49,6 @@ from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.access_checks import BIND_ACCESS, is_allowed
-from wharfinger.upstream.bodies import binding
-from wharfinger.upstream.client import ApiAnswer, Upstream
 
 AT_ONCE = 60
 """Binds that one worker has on the way. Of sixty each costs the API server and its etcd a fifth less than of thirty."""

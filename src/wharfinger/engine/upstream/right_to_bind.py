@@ -28,12 +28,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wharfinger.apiserver.client import REQUEST_DEADLINE
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.settings import ElectionSettings
-from wharfinger.upstream.client import REQUEST_DEADLINE
 
 FRESH = 0.5
 """Seconds that a read counts, from when it began."""

@@ -12,8 +12,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from wharfinger.apiserver.client import ApiAnswer
 from wharfinger.model.promises import Promise
-from wharfinger.upstream.client import ApiAnswer
 
 REMEMBERED = 5_000
 """Binds that were carried out, the last ones. About 0.5 KB each."""

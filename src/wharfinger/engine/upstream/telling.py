@@ -13,16 +13,16 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import is_other_object, no_nomination_patch, refusal_patch
+from wharfinger.apiserver.client import ApiAnswer, Upstream
+from wharfinger.apiserver.event_bodies import EventReporter, ObjectReference, pod_reference
+from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.errors import InvalidObject, UpstreamError
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import Pod
-from wharfinger.upstream import client
-from wharfinger.upstream.bodies import is_other_object, no_nomination_patch, refusal_patch
-from wharfinger.upstream.client import ApiAnswer, Upstream
-from wharfinger.upstream.event_bodies import EventReporter, ObjectReference, pod_reference
-from wharfinger.upstream.event_lane import EventLane
 
 log = logging.getLogger(__name__)
 

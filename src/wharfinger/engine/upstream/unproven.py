@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import Upstream
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import PODS, ObjectState
@@ -15,8 +17,6 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.client import Upstream
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,9 @@ then the copy stays on its node, so its room is held. A fence that fails is trie
 
 from __future__ import annotations
 
+from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import fence_patch, is_other_object
+from wharfinger.apiserver.client import Upstream
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.rewriting import rewrite
@@ -19,9 +22,6 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.upstream import client
-from wharfinger.upstream.bodies import fence_patch, is_other_object
-from wharfinger.upstream.client import Upstream
 
 NOT_FOUND = 404
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamError, UpstreamUnavailable
-from wharfinger.upstream.answers import (
+from wharfinger.apiserver.answers import (
     GONE,
     TOO_MANY_REQUESTS,
     UNAUTHORIZED,
@@ -23,11 +22,12 @@ from wharfinger.upstream.answers import (
     seconds_to_wait,
     success,
 )
-from wharfinger.upstream.client import ApiAnswer, ReadRefused
-from wharfinger.upstream.connection import ApiConnection, Broken
-from wharfinger.upstream.kept_connections import RequestBody
-from wharfinger.upstream.pacing import OTHER, TokenBucket
-from wharfinger.upstream.whole_answers import WholeAnswer
+from wharfinger.apiserver.client import ApiAnswer, ReadRefused
+from wharfinger.apiserver.connection import ApiConnection, Broken
+from wharfinger.apiserver.kept_connections import RequestBody
+from wharfinger.apiserver.pacing import OTHER, TokenBucket
+from wharfinger.apiserver.whole_answers import WholeAnswer
+from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamError, UpstreamUnavailable
 
 ANSWER_LIMIT = 64 * 2**20
 """Bytes of one answer that is no watch; a page of 500 pods has about 2 MiB."""

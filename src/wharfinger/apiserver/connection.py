@@ -25,11 +25,11 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.answers import one_line
-from wharfinger.upstream.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
-from wharfinger.upstream.tls import context as tls_context
-from wharfinger.upstream.whole_answers import AnswerTooLarge, BadAnswer, WholeAnswer
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.answers import one_line
+from wharfinger.apiserver.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
+from wharfinger.apiserver.tls import context as tls_context
+from wharfinger.apiserver.whole_answers import AnswerTooLarge, BadAnswer, WholeAnswer
 
 KEEP_OPEN = 55.0
 """Seconds that an idle connection is kept: less than API servers and most balancers keep it."""

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from wharfinger.apiserver.client import ApiAnswer, Object, uid_of
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
-from wharfinger.upstream.client import ApiAnswer, Object, uid_of
 
 Body = dict[str, Any]
 """JSON of a request."""

@@ -9,8 +9,8 @@ import re
 import ssl
 from datetime import UTC, datetime
 
+from wharfinger.apiserver.key_files import load_pair
 from wharfinger.errors import ConfigurationError
-from wharfinger.upstream.key_files import load_pair
 
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.certificates import check_authorities
+from wharfinger.apiserver.credentials import CredentialClocks
+from wharfinger.apiserver.exec_plugin import GROUP
+from wharfinger.apiserver.exec_process import RunPlugin, run_plugin
+from wharfinger.apiserver.files import quoted, shown_path
+from wharfinger.apiserver.in_cluster import SERVICE_ACCOUNT, in_cluster_access, is_in_cluster
+from wharfinger.apiserver.kubeconfig_entries import Kubeconfig, KubeconfigEntry, read_files
+from wharfinger.apiserver.kubeconfig_users import credentials_of, has_credentials
+from wharfinger.apiserver.urls import checked_proxy, checked_server, is_plain_and_remote
 from wharfinger.errors import ConfigurationError
 from wharfinger.objects.model.addresses import is_loopback
-from wharfinger.upstream.access import Access
-from wharfinger.upstream.certificates import check_authorities
-from wharfinger.upstream.credentials import CredentialClocks
-from wharfinger.upstream.exec_plugin import GROUP
-from wharfinger.upstream.exec_process import RunPlugin, run_plugin
-from wharfinger.upstream.files import quoted, shown_path
-from wharfinger.upstream.in_cluster import SERVICE_ACCOUNT, in_cluster_access, is_in_cluster
-from wharfinger.upstream.kubeconfig_entries import Kubeconfig, KubeconfigEntry, read_files
-from wharfinger.upstream.kubeconfig_users import credentials_of, has_credentials
-from wharfinger.upstream.urls import checked_proxy, checked_server, is_plain_and_remote
 
 log = logging.getLogger(__name__)
 

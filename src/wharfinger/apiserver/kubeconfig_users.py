@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wharfinger.apiserver.access import ApiIdentity, Credentials
+from wharfinger.apiserver.certificates import check_pair, check_valid
+from wharfinger.apiserver.credentials import CredentialClocks, HeldIdentity, RenewedCredentials
+from wharfinger.apiserver.exec_plugin import plugin_of
+from wharfinger.apiserver.exec_process import RunPlugin
+from wharfinger.apiserver.file_credentials import REREAD, FileSource, checked_token, read_token
+from wharfinger.apiserver.files import open_to_all, shown_path
+from wharfinger.apiserver.kubeconfig_entries import KubeconfigEntry
 from wharfinger.errors import ConfigurationError
-from wharfinger.upstream.access import ApiIdentity, Credentials
-from wharfinger.upstream.certificates import check_pair, check_valid
-from wharfinger.upstream.credentials import CredentialClocks, HeldIdentity, RenewedCredentials
-from wharfinger.upstream.exec_plugin import plugin_of
-from wharfinger.upstream.exec_process import RunPlugin
-from wharfinger.upstream.file_credentials import REREAD, FileSource, checked_token, read_token
-from wharfinger.upstream.files import open_to_all, shown_path
-from wharfinger.upstream.kubeconfig_entries import KubeconfigEntry
 
 log = logging.getLogger(__name__)
 

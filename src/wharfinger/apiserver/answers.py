@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from wharfinger.upstream.client import ApiAnswer
+from wharfinger.apiserver.client import ApiAnswer
 
 MESSAGE_LIMIT = 1024
 """Characters of the server's own words that are kept: as many as an event may have."""

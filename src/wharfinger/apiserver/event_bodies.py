@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from wharfinger.apiserver.client import EVENTS, NODES, PODS, ApiResource, Object, uid_of
 from wharfinger.objects.model.names import is_dns_subdomain
-from wharfinger.upstream.client import EVENTS, NODES, PODS, ApiResource, Object, uid_of
 
 NORMAL = "Normal"
 WARNING = "Warning"

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from wharfinger.upstream.whole_answers import AnswerReader, BadAnswer, WholeAnswer
+from wharfinger.apiserver.whole_answers import AnswerReader, BadAnswer, WholeAnswer
 
 SEVERAL = 1.0
 """Seconds that one of several addresses has to answer before the next one is tried."""

@@ -4,7 +4,7 @@ Objects are the API's JSON as mappings. ApiResource versions are compared as num
 the API servers of one cluster. What a server can be expected to say of a write (done, not there, conflict,
 invalid, forbidden) is a value, `ApiAnswer`; exceptions are for no answer, and for credentials that are refused.
 
-Implementations: `wharfinger.upstream.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
+Implementations: `wharfinger.apiserver.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
 One conformance suite holds for both (`tests/upstream/conformance`).
 """
 

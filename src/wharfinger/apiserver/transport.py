@@ -28,10 +28,10 @@ from typing import Any
 import aiohttp
 import orjson
 
-from wharfinger.upstream import listing, watching
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.addresses import DRY_RUN, object_path
-from wharfinger.upstream.client import (
+from wharfinger.apiserver import listing, watching
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.addresses import DRY_RUN, object_path
+from wharfinger.apiserver.client import (
     EVENTS,
     LEASES,
     REQUEST_DEADLINE,
@@ -41,9 +41,9 @@ from wharfinger.upstream.client import (
     Object,
     PatchType,
 )
-from wharfinger.upstream.connection import CONNECT_TIMEOUT, ApiConnection
-from wharfinger.upstream.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
-from wharfinger.upstream.pacing import BIND, OTHER, TokenBucket
+from wharfinger.apiserver.connection import CONNECT_TIMEOUT, ApiConnection
+from wharfinger.apiserver.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
+from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
 
 
 class HttpUpstream:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ssl
 from functools import lru_cache
 
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.certificates import blocks
+from wharfinger.apiserver.key_files import load_pair
 from wharfinger.errors import ConfigurationError, UpstreamDenied
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.certificates import blocks
-from wharfinger.upstream.key_files import load_pair
 
 
 def context(access: Access, identity: ApiIdentity) -> ssl.SSLContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, urlencode
 
-from wharfinger.upstream.client import ApiResource
+from wharfinger.apiserver.client import ApiResource
 
 DRY_RUN = "dryRun=All"
 _PLAIN = re.compile(r"[A-Za-z0-9._~/:-]*").fullmatch

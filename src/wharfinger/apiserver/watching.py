@@ -18,12 +18,12 @@ from typing import Any, Protocol
 import aiohttp
 from orjson import loads
 
+from wharfinger.apiserver import addresses
+from wharfinger.apiserver.answers import GONE, refusal_of
+from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Object, ReadRefused, revision_of
+from wharfinger.apiserver.connection import ApiConnection
+from wharfinger.apiserver.watch_lines import LineQueue, LineSplitter, LineTooLong
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable, WatchEnded
-from wharfinger.upstream import addresses
-from wharfinger.upstream.answers import GONE, refusal_of
-from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Object, ReadRefused, revision_of
-from wharfinger.upstream.connection import ApiConnection
-from wharfinger.upstream.watch_lines import LineQueue, LineSplitter, LineTooLong
 
 SILENCE = 70.0
 """Seconds without a line after which a watch is given up: an idle one brings a bookmark each minute."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
+from wharfinger.apiserver import addresses
+from wharfinger.apiserver.client import Object, revision_of
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream import addresses
-from wharfinger.upstream.client import Object, revision_of
 
 PAGE_DEADLINE = 60.0
 """Seconds that a page may take."""

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from wharfinger.apiserver.access import ApiIdentity
+from wharfinger.apiserver.certificates import check_pair, check_valid, timestamp
+from wharfinger.apiserver.credentials import CredentialClocks, HeldIdentity
+from wharfinger.apiserver.exec_process import PluginCommand, RunPlugin
+from wharfinger.apiserver.file_credentials import checked_token
+from wharfinger.apiserver.files import quoted
+from wharfinger.apiserver.kubeconfig_entries import KubeconfigEntry
 from wharfinger.errors import ConfigurationError, UpstreamDenied
-from wharfinger.upstream.access import ApiIdentity
-from wharfinger.upstream.certificates import check_pair, check_valid, timestamp
-from wharfinger.upstream.credentials import CredentialClocks, HeldIdentity
-from wharfinger.upstream.exec_process import PluginCommand, RunPlugin
-from wharfinger.upstream.file_credentials import checked_token
-from wharfinger.upstream.files import quoted
-from wharfinger.upstream.kubeconfig_entries import KubeconfigEntry
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from wharfinger.errors import UpstreamUnavailable
-from wharfinger.upstream.client import (
+from wharfinger.apiserver.client import (
     ACCESS_REVIEWS,
     CSI_DRIVERS,
     CSI_NODES,
@@ -39,6 +38,7 @@ from wharfinger.upstream.client import (
     ApiResource,
     Upstream,
 )
+from wharfinger.errors import UpstreamUnavailable
 
 REVIEW_DEADLINE = 15.0
 """Seconds for all reviews together; about 60 at the default pace of 50 requests/s."""

@@ -20,10 +20,10 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple
 
+from wharfinger.apiserver.client import EVENTS, ApiAnswer, Upstream
+from wharfinger.apiserver.event_bodies import SCHEDULED, WARNING, UpstreamEvent, series_patch
+from wharfinger.apiserver.event_series import RecentEvents, Said, Series
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
-from wharfinger.upstream.client import EVENTS, ApiAnswer, Upstream
-from wharfinger.upstream.event_bodies import SCHEDULED, WARNING, UpstreamEvent, series_patch
-from wharfinger.upstream.event_series import RecentEvents, Said, Series
 
 SENDERS = 16
 QUEUE = 4000

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
-from wharfinger.upstream.event_bodies import UpstreamEvent
+from wharfinger.apiserver.event_bodies import UpstreamEvent
 
 WINDOW = 6 * 60.0
 """Seconds after which an event that is said again is a new event; client-go's."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from wharfinger.apiserver.access import ApiIdentity
 from wharfinger.errors import UpstreamDenied
-from wharfinger.upstream.access import ApiIdentity
 
 log = logging.getLogger(__name__)
 

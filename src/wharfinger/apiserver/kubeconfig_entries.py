@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
+from wharfinger.apiserver.files import quoted, read_small, shown_path
 from wharfinger.errors import ConfigurationError
-from wharfinger.upstream.files import quoted, read_small, shown_path
 
 VALUE_LIMIT = 100_000
 """Values in one file, with those that aliases repeat. A kubeconfig of 1,000 clusters has about 20,000."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from wharfinger.apiserver.access import Access, ApiIdentity
+from wharfinger.apiserver.certificates import check_authorities
+from wharfinger.apiserver.credentials import CredentialClocks, HeldIdentity, RenewedCredentials
+from wharfinger.apiserver.file_credentials import REREAD, FileSource, read_token
+from wharfinger.apiserver.files import read_small
+from wharfinger.apiserver.urls import checked_server
 from wharfinger.errors import ConfigurationError
-from wharfinger.upstream.access import Access, ApiIdentity
-from wharfinger.upstream.certificates import check_authorities
-from wharfinger.upstream.credentials import CredentialClocks, HeldIdentity, RenewedCredentials
-from wharfinger.upstream.file_credentials import REREAD, FileSource, read_token
-from wharfinger.upstream.files import read_small
-from wharfinger.upstream.urls import checked_server
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"

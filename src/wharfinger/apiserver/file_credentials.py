@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from wharfinger.apiserver.credentials import HeldIdentity
+from wharfinger.apiserver.files import read_small, shown_path
 from wharfinger.errors import ConfigurationError, UpstreamDenied
-from wharfinger.upstream.credentials import HeldIdentity
-from wharfinger.upstream.files import read_small, shown_path
 
 REREAD = 60.0
 """Seconds after which files are read again. The kubelet writes a new token at 80 % of the life of the old one, which
