@@ -41,7 +41,7 @@ from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
-from wharfinger.extenders.calls import ExtenderCalls
+from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.settings import BindSettings
 
 

@@ -33,10 +33,10 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import etcd_json_wire, etcd_requests
 from wharfinger.etcd.store import Condition, Operation, TxnResult
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

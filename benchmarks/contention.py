@@ -35,10 +35,10 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -22,9 +22,9 @@ from wharfinger.etcd import etcd_json_wire
 from wharfinger.etcd.etcd_json import messages
 from wharfinger.etcd.etcd_watch import Watch
 from wharfinger.etcd.store import KeyValue, Page, Store, WatchBatch
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.run_ends import RunEnds

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
 from wharfinger.objects.model.node import Node
@@ -23,8 +25,6 @@ from wharfinger.objects.model.storage import (
 from wharfinger.objects.model.storage_index import NO_STORAGE, Storage
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.objects.model.volumes import CsiVolume, PodClaim
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_profiles
 from wharfinger.testing import facts
 
 GIB = 1000 << 30

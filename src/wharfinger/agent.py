@@ -40,8 +40,9 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
+from wharfinger.framework.plugins import builtin
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.observe.fleets import FleetView
-from wharfinger.plugins import builtin
 from wharfinger.process.build import build_id, release
 from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
@@ -52,7 +53,6 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.upstream import connect_upstream, open_upstream
-from wharfinger.profiles import load_configuration
 from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime

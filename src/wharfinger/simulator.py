@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.framework.consulting import not_for_gangs
-from wharfinger.framework.gangs import place
+from wharfinger.framework.extenders.consulting import not_for_gangs
+from wharfinger.framework.gangs.gangs import place
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents.decode import pod_from_mapping
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.gang import GangKey, Wanted, counts, gang_key, in_order, standing
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.profiles import load_configuration
 from wharfinger.simulation.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
 from wharfinger.simulation.decision import SimulatedDecision, SimulatedGang
 from wharfinger.simulation.extenders import SimulatedExtenders

@@ -13,10 +13,6 @@ from temporalio.client import Client
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
-from wharfinger.config.errors import refuse
-from wharfinger.config.extender_fields import binding
-from wharfinger.config.file_fields import SchedulerConfiguration
-from wharfinger.config.load import Configuration
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.contracts.records import SoftwareRecord
@@ -27,9 +23,14 @@ from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.etcd.store import Store
-from wharfinger.extenders.calls import ExtenderCalls
+from wharfinger.framework.config.errors import refuse
+from wharfinger.framework.config.extender_fields import binding
+from wharfinger.framework.config.file_fields import SchedulerConfiguration
+from wharfinger.framework.config.load import Configuration
+from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
+from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.process.build import build_id
@@ -38,7 +39,6 @@ from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.process.upstream import ConnectedUpstream
-from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
 from wharfinger.worker_loops.attempts import TemporalAttempts

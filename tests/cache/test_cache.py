@@ -9,9 +9,9 @@ import pytest
 from tests.clock import Clock
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.completion import CompletedProfile
 from wharfinger.errors import InvalidConfiguration
 from wharfinger.framework.catalog import Catalog
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_configuration
+from wharfinger.framework.config.completion import CompletedProfile
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_configuration
 
 
 def profile(plugins: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:

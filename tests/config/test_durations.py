@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.config.durations import parse, written
+from wharfinger.framework.config.durations import parse, written
 
 SECOND = 10**9
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from tests.config.conftest import profile, with_args
-from wharfinger.config.dynamic import (
+from wharfinger.errors import InvalidConfiguration, InvalidObject
+from wharfinger.framework.args import PluginArgs
+from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.config.dynamic import (
     VALUES,
     CohortValue,
     ProfileValue,
@@ -21,15 +24,12 @@ from wharfinger.config.dynamic import (
     read_value,
     targets,
 )
-from wharfinger.config.kube_scheduler import why_unknown
-from wharfinger.config.overlay import check_alone
-from wharfinger.errors import InvalidConfiguration, InvalidObject
-from wharfinger.framework.args import PluginArgs
-from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.config.kube_scheduler import why_unknown
+from wharfinger.framework.config.overlay import check_alone
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 
 DEFAULT = "default-scheduler"
 EXAMPLE = Path(__file__).parents[2] / "examples/config/weights.yaml"

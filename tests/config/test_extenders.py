@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.config.conftest import completed, paths, problems, with_args
+from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.objects.model.extenders import Extender, ExtenderTls
-from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 URL = "http://extender.kube-system:8888/scheduler"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.config.conftest import completed
 from wharfinger.errors import InvalidConfiguration
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_configuration, load_profiles
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from tests.config.conftest import paths
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet, read_template
 from wharfinger.config.fleet_fields import SpecFields, TemplateFields
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.plugins.builtin import catalog
 
 
 def fleet(spec: Any = None, name: str = "gold", **metadata: Any) -> dict[str, Any]:

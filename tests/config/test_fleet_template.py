@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.config.fleet import read_template
-from wharfinger.config.load import read
-from wharfinger.plugins.builtin import catalog
+from wharfinger.framework.config.load import read
+from wharfinger.framework.plugins.builtin import catalog
 
 KNOWN = catalog()
 KUBE = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

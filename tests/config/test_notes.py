@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wharfinger.framework.catalog import Catalog
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_configuration
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_configuration
 
 SHAPE = {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}
 

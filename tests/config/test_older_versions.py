@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidConfiguration
-from wharfinger.profiles import load_configuration
+from wharfinger.framework.profiles import load_configuration
 
 GROUP = "kubescheduler.config.k8s.io"
 

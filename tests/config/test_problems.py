@@ -11,7 +11,7 @@ from pydantic import BaseModel, model_validator
 from tests.config.conftest import completed, paths, problems, profile, with_args
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.plugins.builtin import catalog
+from wharfinger.framework.plugins.builtin import catalog
 
 
 def racks_of(model: type[PluginArgs]) -> Callable[[PluginArgs], object]:

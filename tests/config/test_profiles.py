@@ -9,9 +9,9 @@ import pytest
 
 from tests.config.conftest import completed, order, problems, profile, with_args
 from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_configuration, load_profiles
 
 DEFAULTS = [entry.name for entry in catalog()]
 GUARD = "UnsupportedFeatures"

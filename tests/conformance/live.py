@@ -28,10 +28,10 @@ from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Delete, Operation, Put
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import COMPATIBLE
 from wharfinger.telemetry import Metrics
 

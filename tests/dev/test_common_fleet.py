@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.config.fleet import read_fleet
 from wharfinger.dev import common_fleet
 from wharfinger.etcd import keys
-from wharfinger.plugins import builtin
+from wharfinger.framework.plugins import builtin
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.fleet("common")

@@ -13,7 +13,6 @@ import pytest
 from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, pod_bytes
-from wharfinger.config.dynamic import ProfileValue, digest, read_value
 from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config import trials
@@ -26,13 +25,14 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.config.dynamic import ProfileValue, digest, read_value
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import InForce
+from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics

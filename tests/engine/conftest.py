@@ -50,6 +50,7 @@ from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
@@ -57,7 +58,6 @@ from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

@@ -11,12 +11,11 @@ import pytest
 from aiohttp import web
 
 from tests.extenders.extender_server import ExtenderServer
-from wharfinger.extenders.asking import ask, ask_preemption, ask_to_bind
-from wharfinger.extenders.calls import ExtenderCalls
-from wharfinger.extenders.wire import Json
-from wharfinger.framework.consulting import consult
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.asking import ask, ask_preemption, ask_to_bind
+from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.extenders.consulting import consult
+from wharfinger.framework.extenders.extender_verdicts import (
     CandidateVictims,
     ExtenderFailure,
     ExtenderQuestion,
@@ -25,9 +24,10 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionVerdicts,
     VictimPod,
 )
+from wharfinger.framework.extenders.wire import Json
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 NAMES = ("n1", "n2", "n3")

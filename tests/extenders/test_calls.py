@@ -13,8 +13,8 @@ from aiohttp import web
 from tests.clock import Clock
 from tests.extenders.extender_server import ExtenderServer
 from tests.registry.certificates import Authority, Signed
-from wharfinger.extenders.calls import CallFailed, ExtenderCalls
-from wharfinger.extenders.tls import REREAD_AFTER
+from wharfinger.framework.extenders.calls import CallFailed, ExtenderCalls
+from wharfinger.framework.extenders.tls import REREAD_AFTER
 from wharfinger.objects.model.extenders import Extender, ExtenderTls
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.extenders import wire
-from wharfinger.extenders.wire import WrongAnswer
-from wharfinger.framework.extender_chain import FilterAnswer, MetaVictims
-from wharfinger.framework.extender_verdicts import CandidateVictims, VictimPod
+from wharfinger.framework.extenders import wire
+from wharfinger.framework.extenders.extender_chain import FilterAnswer, MetaVictims
+from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, VictimPod
+from wharfinger.framework.extenders.wire import WrongAnswer
 from wharfinger.objects.model.pod import PodKey
 
 POD = b'{"metadata":{"name":"web","namespace":"default","uid":"u1"},"spec":{"containers":[{"name":"c"}]}}'

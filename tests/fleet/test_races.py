@@ -39,11 +39,11 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import keys
 from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked, plan
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.model.fleet import RolloutRequest
 from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.observe.fleets import FleetView
-from wharfinger.plugins.builtin import catalog
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from wharfinger.framework.interface import Plugin
+from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
-from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort
 
 MakeProfile = Callable[..., Profile]
 

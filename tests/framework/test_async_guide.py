@@ -16,10 +16,10 @@ from tests.conftest import free_port
 from tests.framework.test_guide import blocks
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.plugins import builtin
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins import builtin
-from wharfinger.profiles import load_profiles
 from wharfinger.testing import plugin_call, pod
 
 LICENCES, CRANE, TRIED = (

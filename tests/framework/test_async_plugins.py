@@ -11,10 +11,10 @@ from wharfinger.errors import ConfigurationError, InvalidConfiguration, PluginEr
 from wharfinger.framework.async_plugins import BindCall, CallLimits, PluginCall, is_async
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.plugins import builtin
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins import builtin
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 CALL = PluginCall("key")

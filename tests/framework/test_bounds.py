@@ -14,12 +14,12 @@ from wharfinger.framework import local_table
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.local_table import LocalPlugins
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.node_fields import NodeName
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.plugins.node_fields import NodeName
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from wharfinger.config.origins import enabling, origins
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.plugins.builtin import catalog
-from wharfinger.plugins.node_fields import NodeName
-from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.framework.config.origins import enabling, origins
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.plugins.node_fields import NodeName
+from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 Install = Callable[..., None]

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from wharfinger.framework.consulting import Consulted, consult
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_chain import FilterAnswer, FilterChain
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.consulting import Consulted, consult
+from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
+from wharfinger.framework.extenders.extender_verdicts import (
     CandidateVictims,
     ExtenderFailure,
     ExtenderQuestion,
@@ -19,11 +19,11 @@ from wharfinger.framework.extender_verdicts import (
     VictimPod,
 )
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 A, B = "http://a", "http://b"

@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 
-from wharfinger.framework.extender_packing import LIMIT, Packable, pack, unpack
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.extender_packing import LIMIT, Packable, pack, unpack
+from wharfinger.framework.extenders.extender_verdicts import (
     CandidateVictims,
     ExtenderFailure,
     ExtenderQuestion,

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wharfinger.framework.gang_packing import Packing
-from wharfinger.framework.gangs import GangPlacement, place, seated
+from wharfinger.framework.gangs.gang_packing import Packing
+from wharfinger.framework.gangs.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Gang, GangKey, Wanted, in_order
 from wharfinger.objects.model.node import Taint
 from wharfinger.objects.model.pod import HostPort, Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import GIB, node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

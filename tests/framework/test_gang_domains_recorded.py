@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from wharfinger.framework.gangs import place
+from wharfinger.framework.gangs.gangs import place
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Gang, GangKey, Wanted
 from wharfinger.objects.model.node import Node
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import pod
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.gangs import GangPlacement, place
+from wharfinger.framework.gangs.gangs import GangPlacement, place
 from wharfinger.framework.interface import PostFilterResult, Trial
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.gang import Wanted
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget, Surroundings
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from wharfinger.framework.domain import domain, terms_of
-from wharfinger.framework.gangs import GangPlacement, place, seated
+from wharfinger.framework.gangs.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.names import NODE_RESOURCES_FIT
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted, in_order
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.plugins.names import NODE_RESOURCES_FIT
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

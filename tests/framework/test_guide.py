@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.events import node_event
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.simulator import Simulator
 from wharfinger.testing import node_manifest, pod_manifest
 

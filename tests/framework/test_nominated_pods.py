@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.framework.conftest import MakeProfile
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

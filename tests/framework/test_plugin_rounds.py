@@ -12,12 +12,12 @@ from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import PostFilterResult, PreFilterResult, RowSelection, Trial
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.node_independent import PrioritySort
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.node_independent import PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 THREE = snapshot(node("a"), node("b"), node("c"))

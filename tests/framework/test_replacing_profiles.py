@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.framework.profile import InForce
-from wharfinger.profiles import load_configuration
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.telemetry import PointDurations
 
 

@@ -15,11 +15,11 @@ from tests.conftest import EtcdServer, TemporalServer
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.cli.main import run
-from wharfinger.config.dynamic import digest
 from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.framework.config.dynamic import digest
 from wharfinger.model.fleet import Grant
 from wharfinger.settings import EtcdSettings
 

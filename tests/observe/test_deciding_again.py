@@ -19,11 +19,11 @@ from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound
 from wharfinger.etcd import keys
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again, decision_of, to_plain
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Recomputation
-from wharfinger.profiles import load_profiles
 
 KEY = PodKey("default", "web")
 [PROFILE] = PROFILES.values()

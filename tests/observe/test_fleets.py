@@ -11,9 +11,9 @@ from wharfinger.contracts.fleet_records import HostRecord, OutcomeRecord, Revisi
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
+from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
 from wharfinger.observe.fleets import FleetView
-from wharfinger.plugins import builtin
 from wharfinger.testing.memory_store import MemoryStore
 
 

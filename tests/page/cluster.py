@@ -25,6 +25,7 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
@@ -36,7 +37,6 @@ from wharfinger.page.parts import PageParts
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
-from wharfinger.profiles import load_profiles
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 

@@ -20,6 +20,7 @@ from tests.patience import patient
 from wharfinger.contracts import upstream_records
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.model.promises import Imported, Promise
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import Nomination
@@ -28,7 +29,6 @@ from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.placement import PlacementView
 from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
-from wharfinger.profiles import load_profiles
 from wharfinger.testing import pod_manifest
 
 SECRET = "hunter2"

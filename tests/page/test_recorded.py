@@ -15,12 +15,12 @@ from tests.event_loop import watched_loop
 from tests.page.cluster import Page, RecordedAttempts, attempt_of
 from tests.patience import patient
 from wharfinger.errors import ServerError
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.views import attempts as module
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.scheduling import SchedulingView
-from wharfinger.profiles import load_profiles
 
 BIG = PodKey("default", "big")
 PATH = f"/api/v1/pods/{BIG.namespace}/{BIG.name}"

@@ -12,11 +12,11 @@ from tests.page.cluster import Page, in_step
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.page.trying.deciding import Deciders
 from wharfinger.page.views.scheduling import SchedulingView
-from wharfinger.profiles import load_configuration
 
 BIG = "/api/v1/pods/default/big"
 NAME = "default-scheduler"

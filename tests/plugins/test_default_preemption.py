@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wharfinger.config.dynamic import ProfileValue, read_value
+from wharfinger.framework.config.dynamic import ProfileValue, read_value
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.names import GPU_MEMORY as NAME
+from wharfinger.framework.plugins.names import NODE_RESOURCES_FIT
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_configuration, load_profiles, overlay_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
 from wharfinger.objects.model.gpus import COUNT_LABEL, GIB_LABEL, GPU, GPU_MEMORY, MIB_LABEL, card_memory, number
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.names import GPU_MEMORY as NAME
-from wharfinger.plugins.names import NODE_RESOURCES_FIT
-from wharfinger.profiles import load_configuration, load_profiles, overlay_configuration
 from wharfinger.testing.facts import GIB, node, pod, snapshot
 
 ENABLED = {"plugins": {"multiPoint": {"enabled": [{"name": NAME}]}}}

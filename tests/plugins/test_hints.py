@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from wharfinger.framework.plugins import names
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.events import (
     Action,
@@ -19,9 +22,6 @@ from wharfinger.objects.model.events import (
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
-from wharfinger.plugins import names
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.image_locality import ImageLocality, normalized
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.image_locality import ImageLocality, normalized
 from wharfinger.testing.facts import node, pod
 
 MIB = 1 << 20

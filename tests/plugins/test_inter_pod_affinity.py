@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.arguments import InterPodAffinityArgs
+from wharfinger.framework.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
@@ -17,8 +19,6 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
-from wharfinger.plugins.arguments import InterPodAffinityArgs
-from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.testing.facts import node, pod
 
 NODES = (

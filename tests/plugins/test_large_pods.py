@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.node_fields import conflict
+from wharfinger.framework.plugins.pod_counting import label_test
+from wharfinger.framework.plugins.taint_toleration import tolerated, unpreferred
+from wharfinger.framework.plugins.unsupported_features import MOST_TERMS
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.objects.model.pod import HostPort
@@ -24,11 +29,6 @@ from wharfinger.objects.model.selectors import (
     Taint,
     Toleration,
 )
-from wharfinger.plugins.node_fields import conflict
-from wharfinger.plugins.pod_counting import label_test
-from wharfinger.plugins.taint_toleration import tolerated, unpreferred
-from wharfinger.plugins.unsupported_features import MOST_TERMS
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 MANY = 4096

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from wharfinger.framework.plugins.arguments import ShapePoint
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.plugins.node_resources_fit import score_at
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Code
-from wharfinger.plugins.arguments import ShapePoint
-from wharfinger.plugins.builtin import catalog
-from wharfinger.plugins.node_resources_fit import score_at
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import GIB, node, pod, snapshot
 
 GPU = "example.com/gpu"

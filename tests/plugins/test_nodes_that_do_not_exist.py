@@ -6,9 +6,9 @@ import pytest
 
 from tests.volumes import PROFILE as WITH_VOLUMES
 from tests.volumes import bound_claim, bound_volume, cluster, host, storage, term, user
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 DEFAULT = load_profiles()["default-scheduler"]

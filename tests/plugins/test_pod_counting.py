@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wharfinger.framework.plugins.pod_counting import PodTallies, label_test
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.plugins.pod_counting import PodTallies, label_test
 from wharfinger.testing.facts import node, pod, snapshot
 
 VALUES = st.sampled_from(["a", "b", "1", "2", ""])

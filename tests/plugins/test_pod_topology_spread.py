@@ -8,6 +8,8 @@ import numpy as np
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.arguments import HOSTNAME, ZONE, PodTopologySpreadArgs
+from wharfinger.framework.plugins.pod_topology_spread import PodTopologySpread, rounded
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.affinity import SpreadConstraint
@@ -15,8 +17,6 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
-from wharfinger.plugins.arguments import HOSTNAME, ZONE, PodTopologySpreadArgs
-from wharfinger.plugins.pod_topology_spread import PodTopologySpread, rounded
 from wharfinger.testing.facts import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from wharfinger.framework.plugins.arguments import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from wharfinger.objects.model.affinity import SpreadConstraint
-from wharfinger.plugins.arguments import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 
 ZONE = {"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
 

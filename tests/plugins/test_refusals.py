@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import HostPort
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 DEFAULT = load_profiles(catalog=catalog())["default-scheduler"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from wharfinger.framework.plugins import names
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.events import node_event
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
-from wharfinger.plugins import names
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -14,12 +14,12 @@ from wharfinger.framework.interface import PreFilterResult
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -25,6 +25,8 @@ from tests.volumes import (
     volume,
 )
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.plugins.arguments import VolumeBindingArgs
+from wharfinger.framework.plugins.volume_binding import VolumeBinding
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
@@ -41,8 +43,6 @@ from wharfinger.objects.model.storage import (
 )
 from wharfinger.objects.model.volume_matching import VolumePlan, plan_of
 from wharfinger.objects.model.volumes import InTreeVolume, PodClaim
-from wharfinger.plugins.arguments import VolumeBindingArgs
-from wharfinger.plugins.volume_binding import VolumeBinding
 
 NAME = "VolumeBinding"
 CONFLICT = "node(s) didn't match PersistentVolume's node affinity"

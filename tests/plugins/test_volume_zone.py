@@ -18,10 +18,10 @@ from tests.volumes import (
     user,
 )
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.plugins.volume_zone import VolumeZone
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.storage import StorageObject
 from wharfinger.objects.model.volumes import PodClaim
-from wharfinger.plugins.volume_zone import VolumeZone
 from wharfinger.testing.facts import node, pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -12,11 +12,11 @@ from tests.properties import scalar
 from tests.properties.clusters import GPU, clusters, pods
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.plugins.node_affinity import pinned_nodes
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.plugins.node_affinity import pinned_nodes
-from wharfinger.profiles import load_profiles
 
 CATALOG = catalog()
 DEFAULT = load_profiles(catalog=CATALOG)["default-scheduler"]

@@ -17,10 +17,10 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
-from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.testing import pod_manifest
 
 ZONE = "topology.kubernetes.io/zone"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.properties.clusters import clusters, pods
 from tests.properties.shares import in_quarters
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 
 DEFAULT = load_profiles()["default-scheduler"]
 

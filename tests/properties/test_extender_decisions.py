@@ -7,12 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.framework.consulting import consult
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_chain import FilterAnswer, FilterChain
-from wharfinger.framework.extender_packing import pack, unpack
-from wharfinger.framework.extender_verdicts import ExtenderQuestion, ExtenderVerdicts
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.extenders.consulting import consult
+from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
+from wharfinger.framework.extenders.extender_packing import pack, unpack
+from wharfinger.framework.extenders.extender_verdicts import ExtenderQuestion, ExtenderVerdicts
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 
 URLS = ("http://a", "http://b", "http://c")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 
 from tests.properties.test_gangs_whole import DEFAULT, clusters, domain_of, gangs, room
-from wharfinger.framework.gangs import place
+from wharfinger.framework.gangs.gangs import place
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Wanted

@@ -7,12 +7,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wharfinger.framework.gangs import place
+from wharfinger.framework.gangs.gangs import place
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Wanted, in_order
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

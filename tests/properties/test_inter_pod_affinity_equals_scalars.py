@@ -15,6 +15,8 @@ from tests.properties.neighbours import Reading
 from tests.properties.shares import in_quarters
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.arguments import InterPodAffinityArgs
+from wharfinger.framework.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
@@ -22,8 +24,6 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import Surroundings
-from wharfinger.plugins.arguments import InterPodAffinityArgs
-from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 
 ARGS = st.builds(
     InterPodAffinityArgs,

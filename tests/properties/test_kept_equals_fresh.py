@@ -14,12 +14,12 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.interface import Filter, NodeFilter, NodeScore, PreFilter, Score, Selective
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_configuration, profile_from
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_configuration, profile_from
 
 CATALOG = catalog()
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

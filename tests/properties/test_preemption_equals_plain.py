@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.properties.whole_clusters import World
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_profiles
 
 CATALOG = catalog()
 

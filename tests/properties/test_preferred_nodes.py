@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.framework.doubles import Refuser, Scorer
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.plugins.node_independent import DefaultBinder, PrioritySort
 from wharfinger.testing.facts import node, pod, snapshot
 
 

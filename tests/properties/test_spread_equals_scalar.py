@@ -13,14 +13,14 @@ from tests.properties.clusters import Draw, taints, terms, tolerations
 from tests.properties.shares import in_quarters
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.arguments import PodTopologySpreadArgs
+from wharfinger.framework.plugins.pod_topology_spread import PodTopologySpread
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
-from wharfinger.plugins.arguments import PodTopologySpreadArgs
-from wharfinger.plugins.pod_topology_spread import PodTopologySpread
 
 LISTED = [
     {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2},

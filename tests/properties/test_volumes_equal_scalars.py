@@ -26,6 +26,8 @@ from tests.volumes import (
     volume,
 )
 from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.plugins.builtin import catalog
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
@@ -45,8 +47,6 @@ from wharfinger.objects.model.storage_index import Storage
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.objects.model.volume_matching import plan_of
 from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
-from wharfinger.plugins.builtin import catalog
-from wharfinger.profiles import load_profiles
 from wharfinger.testing import facts
 
 PLUGIN, DRIVER = "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"

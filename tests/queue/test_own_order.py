@@ -11,8 +11,8 @@ from tests.clock import Clock
 from tests.queue.pods import pod
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.queueing import order_by
 

@@ -6,9 +6,9 @@ from tests.engine.conftest import World
 from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.etcd import keys
 from wharfinger.framework.catalog import CatalogEntry
+from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.process.build import build_id
 from wharfinger.process.installation import keep_software
-from wharfinger.profiles import Configured, load_configuration
 from wharfinger.replaying.builds import read_builds
 from wharfinger.worker import software_of
 

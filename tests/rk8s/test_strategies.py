@@ -13,8 +13,8 @@ import pytest
 
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_documents import document, node, pod
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.profiles import load_configuration
 from wharfinger.settings import DispatchSettings
 from wharfinger.simulator import Simulator
 

@@ -11,7 +11,7 @@ import pytest
 from tests.worker.conftest import Site
 from wharfinger.contracts.attempts import chain_retry
 from wharfinger.etcd import keys
-from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.worker import backoff
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.worker.conftest import Site
 from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.process.installation import claim, keep_profiles, prepare, register_search_attributes
-from wharfinger.profiles import load_profiles
 from wharfinger.testing.memory_store import MemoryStore
 
 

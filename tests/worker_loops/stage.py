@@ -24,9 +24,9 @@ from wharfinger.engine.pool import Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worker_loops.stage import Stage
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.queue.entry import Part
 from wharfinger.testing.facts import pod
 from wharfinger.worker_loops.queueing import alone_by

@@ -44,10 +44,10 @@ from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Put
+from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Exit, Grant
 from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleets import FleetView
-from wharfinger.plugins import builtin
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet import Fleet

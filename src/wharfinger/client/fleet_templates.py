@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def known_plugins() -> Catalog:
     """The built-in plugins and those of installed packages."""
-    from wharfinger.plugins import builtin
+    from wharfinger.framework.plugins import builtin
 
     return builtin.catalog().with_installed()
 
@@ -50,7 +50,7 @@ def completed_template(template: Mapping[str, Any], catalog: Catalog, *, configu
     `configuration=False` leaves the schedulerConfiguration as it was written.
     """
     from wharfinger.config.fleet import read_template
-    from wharfinger.config.load import read
+    from wharfinger.framework.config.load import read
 
     try:
         found, _ = read_template(template, catalog)

@@ -51,7 +51,7 @@ def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned:
     are left out.
     """
     from wharfinger.config.fleet_fields import TemplateFields
-    from wharfinger.config.understanding import understood
+    from wharfinger.framework.config.understanding import understood
 
     wanted, _ = understood(template, TemplateFields)
     able = {

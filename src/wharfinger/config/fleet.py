@@ -29,8 +29,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.config import fleet_fields
-from wharfinger.config.drafts import drafted
-from wharfinger.config.errors import Problem, refuse, within
 from wharfinger.config.fleet_fields import (
     API_VERSION,
     CHANGE_CAUSE,
@@ -40,9 +38,11 @@ from wharfinger.config.fleet_fields import (
     SpecFields,
     TemplateFields,
 )
-from wharfinger.config.load import read
-from wharfinger.config.understanding import understood
 from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.config.drafts import drafted
+from wharfinger.framework.config.errors import Problem, refuse, within
+from wharfinger.framework.config.load import read
+from wharfinger.framework.config.understanding import understood
 from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret, Template
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from wharfinger.config.errors import refuse
-from wharfinger.config.understanding import understood
 from wharfinger.framework.args import Boolean, ConfigPart
+from wharfinger.framework.config.errors import refuse
+from wharfinger.framework.config.understanding import understood
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.settings import EtcdSettings

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.config.errors import BecauseOf, Problem, refuse, stands
 from wharfinger.config.placement_fields import (
     BudgetFields,
     EvictionFields,
@@ -36,8 +35,9 @@ from wharfinger.config.placement_policy_fields import (
     label_problems,
 )
 from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change
-from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
+from wharfinger.framework.config.errors import BecauseOf, Problem, refuse, stands
+from wharfinger.framework.config.understanding import understood
 from wharfinger.objects.model.placement_kinds import (
     BUDGET,
     CLUSTER_GROUP,

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from wharfinger.config.errors import Problem
 from wharfinger.config.placement_policy_fields import (
     LabelKey,
     LabelSelectorFields,
@@ -22,8 +21,9 @@ from wharfinger.config.placement_policy_fields import (
     Unread,
     label_problems,
 )
-from wharfinger.config.understanding import STORED, stored
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
+from wharfinger.framework.config.errors import Problem
+from wharfinger.framework.config.understanding import STORED, stored
 from wharfinger.model.contents import ResourceSelector, SelectionScope
 from wharfinger.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.objects.model.int_or_percent import IntOrPercent

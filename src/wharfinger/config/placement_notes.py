@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import MemberFields, PlacementFields, RolloutStrategyFields
 from wharfinger.framework.args import ConfigPart
+from wharfinger.framework.config.errors import Problem
 from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
 
 _MEMBER = {

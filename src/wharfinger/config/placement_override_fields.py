@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from wharfinger.config.errors import BecauseOf, Problem
 from wharfinger.config.placement_fields import ObjectFields, ResourceSelectorFields
 from wharfinger.config.placement_policy_fields import SelectorFields, Text, label_problems
-from wharfinger.config.understanding import stored
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart
+from wharfinger.framework.config.errors import BecauseOf, Problem
+from wharfinger.framework.config.understanding import stored
 from wharfinger.model.contents import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE

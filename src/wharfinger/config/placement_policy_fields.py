@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from wharfinger.config.errors import Problem
-from wharfinger.config.understanding import STORED
 from wharfinger.framework.args import ConfigPart, Integer
+from wharfinger.framework.config.errors import Problem
+from wharfinger.framework.config.understanding import STORED
 from wharfinger.model.members import RESOURCES, resource_of
 from wharfinger.objects.model.amounts import parse_amount
 from wharfinger.objects.model.names import is_dns_subdomain, is_label_value, is_qualified_name

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from wharfinger.config import durations
-from wharfinger.config.errors import Problem
 from wharfinger.config.placement_fields import IntOrPercentField, ObjectFields
 from wharfinger.config.placement_policy_fields import (
     LARGEST,
@@ -24,8 +22,10 @@ from wharfinger.config.placement_policy_fields import (
     label_problems,
     when_written,
 )
-from wharfinger.config.understanding import STORED, stored, understood
 from wharfinger.framework.args import ConfigPart, Integer
+from wharfinger.framework.config import durations
+from wharfinger.framework.config.errors import Problem
+from wharfinger.framework.config.understanding import STORED, stored, understood
 from wharfinger.model.placement import PlacementRef
 from wharfinger.model.update_runs import (
     MOST_STAGES,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from wharfinger.config.dynamic import (
+from wharfinger.dynamic_config.trials import Commit
+from wharfinger.etcd.store import Store
+from wharfinger.framework.config.dynamic import (
     CohortValue,
     LogValue,
     ProfileValue,
@@ -14,8 +16,6 @@ from wharfinger.config.dynamic import (
     cohort_settings,
     read_value,
 )
-from wharfinger.dynamic_config.trials import Commit
-from wharfinger.etcd.store import Store
 from wharfinger.framework.profile import InForce, Profile
 from wharfinger.process.installation import keep_profiles
 from wharfinger.settings import DispatchSettings

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wharfinger.config.dynamic import VALUE_LIMIT, canonical, digest
+from wharfinger.framework.config.dynamic import VALUE_LIMIT, canonical, digest
 from wharfinger.runtime import locks
 
 log = logging.getLogger(__name__)

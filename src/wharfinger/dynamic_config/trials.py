@@ -24,9 +24,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from wharfinger.config.dynamic import VALUE_LIMIT, digest
 from wharfinger.dynamic_config.last_good import Good, LastGood, TriedValue
 from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, StoreError, WharfingerError
+from wharfinger.framework.config.dynamic import VALUE_LIMIT, digest
 from wharfinger.informer.changes import ConfigChange
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.telemetry import Metrics

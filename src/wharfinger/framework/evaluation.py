@@ -13,7 +13,7 @@ from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.extender_verdicts import CandidateVictims, ExtenderVerdicts
+from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, ExtenderVerdicts
 from wharfinger.framework.local_table import DEAD
 from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
 from wharfinger.framework.search import Search, outside

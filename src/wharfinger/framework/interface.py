@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.extender_verdicts import CandidateVictims, PreemptionVerdicts
+from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, PreemptionVerdicts
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status

@@ -21,8 +21,8 @@ from wharfinger.framework.called_plugins import CalledPlugins
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
-from wharfinger.framework.extending import add_scores
+from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
+from wharfinger.framework.extenders.extending import add_scores
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form

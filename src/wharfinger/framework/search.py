@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wharfinger.framework import message
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.domain import Domain
-from wharfinger.framework.extender_verdicts import ExtenderVerdicts
+from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts
 from wharfinger.framework.local_table import LocalClass
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, call, unresolvable

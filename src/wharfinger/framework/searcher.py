@@ -18,8 +18,8 @@ from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
-from wharfinger.framework.extender_verdicts import ExtenderVerdicts
-from wharfinger.framework.extending import extend, refuses
+from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts
+from wharfinger.framework.extenders.extending import extend, refuses
 from wharfinger.framework.interface import PreFilter
 from wharfinger.framework.local_table import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from wharfinger.config.dynamic import is_target
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
+from wharfinger.framework.config.dynamic import is_target
 from wharfinger.model.promises import Imported, Promise
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, decode_made_anew

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wharfinger.config.errors import refuse
 from wharfinger.config.member_files import MemberConnection, member_connection
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.framework.config.errors import refuse
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.names import is_dns_subdomain
 

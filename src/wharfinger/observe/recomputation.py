@@ -19,7 +19,7 @@ from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
+from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference

@@ -17,11 +17,11 @@ from typing import Any
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import Source, load_configuration, load_profiles
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.plugins import builtin
-from wharfinger.profiles import Source, load_configuration, load_profiles
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 
 WEIGHT = "weight"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.gangs import GangPlacement
+from wharfinger.framework.gangs.gangs import GangPlacement
+from wharfinger.framework.plugins.default_preemption import NEVER, UNDER_WAY
 from wharfinger.framework.status import Status
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.decision import Decision
 from wharfinger.objects.model.gang import GANG_SCHEDULING, GangKey
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.plugins.default_preemption import NEVER, UNDER_WAY
 
 
 class SimulatedDecision:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.consulting import consult
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.consulting import consult
+from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdicts,

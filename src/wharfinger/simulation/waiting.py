@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from wharfinger.framework.plugins.names import POD_TOPOLOGY_SPREAD
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.plugins.names import POD_TOPOLOGY_SPREAD
 
 Rejectors: TypeAlias = "tuple[str, ...]"
 

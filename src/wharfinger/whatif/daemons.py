@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.framework.plugins.node_matching import node_matches
+from wharfinger.framework.plugins.taint_toleration import tolerated
 from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping
 from wharfinger.objects.documents.fields import mapping, mappings
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins.node_matching import node_matches
-from wharfinger.plugins.taint_toleration import tolerated
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, ended, node_of
 from wharfinger.whatif.workloads import by_template, pod_from, template_of
 

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
+from wharfinger.framework.plugins.names import SCHEDULING_GATES
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes, PodChange
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
-from wharfinger.plugins.names import SCHEDULING_GATES
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.candidacy import events_of

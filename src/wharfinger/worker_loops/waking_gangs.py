@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from wharfinger.engine.pool import Pool
 from wharfinger.errors import PluginError
-from wharfinger.framework import gangs
-from wharfinger.framework.consulting import not_for_gangs
-from wharfinger.framework.gangs import NO_DOMAIN, GangPlacement, seated
+from wharfinger.framework.extenders.consulting import not_for_gangs
+from wharfinger.framework.gangs import gangs
+from wharfinger.framework.gangs.gangs import NO_DOMAIN, GangPlacement, seated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Gang, Wanted, in_order
 from wharfinger.objects.model.pod import Pod, PodKey

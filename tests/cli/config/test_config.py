@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from wharfinger.cli.options import variable
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.profiles import load_profiles
 
 WRONG = """
 parallelism: 0

@@ -15,12 +15,12 @@ from tests.conftest import EtcdServer
 from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
 from wharfinger.cli.config.stored_values import absence_note
 from wharfinger.client.committing import Author
-from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Read
+from wharfinger.framework.config.dynamic import digest
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

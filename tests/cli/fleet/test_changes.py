@@ -13,7 +13,7 @@ from wharfinger.client.fleet_changes import StatusAndObject, apply, change
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.etcd import keys
-from wharfinger.plugins.builtin import catalog
+from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.fleet("gold")

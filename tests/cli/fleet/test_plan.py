@@ -13,8 +13,8 @@ from wharfinger.client import fleet_plans
 from wharfinger.client.fleet_plans import waits
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.etcd import keys
+from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import HOST_LOST
-from wharfinger.plugins import builtin
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 

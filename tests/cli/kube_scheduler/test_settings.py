@@ -18,7 +18,7 @@ from wharfinger.cli.kube_scheduler.settings import (
     worker_settings,
 )
 from wharfinger.errors import UsageError
-from wharfinger.profiles import load_configuration
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.serving.listening import open_sockets
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import UpstreamSettings, WorkerSettings

@@ -19,9 +19,9 @@ from wharfinger.engine.fleets.recording import Recording
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Decisions, Exit, Grant, Slot
 from wharfinger.model.rollout import Counted, Writes
-from wharfinger.plugins import builtin
 from wharfinger.telemetry import Metrics
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

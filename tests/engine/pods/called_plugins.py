@@ -15,11 +15,11 @@ from wharfinger.contracts.scheduling import BindOutcome, CallInput, Placed
 from wharfinger.framework.async_plugins import BindCall, CallLimits, PluginCall
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import Pod
-from wharfinger.plugins import builtin
-from wharfinger.profiles import load_profiles
 
 
 @dataclass

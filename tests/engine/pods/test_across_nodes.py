@@ -6,11 +6,11 @@ from wharfinger.cache.cache import Cache
 from wharfinger.engine.pods.across_nodes import EVERYWHERE, MOST, NONE, AcrossNodes, conditions, rewritten, rules_of
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Unmoved
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND
-from wharfinger.profiles import load_profiles
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 DB = LabelSelector((Requirement("app", Operator.IN, ("db",)),))

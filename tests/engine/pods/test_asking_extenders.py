@@ -17,7 +17,7 @@ from wharfinger.contracts.scheduling import AskInput, AskOutcome, Gone, Placed, 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get
 from wharfinger.framework.profile import Profile
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.profiles import load_profiles
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Reje
 from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.pod import PodIdentity
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)

@@ -14,8 +14,8 @@ from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.lone import bind_many_input
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed
 from wharfinger.etcd import keys
-from wharfinger.extenders.calls import ExtenderCalls
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.profiles import load_profiles
 
 
 @pytest.fixture

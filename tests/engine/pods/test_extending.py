@@ -25,8 +25,8 @@ from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import STOCK
 from wharfinger.errors import PluginError
-from wharfinger.framework.extender_chain import FilterAnswer, FilterChain
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
+from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     PreemptionQuestion,
@@ -34,11 +34,11 @@ from wharfinger.framework.extender_verdicts import (
 )
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.past import read_past
 from wharfinger.observe.recomputation import recompute
-from wharfinger.profiles import load_profiles
 
 URL = "http://extender"
 GPU = "example.com/gpu"

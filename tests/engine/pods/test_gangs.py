@@ -20,12 +20,12 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 from wharfinger.observe.recomputation import recompute
-from wharfinger.profiles import load_profiles
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

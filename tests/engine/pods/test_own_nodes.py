@@ -17,10 +17,10 @@ from wharfinger.contracts.scheduling import Bound, Placed
 from wharfinger.engine.pods import payload
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(catch_up=1.0, behind=1.0)

@@ -11,11 +11,11 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.profiles import load_profiles
 
 NODES = 20_000
 LONG = "ж" * 253

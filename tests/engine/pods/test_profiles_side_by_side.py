@@ -8,8 +8,8 @@ from tests.engine.conftest import World
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.profiles import load_profiles
 
 USUAL = load_profiles()["default-scheduler"]
 

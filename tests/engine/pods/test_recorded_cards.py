@@ -10,8 +10,8 @@ from tests.engine.pods.test_gangs import TEAM, bind_gang, gang_labels
 from wharfinger.contracts.lone import placed_alone
 from wharfinger.contracts.scheduling import Bound, Contended
 from wharfinger.etcd import keys
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.gpus import GIB_LABEL, GPU, GPU_MEMORY
-from wharfinger.profiles import load_profiles
 from wharfinger.testing import node_manifest
 
 PROFILES = load_profiles({"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuMemory"}]}}}]})

@@ -30,7 +30,7 @@ from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.engine.upstream.telling import Teller
 from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.etcd import keys
-from wharfinger.extenders.calls import ExtenderCalls
+from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide

@@ -16,8 +16,8 @@ from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.extenders.calls import ExtenderCalls
-from wharfinger.profiles import load_profiles
+from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.testing.facts import pod
 
 GPU = "example.com/gpu"

@@ -29,14 +29,14 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.transactions import Limits
 from wharfinger.etcd.store import Store
-from wharfinger.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.extenders.calls import CallFailed, ExtenderCalls
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.profiles import load_profiles
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.client.committing import Author
-from wharfinger.config.dynamic import (
+from wharfinger.config.fleet import read_fleet
+from wharfinger.contracts.records import ConfigChangeRecord
+from wharfinger.contracts.search import MOST_LISTED
+from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
+from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.config.dynamic import (
     CohortValue,
     ProfileValue,
     QueueValue,
@@ -23,17 +30,10 @@ from wharfinger.config.dynamic import (
     read_value,
     well_formed_profiles,
 )
-from wharfinger.config.errors import refuse
-from wharfinger.config.fleet import read_fleet
-from wharfinger.config.overlay import check_alone
-from wharfinger.contracts.records import ConfigChangeRecord
-from wharfinger.contracts.search import MOST_LISTED
-from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
-from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
-from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.config.errors import refuse
+from wharfinger.framework.config.overlay import check_alone
+from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
-from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 
 TRIES = 10
 """Compare-and-sets; each fails only because another client changed the value in between."""

@@ -56,8 +56,8 @@ def validate(
 
     Exit codes: 0 valid, 1 not valid, 2 used wrongly, also when there is no such file.
     """
-    from wharfinger.config.origins import enabling, package
-    from wharfinger.profiles import load_configuration
+    from wharfinger.framework.config.origins import enabling, package
+    from wharfinger.framework.profiles import load_configuration
 
     _check_there(file)
     try:
@@ -99,8 +99,8 @@ def show_configuration(
     itself, and means the same. Comments above it name where each plugin comes from. With -o json, standard error names
     the plugins of other packages.
     """
-    from wharfinger.config.origins import BUILT_IN, origins, package
-    from wharfinger.profiles import load_configuration
+    from wharfinger.framework.config.origins import BUILT_IN, origins, package
+    from wharfinger.framework.profiles import load_configuration
 
     if defaults and file is not None:
         raise UsageError("these exclude each other: --defaults and a file")

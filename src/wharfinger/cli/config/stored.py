@@ -75,7 +75,7 @@ async def set_value(
     from wharfinger.cli.config.stored_values import absence_note
     from wharfinger.client.committing import author
     from wharfinger.client.fleet_templates import known_plugins
-    from wharfinger.config.dynamic import check_kind, check_target
+    from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
     change = ValueChange(kind, check_target(target), _given(file, value))
@@ -97,7 +97,7 @@ async def unset(
     """Remove a value: that of the next less specific target counts, or what workers were started with."""
     from wharfinger.cli.config.changes import ValueChange, write
     from wharfinger.client.committing import author
-    from wharfinger.config.dynamic import check_kind, check_target
+    from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
     change = ValueChange(kind, check_target(target), None)
@@ -123,7 +123,7 @@ async def get(
     """Show values, or with --effective which of them count for an instance."""
     from wharfinger.cli.config import rows
     from wharfinger.cli.config.stored_values import read
-    from wharfinger.config.dynamic import check_kind, check_target
+    from wharfinger.framework.config.dynamic import check_kind, check_target
 
     if kind:
         check_kind(kind)
@@ -152,7 +152,7 @@ async def history(
     """Show who changed a value, when and why; with -o json what was set, too."""
     from wharfinger.cli.config import changes as config_changes
     from wharfinger.cli.config import rows
-    from wharfinger.config.dynamic import check_kind, check_target
+    from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
     target = check_target(target)
@@ -168,7 +168,7 @@ async def history(
 
 def _given(file: str, value: str) -> Mapping[str, Any]:
     from wharfinger.cli.files import contents
-    from wharfinger.config.dynamic import VALUE_LIMIT
+    from wharfinger.framework.config.dynamic import VALUE_LIMIT
     from wharfinger.objects.documents import documents
 
     if bool(file) == bool(value):

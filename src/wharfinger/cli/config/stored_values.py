@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.contracts.names import check_tenant
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.framework.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.observe.fleet_reading import read as read_fleets
 
 SHOWN = 12

@@ -149,10 +149,10 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
         worker_settings,
     )
     from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
+    from wharfinger.framework.profiles import load_configuration, written_in
     from wharfinger.observe.logs import quiet_sdk, write_lines
     from wharfinger.process.build import release
     from wharfinger.process.kube_pages import KubePages
-    from wharfinger.profiles import load_configuration, written_in
     from wharfinger.serving.tls import TlsContexts
     from wharfinger.worker_process import run_worker
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.cli.kube_scheduler.flags import KubeFlags
-from wharfinger.config.durations import written
-from wharfinger.config.file_fields import ClientConnection, LeaderElection
-from wharfinger.config.load import Configuration
 from wharfinger.errors import UsageError
+from wharfinger.framework.config.durations import written
+from wharfinger.framework.config.file_fields import ClientConnection, LeaderElection
+from wharfinger.framework.config.load import Configuration
 from wharfinger.serving.metric_filters import exposition
 from wharfinger.serving.options import (
     AuthenticationOptions,

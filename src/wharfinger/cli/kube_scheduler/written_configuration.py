@@ -13,13 +13,13 @@ from typing import Any
 
 import yaml
 
-from wharfinger.config.completion import CompletedProfile
-from wharfinger.config.kube_scheduler import POINTS
-from wharfinger.config.profile_fields import MULTI_POINT, PluginRef, Plugins, PluginSet, ProfileConfiguration
 from wharfinger.framework.catalog import Catalog
-from wharfinger.plugins.names import POD_TOPOLOGY_SPREAD as SPREAD
-from wharfinger.plugins.names import UNSUPPORTED_FEATURES, VOLUME_BINDING
-from wharfinger.profiles import Configured
+from wharfinger.framework.config.completion import CompletedProfile
+from wharfinger.framework.config.kube_scheduler import POINTS
+from wharfinger.framework.config.profile_fields import MULTI_POINT, PluginRef, Plugins, PluginSet, ProfileConfiguration
+from wharfinger.framework.plugins.names import POD_TOPOLOGY_SPREAD as SPREAD
+from wharfinger.framework.plugins.names import UNSUPPORTED_FEATURES, VOLUME_BINDING
+from wharfinger.framework.profiles import Configured
 
 ALWAYS_IN_EXTENDERS = frozenset({"urlPrefix", "httpTimeout"})
 """Fields of an extender that are written although they are empty."""

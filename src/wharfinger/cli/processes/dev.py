@@ -71,8 +71,8 @@ def dev(
     from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.progress import progress_for
     from wharfinger.dev.settings import prepare
+    from wharfinger.framework.profiles import load_configuration
     from wharfinger.process.garbage import tune_garbage_collection
-    from wharfinger.profiles import load_configuration
 
     tune_garbage_collection()
     folder = DataFolder(settings.data_dir.resolve())

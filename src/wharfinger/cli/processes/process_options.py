@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.cli.options import config_option, plugins_option
-from wharfinger.config.durations import parse
 from wharfinger.contracts.names import check_tenant_label
 from wharfinger.errors import UsageError
+from wharfinger.framework.config.durations import parse
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.settings import (

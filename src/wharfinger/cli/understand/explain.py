@@ -164,10 +164,10 @@ async def held_back(store: Store, key: PodKey) -> str:
 async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
     from wharfinger.cli.connect import open_temporal
     from wharfinger.cli.understand import verdicts
+    from wharfinger.framework.profiles import load_profiles
     from wharfinger.observe import deciding_again
     from wharfinger.observe.attempts import explain_pod
     from wharfinger.observe.remaking import limits_of
-    from wharfinger.profiles import load_profiles
 
     async with connection.store() as store:
         client = await open_temporal(connection)

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wharfinger.extenders.asking import ask, ask_preemption
-from wharfinger.extenders.calls import ExtenderCalls
-from wharfinger.extenders.wire import Json
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.asking import ask, ask_preemption
+from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdicts,
@@ -22,6 +21,7 @@ from wharfinger.framework.extender_verdicts import (
     PreemptionVerdicts,
     VictimPod,
 )
+from wharfinger.framework.extenders.wire import Json
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.extenders import Extender

@@ -24,9 +24,9 @@ from temporalio.exceptions import ApplicationError
 
 from wharfinger.agent_settings import AgentSettings
 from wharfinger.config.fleet_fields import TemplateFields
-from wharfinger.config.understanding import understood
 from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.fleets import FleetFailure
+from wharfinger.framework.config.understanding import understood
 from wharfinger.model.fleet import Grant
 from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId

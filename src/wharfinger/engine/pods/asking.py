@@ -15,15 +15,15 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, no_profile
 from wharfinger.engine.pods.extender_objects import ExtenderObjects, ReadNodes, read_pods
 from wharfinger.engine.pods.extending import outcome_of, question_of
-from wharfinger.extenders.asking import Calls, ask, ask_preemption
-from wharfinger.extenders.wire import Json
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.asking import Calls, ask, ask_preemption
+from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdicts,
     PreemptionQuestion,
     PreemptionVerdicts,
 )
+from wharfinger.framework.extenders.wire import Json
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import Pod, PodKey
 

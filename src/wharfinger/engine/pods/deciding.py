@@ -25,8 +25,8 @@ from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import Chosen, Denied, Late, MadeRoom, Nomination, Policy
 from wharfinger.engine.pods.payload import Overlay
 from wharfinger.errors import PluginError
-from wharfinger.framework.consulting import Consulted, consult
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.extenders.consulting import Consulted, consult
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot

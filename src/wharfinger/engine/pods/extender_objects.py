@@ -15,8 +15,8 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get, KeyValue, Store
-from wharfinger.extenders.wire import Json
-from wharfinger.framework.extender_verdicts import VictimPod
+from wharfinger.framework.extenders.extender_verdicts import VictimPod
+from wharfinger.framework.extenders.wire import Json
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import Pod, PodKey

@@ -14,8 +14,8 @@ from wharfinger.contracts.extenders import AskExtenders, ExtenderAnswers, Extend
 from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods.groups import Denied
 from wharfinger.errors import PluginError
-from wharfinger.framework.extender_packing import pack, unpack
-from wharfinger.framework.extender_verdicts import (
+from wharfinger.framework.extenders.extender_packing import pack, unpack
+from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdicts,

@@ -21,9 +21,9 @@ from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder, Found
 from wharfinger.engine.pods.groups import GANG, Chosen, Denied, Late
 from wharfinger.errors import PluginError
-from wharfinger.framework import gangs
-from wharfinger.framework.consulting import not_for_gangs
-from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
+from wharfinger.framework.extenders.consulting import not_for_gangs
+from wharfinger.framework.gangs import gangs
+from wharfinger.framework.gangs.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.objects.documents.formats import format_of

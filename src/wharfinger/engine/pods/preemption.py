@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from wharfinger.contracts.eviction import Victim
 from wharfinger.errors import PluginError
+from wharfinger.framework.plugins.victims import is_leaving
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.plugins.victims import is_leaving
 
 OVERDUE_AFTER = 30.0
 """Seconds past the end of its grace after which a victim is overdue."""

@@ -24,13 +24,13 @@ from wharfinger.cache.cache import Cache
 from wharfinger.engine.transactions import Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
+from wharfinger.framework.plugins.names import VOLUME_BINDING
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.model.promises import VolumeStep
 from wharfinger.objects.documents.volume_edit import bound_claim, bound_volume
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.objects.model.volume_matching import VolumePlan
-from wharfinger.plugins.names import VOLUME_BINDING
 
 _NAMED, _LONGEST = 3, 300
 """How many claims a refusal names, and characters of each."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
-from wharfinger.extenders.asking import Calls, ask_to_bind
+from wharfinger.framework.extenders.asking import Calls, ask_to_bind
 from wharfinger.framework.profile import Profile
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.extenders import Extender, binder_of

@@ -17,13 +17,13 @@ from typing import TypeVar
 
 from wharfinger.errors import ConfigurationError, StoreError
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.trying.serving_profiles import ServedProfile, StoredProfiles, read_profiles
 from wharfinger.page.web.inputs import TooLong
-from wharfinger.profiles import Configured, load_configuration
 
 log = logging.getLogger(__name__)
 

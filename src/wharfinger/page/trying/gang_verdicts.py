@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import NotFound
-from wharfinger.framework import gangs
 from wharfinger.framework.domain import Domain, Terms, domain
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.gangs import gangs
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot

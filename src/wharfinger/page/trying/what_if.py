@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from wharfinger.config.dynamic import ProfileValue
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.framework.config.dynamic import ProfileValue
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import overlay_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.checks.metadata import check_labels
@@ -30,7 +31,6 @@ from wharfinger.objects.model.selectors import Taint, Toleration
 from wharfinger.page.follow.plain import text
 from wharfinger.page.trying.deciding import PresentState
 from wharfinger.page.web.inputs import BadInput
-from wharfinger.profiles import overlay_configuration
 
 MOST_ENTRIES = 20
 RANKED = 10

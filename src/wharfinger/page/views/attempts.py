@@ -18,6 +18,7 @@ from temporalio.client import Client
 
 from wharfinger.errors import NotFound
 from wharfinger.etcd.store import Store
+from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe import deciding_again, explanation
 from wharfinger.observe.attempts import explain_pod
@@ -26,7 +27,6 @@ from wharfinger.observe.history import Attempt
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.page.web.inputs import TooLong
-from wharfinger.profiles import load_profiles
 
 LAST = 50
 """Attempts that are shown."""

@@ -64,7 +64,7 @@ from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
-from wharfinger.framework.gangs import seated as with_seat
+from wharfinger.framework.gangs.gangs import seated as with_seat
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 

@@ -45,12 +45,12 @@ from wharfinger.engine.upstream.right_to_bind import NOT_HELD
 from wharfinger.errors import InvalidObject, RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, Store, TxnResult
+from wharfinger.framework.plugins.volume_binding import VolumeBinding
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import state_of
 from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity
-from wharfinger.plugins.volume_binding import VolumeBinding
 
 VERSIONS = 256
 """Bytes of the versions that a bind rewrites, about."""

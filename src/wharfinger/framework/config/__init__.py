@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration: pydantic models, defaults, completion, validation."""

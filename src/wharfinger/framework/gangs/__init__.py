@@ -1,0 +1,1 @@
+"""Gangs: where the pods of one are placed together, and how their plugins decide it."""

@@ -1,0 +1,208 @@
+"""In which topology domains a gang is tried, the best first.
+
+Cheap bounds before dear tries. A domain whose free resources cannot hold what is required is not tried at all. The
+others go by the points that they can have at most (`gang_packing`). Among equal ones, one evaluation of the first
+member, over all nodes, shows which domain suits the gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.domain import Domain, domain
+from wharfinger.framework.gangs.gang_packing import Packing
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.scoring import Preference
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.objects.model.gang import Wanted
+from wharfinger.objects.model.node import CPU, MEMORY, PODS
+from wharfinger.objects.model.pod import Pod
+
+MOST_DOMAINS = 64
+"""Domains that are tried; those without enough room are left out before."""
+_FIT = "NodeResourcesFit"
+_PLAIN = (CPU, MEMORY, PODS)
+"""Resources that no argument of NodeResourcesFit takes out of its sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What every try has in common."""
+
+    profile: Profile
+    wanted: Wanted
+    snapshot: Snapshot
+    preference: Preference | None
+    timed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DomainToTry:
+    """A domain to try."""
+
+    domain: Domain | None
+    """None stands for anywhere."""
+    bound: int = 0
+    """Points that it has at most."""
+    score: Callable[[Sequence[Pod]], int] = lambda _placed: 0
+    """Its points with these members placed there."""
+
+
+ANYWHERE = DomainToTry(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Domains, the best first."""
+
+    roomy: Sequence[DomainToTry]
+    """Those that may hold the gang as they are; if none may, the roomiest, for what can be said of it."""
+    every: Sequence[Domain | None]
+    """Those where room may be made; None stands for anywhere."""
+
+
+def domains_for(engine: Engine) -> Where:
+    """The domains to try.
+
+    Members that are bound fix it: the domain that most of them are in. Otherwise the domain goes first that takes most
+    members and is fullest with them, by its free resources. Those that cannot hold what is required are left out.
+    """
+    wanted, snapshot = engine.wanted, engine.snapshot
+    if not wanted.topology_keys:
+        return Where([ANYWHERE], [None])
+    fixed = _domain_of(wanted, snapshot)
+    if fixed is not None:
+        return Where([DomainToTry(fixed)], [fixed])
+    found = _partition(snapshot, wanted.topology_keys)
+    codes = np.unique(found.codes)
+    codes = codes[codes != 0]
+    if len(codes) == 0:
+        return Where([], [])
+    least = _least_requests(wanted.members)
+    plain = {name: amount for name, amount in least.items() if name in _PLAIN}
+    if _FIT not in engine.profile.at.get("filter", ()):
+        plain = {}
+    room = _Room(found.codes, len(found.values), wanted.required)
+    free = room.sums(_capacity(snapshot, least))
+    likes = _likes(engine, found.codes, len(free))
+    holds = np.clip(free, wanted.required, len(wanted.members)).astype(np.int64)
+    packs = any(_FIT in engine.profile.at.get(point, ()) for point in ("filter", "score"))
+    packing = Packing(snapshot, found.codes, len(free), wanted.members, packs=packs)
+    packing.take_most(int(holds[codes].max()))
+    bounds = packing.bounds(holds).tolist()
+
+    def suiting(code: int) -> tuple[bool, float, Sequence[str]]:
+        return bool(free[code] < wanted.required), -likes[code], found.values[code]
+
+    def candidate(code: int) -> DomainToTry:
+        return DomainToTry(some([code])[0], bounds[code], lambda placed: packing.score(code, placed))
+
+    def some(these: list[int]) -> list[Domain]:
+        keys, values = wanted.topology_keys, found.values
+        return [Domain(tuple(zip(keys, values[code], strict=True)), found.codes == code) for code in these]
+
+    best_first = sorted(codes.tolist(), key=suiting)
+    fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
+    first = sorted(
+        [code for code in best_first if fits[code]], key=lambda code: (free[code] < wanted.required, -bounds[code])
+    )
+    roomy = first[:MOST_DOMAINS] or [max(best_first, key=lambda code: free[code])]
+    return Where([candidate(code) for code in roomy], some([code for code in best_first if empty[code]][:MOST_DOMAINS]))
+
+
+class _Partition(NamedTuple):
+    """Which domain each node is in."""
+
+    codes: NDArray[np.int32]
+    """By row; 0 = in none, because a label is missing."""
+    values: Sequence[tuple[str, ...]]
+    """By code: the labels' values."""
+
+
+def _partition(snapshot: Snapshot, keys: Sequence[str]) -> _Partition:
+    """The nodes by their values of these labels."""
+    columns = [snapshot.label(key) for key in keys]
+    if len(columns) == 1:
+        return _Partition(columns[0].codes, [(str(value),) for value in columns[0].values])
+    stacked = np.stack([column.codes for column in columns], axis=1)
+    everywhere = stacked.all(axis=1)
+    combined, numbers = np.unique(stacked[everywhere], axis=0, return_inverse=True)
+    codes = np.zeros(len(snapshot), dtype=np.int32)
+    codes[everywhere] = numbers.reshape(-1) + 1
+    values = [tuple([str(column.values[code]) for column, code in zip(columns, row, strict=True)]) for row in combined]
+    return _Partition(codes, [tuple([""] * len(columns)), *values])
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Sums over each domain, by the code of its value."""
+
+    codes: NDArray[np.int32]
+    size: int
+    required: int
+
+    def sums(self, column: IntColumn) -> NDArray[np.float64]:
+        """What a column comes to in each domain."""
+        return np.bincount(self.codes, weights=column, minlength=self.size).astype(np.float64)
+
+    def suffices(self, capacity: IntColumn) -> NDArray[np.bool_]:
+        """Where this capacity holds as many members as are required."""
+        enough: NDArray[np.bool_] = self.sums(capacity) >= self.required
+        return enough
+
+
+def _likes(engine: Engine, codes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+    """By code: the mean total of a domain's best nodes for the first member, as many as are required; -1 for none."""
+    first = engine.profile.evaluate(
+        engine.wanted.members[0], engine.snapshot, preempt=False, preference=engine.preference
+    )
+    rows, totals = first.totals()
+    domain_of = codes[rows]
+    order = np.lexsort((-totals, domain_of))
+    domain_of, totals = domain_of[order], totals[order]
+    places = np.arange(len(order)) - np.searchsorted(domain_of, domain_of)  # 0 for the best of each domain
+    best = places < engine.wanted.required
+    counts = np.bincount(domain_of[best], minlength=size)
+    sums = np.bincount(domain_of[best], weights=totals[best], minlength=size)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), -1.0)
+
+
+def _domain_of(wanted: Wanted, snapshot: Snapshot) -> Domain | None:
+    """Where most of the bound members are; of equally many, the first by name."""
+    there: dict[tuple[str, ...], int] = {}
+    for pod in wanted.bound:
+        node = snapshot.node(pod.node_name)
+        if node is not None and all(key in node.labels for key in wanted.topology_keys):
+            values = tuple([node.labels[key] for key in wanted.topology_keys])
+            there[values] = there.get(values, 0) + 1
+    if not there:
+        return None
+    most = min(there, key=lambda values: (-there[values], values))
+    return domain(snapshot, zip(wanted.topology_keys, most, strict=True))
+
+
+def _least_requests(members: Sequence[Pod]) -> dict[str, int]:
+    """What each member requests at least."""
+    least = {name: min(pod.requests.get(name, 0) for pod in members) for name in members[0].requests}
+    return {name: amount for name, amount in least.items() if amount > 0} | {PODS: 1}
+
+
+def _capacity(snapshot: Snapshot, least: dict[str, int], *, empty: bool = False) -> IntColumn:
+    """By row: how many pods with these requests fit at most, beside those that are there or on the node alone.
+
+    A resource that no node offers is left out: it is either judged in another way, or fits nowhere.
+    """
+    most: IntColumn = np.full(len(snapshot), np.iinfo(np.int32).max, dtype=np.int64)
+    for name, amount in least.items():
+        allocatable = snapshot.allocatable(name)
+        if name not in _PLAIN and not allocatable.any():
+            continue
+        room = allocatable - (0 if empty else snapshot.requested(name))
+        most = np.minimum(most, np.maximum(room, 0) // amount)
+    return most
