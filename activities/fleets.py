@@ -32,10 +32,10 @@ from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.engine.fleets.planning import FleetReader, Planning
 from wharfinger.engine.fleets.recording import Recording
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import HOST_LOST
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK, Limits
 
 
 class ControlActivities(FleetControl):

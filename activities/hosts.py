@@ -37,7 +37,7 @@ from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get, Store
 from wharfinger.model.fleet import Grant
-from wharfinger.runtime.runtime import InstanceId, Process, Runtime
+from wharfinger.process.children.runtime import InstanceId, Process, Runtime
 
 log = logging.getLogger(__name__)
 

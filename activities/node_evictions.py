@@ -18,9 +18,9 @@ from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInp
 from wharfinger.engine.nodes.node_budget import NodeBudget
 from wharfinger.engine.nodes.requeueing import Requeued, Requeueing
 from wharfinger.engine.nodes.taint_eviction import TaintEviction
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import NodeEvictionSettings
 
 log = logging.getLogger(__name__)

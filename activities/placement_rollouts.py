@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
@@ -21,7 +20,6 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import catch_up, until_changed
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
@@ -30,6 +28,8 @@ from wharfinger.engine.placements.snapshots import forget, take
 from wharfinger.engine.placements.works import write
 from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.names import placement_rollout_id
+from wharfinger.process.parts import ProcessParts
 
 TICK = 3.0
 """Seconds between two heart-beats of a wait, and two looks at it."""

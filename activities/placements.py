@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from temporalio import activity
 
-from wharfinger.contracts.names import placement_workflow_id
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
@@ -15,13 +14,14 @@ from wharfinger.contracts.placements import (
     DecideInput,
     PlacementActivities,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.names import placement_workflow_id
+from wharfinger.process.parts import ProcessParts
 
 
 class DecidingActivities(PlacementActivities):

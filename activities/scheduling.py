@@ -28,7 +28,6 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Scheduling,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.asking import ExtenderQuestions
 from wharfinger.engine.pods.bind.rounds import Bindings
 from wharfinger.engine.pods.calling import PluginCalls
@@ -39,9 +38,10 @@ from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.settings import BindSettings
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
@@ -23,7 +22,6 @@ from wharfinger.contracts.update_runs import (
     WriteRunWorksInput,
     WrittenRunWorks,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import update_writing
 from wharfinger.engine.placements.catching_up import catch_up, until_changed
 from wharfinger.engine.placements.contents_view import ContentsView
@@ -31,6 +29,8 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
 from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.names import update_run_id
+from wharfinger.process.parts import ProcessParts
 
 SPARING = 5.0
 """Between two looks, so many times what one takes: a run of thousands of members leaves the hub to others."""

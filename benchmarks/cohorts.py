@@ -26,10 +26,7 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import etcd_json_wire, etcd_requests
 from wharfinger.etcd.store import Condition, Operation, TxnResult
@@ -37,6 +34,9 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.names import gang_workflow_id, pod_workflow_id
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -27,9 +27,7 @@ from etcd_side import put_all
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
@@ -39,6 +37,8 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -30,7 +30,7 @@ import uvloop
 
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Compare, Delete, Get, Put
-from wharfinger.runtime.ports import free_port
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 
 PROTOCOLS: tuple[Literal["json", "grpc"], ...] = ("json", "grpc")

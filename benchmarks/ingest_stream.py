@@ -15,8 +15,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.etcd import etcd_json_wire
 from wharfinger.etcd.etcd_json import messages
@@ -25,6 +23,8 @@ from wharfinger.etcd.store import KeyValue, Page, Store, WatchBatch
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.run_ends import RunEnds

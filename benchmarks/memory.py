@@ -21,10 +21,10 @@ import uvloop
 from ingest_stream import Recorded, encoded, line, node, pod, revisions, serve, worker
 
 import wharfinger.worker
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.records import AttemptRecord
 
 PUTS_AT_ONCE = 100
 PATIENCE = 600.0

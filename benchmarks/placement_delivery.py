@@ -56,12 +56,10 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import TakeSnapshotInput
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import snapshots
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
@@ -78,7 +76,9 @@ from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.placements import read_all
 from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.opening import opened
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys

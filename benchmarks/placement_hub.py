@@ -33,13 +33,13 @@ from wharfinger.contracts.placement_records import MemberStatusRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.settings import Servers
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 

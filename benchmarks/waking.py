@@ -25,7 +25,6 @@ import uvloop
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.changes import Changes, NodeChange, PodChange
@@ -33,6 +32,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.refusal import Refusal
+from wharfinger.process.parts import ProcessParts
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics

@@ -41,11 +41,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from wharfinger.apiserver.client import PODS, Upstream, uid_of
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
+from wharfinger.process.names import pod_workflow_id
 from wharfinger.settings import EtcdSettings
 
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\S+) \S+ +\S+ (.*)")

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
 
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus
     from wharfinger.contracts.attempts import FailureType, has_chain_policy
-    from wharfinger.contracts.contract import Contract
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,
         PLAN_TIMEOUT,
@@ -42,10 +41,11 @@ with workflow.unsafe.imports_passed_through():
         RecordedFleet,
         RecordInput,
     )
-    from wharfinger.contracts.names import SEARCH_TENANT
     from wharfinger.fleet.actor import ActorState
     from wharfinger.model.fleet import Role
     from wharfinger.model.rollout import LATE, Memory, Up, Writes
+    from wharfinger.process.contract import Contract
+    from wharfinger.process.names import SEARCH_TENANT
 
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 

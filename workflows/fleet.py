@@ -34,8 +34,8 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
     from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
-    from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
     from wharfinger.model.rollout import IDLE, LATE, Memory
+    from wharfinger.process.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
 
 APART = timedelta(seconds=1)
 """Between two reconcile signals that are passed on, at least."""

@@ -52,9 +52,9 @@ with workflow.unsafe.imports_passed_through():
         RecordInput,
         StillThere,
     )
-    from wharfinger.contracts.names import host_queue
     from wharfinger.fleet.actor import ActorState, StepResult
     from wharfinger.model.rollout import Drop, Retire, Up
+    from wharfinger.process.names import host_queue
 
 REFUSED = (FleetFailure.UNKNOWN_VERSION, FleetFailure.SECRET_MISSING, FleetFailure.CANNOT_START)
 """What a host refuses for good."""

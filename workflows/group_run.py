@@ -59,9 +59,9 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
     from wharfinger.contracts.cohorts import CohortResult
     from wharfinger.contracts.lone import victims_listed
-    from wharfinger.contracts.names import SEARCH_OUTCOME
     from wharfinger.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
     from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import SEARCH_OUTCOME
     from wharfinger.workflows.parking import (
         EvictionResult,
         Parking,

@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
     from wharfinger.contracts.attempts import parsed
-    from wharfinger.contracts.names import NODE_EVICTION, SEARCH_OUTCOME
     from wharfinger.contracts.node_eviction import (
         CLEAR_HEARTBEAT,
         CLEAR_TIMEOUT,
@@ -40,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import NODE_EVICTION, SEARCH_OUTCOME
     from wharfinger.workflows.bugs import BUGS
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

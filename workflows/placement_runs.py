@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
 from wharfinger.contracts.placements import placement_retry
+from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)

@@ -29,8 +29,8 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
     from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import Planned
-    from wharfinger.contracts.names import ROLLING_UPDATE, fleet_workflow_id
     from wharfinger.model.rollout import LATE, Outcome, Plan, Writes
+    from wharfinger.process.names import ROLLING_UPDATE, fleet_workflow_id
 
 
 @workflow.defn(name=ROLLING_UPDATE, failure_exception_types=BUGS)

@@ -26,7 +26,6 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
     from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
     from wharfinger.contracts.lone import bound_group, placed_group, recorded_group, refusal_input
-    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.contracts.plugin_calls import Held, first_answers
     from wharfinger.contracts.scheduling import (
         ASK_LIMIT,
@@ -46,6 +45,7 @@ with workflow.unsafe.imports_passed_through():
         Scheduling,
     )
     from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
     from wharfinger.workflows.parking import required_revision

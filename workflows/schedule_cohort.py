@@ -30,9 +30,9 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.cohorts import CohortInput, CohortResult
     from wharfinger.contracts.group_lines import details, seats_line, waiting_line
     from wharfinger.contracts.group_lines import title as names
-    from wharfinger.contracts.names import SCHEDULE_COHORT
     from wharfinger.contracts.scheduling import PLACE_RETRY
-    from wharfinger.contracts.search import PODS_KEY, pod_digests, pods_listed
+    from wharfinger.process.names import SCHEDULE_COHORT
+    from wharfinger.process.search import PODS_KEY, pod_digests, pods_listed
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import Group, GroupRun
     from wharfinger.workflows.parking import required_revision

@@ -27,7 +27,6 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import RetryPolicy
 
     from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
-    from wharfinger.contracts.names import SCHEDULE_PLACEMENT
     from wharfinger.contracts.placements import (
         COMMIT_TIMEOUT,
         DECIDE_TIMEOUT,
@@ -44,6 +43,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import SCHEDULE_PLACEMENT
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

@@ -30,13 +30,8 @@ from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
 from wharfinger.agent_settings import AgentSettings
-from wharfinger.client.cluster_format import installation_of
-from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.contracts.names import check_cluster, control_queue, host_queue
 from wharfinger.engine.fleets.failures import FLEETS
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
@@ -44,18 +39,23 @@ from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.observe.fleets import FleetView
 from wharfinger.process.build import build_id, release
+from wharfinger.process.children import limits, lives, locks
+from wharfinger.process.children.runtime import Runtime
+from wharfinger.process.cluster_format import installation_of
 from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
+from wharfinger.process.names import check_cluster, control_queue, host_queue
 from wharfinger.process.opening import Opened, opened
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.transactions import Limits
 from wharfinger.process.upstream import connect_upstream, open_upstream
-from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
-from wharfinger.runtime.runtime import Runtime
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import TemporalSettings

@@ -27,9 +27,7 @@ from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.activities.placements import DecidingActivities
 from wharfinger.activities.update_runs import StagingActivities
 from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
@@ -43,17 +41,19 @@ from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.hub_loops.update_runs import UpdateRunJudge
 from wharfinger.observe.placement_conditions import SAID_STATES, results_by_state
 from wharfinger.process.build import build_id, release
+from wharfinger.process.children import lives
 from wharfinger.process.connecting import identity
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
+from wharfinger.process.names import check_cluster, placement_queue
 from wharfinger.process.opening import opened
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import ACTIVITIES, Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
-from wharfinger.runtime import lives
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.workflows.roll_out_placement import RollOutPlacement

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from wharfinger.config.member_files import MemberConnection
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
@@ -23,6 +22,7 @@ from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import MemberAgentSettings

@@ -15,9 +15,6 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from wharfinger.client.cluster_format import in_its_format
-from wharfinger.client.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import StoreError, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat
@@ -25,9 +22,12 @@ from wharfinger.page.follow.following import Following
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.server import PageServer
+from wharfinger.process.cluster_format import in_its_format
 from wharfinger.process.connecting import connect_etcd, identity
+from wharfinger.process.conversion import data_converter
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics
 

@@ -14,13 +14,9 @@ from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptTimings
-from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
-from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.errors import refuse
@@ -32,12 +28,16 @@ from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.model.ownership import Ownership
-from wharfinger.observe import logs
+from wharfinger.process import logs
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import identity
 from wharfinger.process.installation import prepare
+from wharfinger.process.names import check_cluster, check_tenant, task_queue
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import Polling, worker_factory
+from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.transactions import Limits
 from wharfinger.process.upstream import ConnectedUpstream
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings

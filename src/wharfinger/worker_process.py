@@ -18,9 +18,6 @@ from temporalio.client import Client
 
 from wharfinger.apiserver.client import Upstream
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.client.temporal_configuration import temporal_configuration
-from wharfinger.contracts.names import check_cluster
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.origins import enabling, package
 from wharfinger.framework.profiles import Configured
@@ -28,7 +25,10 @@ from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.kube_pages import KubePages
+from wharfinger.process.names import check_cluster
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.process.upstream import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions, of_process

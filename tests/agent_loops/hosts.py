@@ -14,7 +14,7 @@ from wharfinger.contracts.fleet_records import read_value, stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.runtime.runtime import Command, InstanceId
+from wharfinger.process.children.runtime import Command, InstanceId
 
 FIRST = InstanceId("common", 0, 1)
 SECOND = InstanceId("common", 1, 1)

@@ -10,11 +10,11 @@ import pytest
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, revoke, running, until
 from wharfinger.agent_loops.host_exits import HostExits, exit_record
 from wharfinger.contracts.fleet_records import stored
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation
 from wharfinger.model.fleet import Exit
-from wharfinger.runtime.runtime import Ending
+from wharfinger.process.children.runtime import Ending
+from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore, TxnHook
 

@@ -8,9 +8,9 @@ import pytest
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, exit_of, grant, running, until
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_probes import HostProbes
-from wharfinger.contracts.records import InstanceRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

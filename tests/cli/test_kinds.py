@@ -9,8 +9,8 @@ import pytest
 from wharfinger.cli.kinds import KINDS, imported
 from wharfinger.cli.objects.checks import WriteCheck
 from wharfinger.cli.objects.tables import KindTable
-from wharfinger.client.stored_objects import StoredObjects
 from wharfinger.objects.documents import kinds
+from wharfinger.process.stored_objects import StoredObjects
 
 PARTS = sorted({(part, dotted) for parts in KINDS.values() for part, dotted in parts.names().items()})
 

@@ -22,9 +22,7 @@ from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alo
 from wharfinger.cli.understand.rows import pod_row
 from wharfinger.cli.understand.story import tell
 from wharfinger.client.api_objects import ApiWriter
-from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.client.stored_pods import every_pod, one_pod
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise
@@ -32,6 +30,8 @@ from wharfinger.objects.documents import kinds
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.upstream_pods import promises_of, story
+from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.records import InstallationRecord
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.testing import MemoryStore
 

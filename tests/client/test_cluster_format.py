@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.client.cluster_format import in_its_format
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat, known_format
+from wharfinger.process.cluster_format import in_its_format
+from wharfinger.process.records import InstallationRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 RK8S, KUBERNETES = ClusterFormat.RK8S, ClusterFormat.KUBERNETES

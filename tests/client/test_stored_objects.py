@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wharfinger.client.stored_nodes import StoredNodes
-from wharfinger.client.stored_objects import ChangedObjects, StoredObjects
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.kinds import NODE, by_word
+from wharfinger.process.stored_objects import ChangedObjects, StoredObjects
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -21,9 +21,7 @@ from wharfinger.contracts.cohort_records import numbered
 from wharfinger.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.lone import evict_input, placed_group, refusal_input
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
@@ -32,6 +30,8 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import COMPATIBLE
 from wharfinger.telemetry import Metrics
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.contracts.fleet_records import Fact, mapping, read_value, stored
-from wharfinger.contracts.records import Record
 from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Slot
+from wharfinger.process.records import Record
 
 STORED = [
     (Slot(3, incarnation=2, revision=1, mod_revision=9), b'{"incarnation":2,"revision":1,"crashes":0}'),

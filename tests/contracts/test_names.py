@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.names import (
-    NAME_LIMIT,
-    check_cluster,
-    check_tenant,
-    pod_attribute,
-    pod_workflow_id,
-    task_queue,
-)
 from wharfinger.errors import UsageError
+from wharfinger.process.names import NAME_LIMIT, check_cluster, check_tenant, pod_attribute, pod_workflow_id, task_queue
 
 
 def test_pods_workflow_id_has_cluster_namespace_name_and_identity() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.delivery_records import SnapshotRecord
 from wharfinger.contracts.placement_rollouts import TakenSnapshot
-from wharfinger.contracts.records import AttemptRecord
+from wharfinger.process.records import AttemptRecord
 
 
 def test_a_record_is_compact_json_and_reads_back_equal() -> None:

@@ -13,7 +13,6 @@ from temporalio.api.common.v1 import Payload
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, FailureType, chain_retry
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
 from wharfinger.contracts.scheduling import (
     AskOutcome,
@@ -29,6 +28,7 @@ from wharfinger.contracts.scheduling import (
     Rejected,
     Scheduling,
 )
+from wharfinger.process.conversion import data_converter
 from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 

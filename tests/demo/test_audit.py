@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.demo.audit import audit, reason_of, replayed
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import AttemptRecord
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 
 A = PodKey("default", "a")

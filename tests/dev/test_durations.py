@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from wharfinger.dev.durations import parse
 from wharfinger.errors import UsageError
+from wharfinger.process.durations import parse
 
 
 @pytest.mark.parametrize(

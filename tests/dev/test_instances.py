@@ -8,10 +8,10 @@ import os
 import pytest
 
 from tests.patience import patient
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.dev import common_fleet
 from wharfinger.dev.instances import InstanceFollower
 from wharfinger.etcd import keys
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 

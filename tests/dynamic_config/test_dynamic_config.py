@@ -14,7 +14,6 @@ from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.contracts.fleet_records import stored
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config import trials
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import ProfileKind
@@ -33,6 +32,7 @@ from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics

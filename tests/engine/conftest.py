@@ -28,8 +28,6 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordManyInput,
 )
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.scheduling import (
     BindInput,
     BindOutcome,
@@ -41,9 +39,7 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Refused,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
@@ -58,6 +54,10 @@ from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import InstallationRecord
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

@@ -12,11 +12,11 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.intercepted import execute
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable
 from wharfinger.framework.status import call
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.failures import MESSAGE_LIMIT
 
 
 async def encoded(error: ApplicationError) -> Failure:

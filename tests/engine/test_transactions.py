@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.engine.transactions import PER_KEY, Limits, Load, Shape, cut, measure
+from wharfinger.process.transactions import PER_KEY, Limits, Load, Shape, cut, measure
 
 KEYS = st.lists(st.sampled_from([f"key-{n}" for n in range(30)]), max_size=6, unique=True).map(tuple)
 SHAPES = st.lists(st.builds(Shape, KEYS, KEYS, st.integers(0, 5000)), max_size=60)

@@ -17,11 +17,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.faults.history import Change
 from tests.faults.judge import GROUP, MIN_AVAILABLE, Violation
-from wharfinger.contracts.names import DEFAULT_CLUSTER, gang_workflow_id, pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.process.names import DEFAULT_CLUSTER, gang_workflow_id, pod_workflow_id
+from wharfinger.process.records import AttemptRecord
 from wharfinger.simulator import Simulator
 
 

@@ -13,9 +13,9 @@ from tests.faults.history import Change, state_after
 from tests.faults.judge import GROUP, MIN_AVAILABLE, Violation
 from tests.faults.settling import PATIENCE, Undone
 from tests.faults.story import Story, node, pod
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import AttemptRecord
 
 
 def end(story: Story, **records: int) -> End:

@@ -34,7 +34,6 @@ from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from wharfinger.config.fleet import read_fleet, read_template
 from wharfinger.contracts.fleets import FleetFailure
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import keys
 from wharfinger.fleet.actor import ActorState, StepResult
@@ -44,6 +43,7 @@ from wharfinger.model.fleet import RolloutRequest
 from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.observe.fleets import FleetView
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tests.engine.placements.scene import HubScene
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.hub_loops.judging import APART, PlacementJudge
+from wharfinger.process.parts import ProcessParts
 
 ALL = {"placementType": "PickAll"}
 

@@ -23,9 +23,7 @@ from tests.conftest import TemporalServer
 from tests.placement.deliveries import judge_member
 from tests.placement.objects import member_object
 from wharfinger.config.member_files import MemberConnection
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Store
@@ -33,7 +31,9 @@ from wharfinger.hub import Hub
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings, LeaseSettings

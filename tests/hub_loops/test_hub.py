@@ -29,17 +29,17 @@ from tests.placement.objects import (
     status_record,
 )
 from wharfinger.client.placements import Placements
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.delivery_records import ResultRecord
 from wharfinger.contracts.placement_records import EvictionRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.hub import Hub
 from wharfinger.objects.documents.kinds import reference
+from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings

@@ -13,9 +13,9 @@ from tests.engine.placements.run_scene import APPROVAL, external, stage, strateg
 from tests.hub_loops.test_hub import WEB, World, client, store, until_seen
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.contracts.names import update_run_id
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.process.names import update_run_id
 from wharfinger.registry import placement_keys
 
 __all__ = ["client", "store"]

@@ -17,14 +17,14 @@ from tests.engine.placements.test_rolling_out import override
 from tests.engine.placements.test_works import ALL_AT_ONCE, ONE
 from tests.placement.objects import agent_record, pick
 from wharfinger.activities.placement_rollouts import RollingActivities
-from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import catching_up
 from wharfinger.engine.placements.hub_view import STREAMS
 from wharfinger.hub_loops.following import ContentsStreams
 from wharfinger.hub_loops.rollouts import RolloutJudge
+from wharfinger.process.names import placement_rollout_id
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 
 

@@ -11,9 +11,9 @@ from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_run_records import END, RunEndRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.hub_loops.update_runs import UpdateRunJudge
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.etcd import keys
+from wharfinger.process.records import AttemptRecord, InstanceRecord
 
 RECORD = AttemptRecord(attempt=1, workflow_id="wharfinger/pod/default/gone/uid")
 

@@ -24,13 +24,13 @@ from tests.conftest import free_port
 from tests.forked import Forked
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
-from wharfinger.contracts.names import host_queue
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.runtime import locks
-from wharfinger.runtime.runtime import InstanceId
+from wharfinger.process.children import locks
+from wharfinger.process.children.runtime import InstanceId
+from wharfinger.process.names import host_queue
+from wharfinger.process.records import InstanceRecord
 
 TTL = 2
 FIRST = InstanceId("common", 0, 1)

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 from tests.placement.objects import member_object
 from wharfinger.config.member_files import MemberConnection
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore

@@ -22,14 +22,14 @@ from tests.patience import patient
 from wharfinger.agent import Agent
 from wharfinger.agent_loops.host_probes import asking
 from wharfinger.agent_settings import AgentSettings
-from wharfinger.client.temporal_configuration import temporal_configuration
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.contracts.names import fleet_workflow_id
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.runtime.limits import ProcessLimits
+from wharfinger.process.children.limits import ProcessLimits
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.names import fleet_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.runtime.processes import Processes
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 

@@ -16,13 +16,13 @@ from temporalio.client import Client
 from tests.conftest import start_etcd, start_temporal
 from tests.integration.agent_process import Site
 from tests.patience import patient
-from wharfinger.client.temporal_configuration import temporal_configuration
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import FleetStatusRecord
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.model.rollout import RolloutStatus
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.records import InstanceRecord
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]

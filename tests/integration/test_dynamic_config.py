@@ -16,11 +16,11 @@ from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.cli.main import run
 from wharfinger.contracts.fleet_records import stored
-from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.framework.config.dynamic import digest
 from wharfinger.model.fleet import Grant
+from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.settings import EtcdSettings
 
 pytestmark = pytest.mark.timeout(400)

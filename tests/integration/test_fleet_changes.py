@@ -16,7 +16,7 @@ from temporalio.client import Client
 from tests.integration.dev_tree import USUAL_TTL, DevTree, instances_of, running_tree, wait_until
 from tests.integration.fleet_handle import FleetHandle
 from tests.integration.gateway import NODES, PODS, bound_pods, node, pod
-from wharfinger.contracts.names import DEFAULT_CLUSTER
+from wharfinger.process.names import DEFAULT_CLUSTER
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 

@@ -14,7 +14,7 @@ from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, n
 from tests.integration.histories import kinds, late_tasks, length
 from tests.integration.worker_process import total
 from tests.patience import patient
-from wharfinger.contracts.names import SEARCH_OUTCOME
+from wharfinger.process.names import SEARCH_OUTCOME
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -25,9 +25,9 @@ from tests.integration import told
 from tests.integration.gateway import node, pod
 from tests.integration.test_secured_etcd import SecuredEtcd
 from tests.patience import patient
-from wharfinger.client.temporal_configuration import temporal_configuration
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.runtime import locks
+from wharfinger.process.children import locks
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.settings import TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]

@@ -25,7 +25,7 @@ from tests.integration.temporal_cluster import TemporalCluster
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from tests.registry.certificates import Authority
-from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+from wharfinger.process.names import SEARCH_ATTRIBUTES
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 

@@ -18,7 +18,7 @@ from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, condition, node, pod, uid_of
 from tests.integration.worker_process import total
-from wharfinger.contracts.names import pod_workflow_id, task_queue
+from wharfinger.process.names import pod_workflow_id, task_queue
 
 pytestmark = pytest.mark.timeout(180)
 

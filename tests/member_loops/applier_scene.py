@@ -15,12 +15,12 @@ from tests.member_loops.member_scene import Object, P
 from wharfinger.config.placement_fields import ApplyStrategyFields
 from wharfinger.contracts.delivery_records import ResultRecord, SnapshotRecord, WorkRecord
 from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.snapshots import _part, zlib
 from wharfinger.etcd import keys
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.works import Works
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 

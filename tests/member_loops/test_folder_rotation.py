@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.member import MemberAgents
 from wharfinger.member_loops import member_agent
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import MemberAgentSettings
 from wharfinger.testing import MemoryStore
 

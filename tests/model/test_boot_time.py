@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.objects.model.boot_time import since_boot
+from wharfinger.process.parts import ProcessParts
 from wharfinger.testing import MemoryStore
 
 

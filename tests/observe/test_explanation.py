@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.observe.test_history import read
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.objects.model.pod import Pod
 from wharfinger.observe.explanation import Explanation, explain, to_plain
 from wharfinger.observe.history import Attempt
+from wharfinger.process.records import AttemptRecord
 
 POD = Pod("default", "web-1", "uid-1")
 RECORD = AttemptRecord(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from wharfinger.contracts.fleet_records import RevisionRecord, stored
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Exit, Grant, Slot
 from wharfinger.observe.fleet_pictures import SlotIncarnation
 from wharfinger.observe.fleet_reading import read, read_to_decide
 from wharfinger.observe.fleets import FleetView
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from wharfinger.contracts.fleet_records import HostRecord, OutcomeRecord, RevisionRecord, stored
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
 from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
 from wharfinger.observe.fleets import FleetView
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.observe.json_lines import JsonLine, parsed
+from wharfinger.process.json_lines import JsonLine, parsed
 
 
 def line(message: str, level: int = logging.INFO, *, tracebacks: bool = False, **fields: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_only_whole_lines_of_pairs_are_taken_apart(message: str, text: str, valu
 
 WRITES = """
 import logging
-from wharfinger.observe.logs import set_level, write_lines
+from wharfinger.process.logs import set_level, write_lines
 
 write_lines("info", "json")
 logging.getLogger("wharfinger.x").debug("unseen")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from wharfinger.observe.logs import CoreLines, OneLine, RunLines
+from wharfinger.process.logs import CoreLines, OneLine, RunLines
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
@@ -102,7 +102,7 @@ COLOURFUL = """
 import asyncio, os
 from temporalio.client import Client
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-from wharfinger.observe.logs import write_lines
+from wharfinger.process.logs import write_lines
 
 write_lines("info")
 everything = LoggingConfig(TelemetryFilter(core_level="TRACE", other_level="TRACE"))

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from wharfinger.contracts.names import SEARCH_ATTRIBUTES
-from wharfinger.contracts.search import decisions_query
 from wharfinger.dev.temporal import DYNAMIC_CONFIGURATION
+from wharfinger.process.names import SEARCH_ATTRIBUTES
+from wharfinger.process.search import decisions_query
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "temporal.md").read_text()

@@ -20,7 +20,6 @@ from temporalio.client import Client
 from tests.cli.fleet.fleet_records import Records, status
 from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
@@ -37,6 +36,7 @@ from wharfinger.page.parts import PageParts
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
+from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 

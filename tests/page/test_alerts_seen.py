@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.page.looking import Looking
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, Alert, Alerts
 from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import ScrapeOptions, Scraper
 from wharfinger.page.views.pending import PendingPods
+from wharfinger.process.records import HoldRecord
 
 
 class Watching(Looking):

@@ -8,13 +8,13 @@ import aiohttp
 import pytest
 
 from tests.page.cluster import Page, in_step
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.page.follow.reasons import ReasonKey
 from wharfinger.page.views.holding import held_by
 from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.process.records import HoldRecord
 
 
 @pytest.fixture

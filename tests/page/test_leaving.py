@@ -18,7 +18,6 @@ from tests.page.test_json import get
 from tests.patience import patient
 from tests.worker.conftest import Site, site
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.engine.pods.eviction import PREEMPTED
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
@@ -28,6 +27,7 @@ from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.options import page_options
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.process.records import AttemptRecord
 
 __all__ = ["site"]
 

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.page.looking import Looking
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.plain import as_json
@@ -17,6 +16,7 @@ from wharfinger.page.views.objects import pod_in_short
 from wharfinger.page.views.pending import PendingPods
 from wharfinger.page.web.inputs import BadInput, selector_of
 from wharfinger.page.web.stream import MOST_PENDING, RESYNC, ViewerStream
+from wharfinger.process.records import HoldRecord
 from wharfinger.testing import pod_manifest
 
 

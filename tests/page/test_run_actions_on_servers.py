@@ -18,9 +18,9 @@ from tests.page.cluster import MemoryCluster, served
 from tests.page.conftest import TOKEN
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.contracts.names import update_run_id
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.page.options import page_options
+from wharfinger.process.names import update_run_id
 from wharfinger.registry import placement_keys
 
 __all__ = ["client", "store"]

@@ -9,7 +9,6 @@ import aiohttp
 import pytest
 
 from tests.page.cluster import Page, in_step
-from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_configuration
@@ -17,6 +16,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.page.trying.deciding import Deciders
 from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 
 BIG = "/api/v1/pods/default/big"
 NAME = "default-scheduler"

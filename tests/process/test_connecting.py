@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.errors import ConfigurationError
 from wharfinger.process.connecting import is_near
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.settings import TemporalSettings
 
 

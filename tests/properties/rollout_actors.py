@@ -18,7 +18,6 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
 )
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import snapshots
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
@@ -28,6 +27,7 @@ from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
 from wharfinger.member_loops.member_store import EtcdMember
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 

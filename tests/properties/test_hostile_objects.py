@@ -23,7 +23,6 @@ from tests.properties import hostile
 from tests.properties.shares import in_quarters
 from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.profile import Profile
@@ -32,6 +31,7 @@ from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
 from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.queue.entry import Part
 from wharfinger.telemetry import Metrics
 

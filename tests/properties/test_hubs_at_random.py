@@ -37,7 +37,6 @@ from wharfinger.contracts.placements import (
     StreamRevisions,
     latest,
 )
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
@@ -45,6 +44,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.objects.documents.kinds import reference
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -17,8 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.clock import Clock
 from tests.worker_loops.stage import PROFILES, pod_bytes
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.records import AttemptRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
@@ -28,6 +26,8 @@ from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import AttemptRecord
 from wharfinger.queue.entry import Part, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics

@@ -11,7 +11,7 @@ from tests.workflows.conftest import QUICK, Stage, away, committed, decided, los
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany
 from wharfinger.contracts.eviction import Evicted, Victim
-from wharfinger.contracts.names import gang_workflow_id
+from wharfinger.process.names import gang_workflow_id
 
 WAKE = Wake(revision=15, event="NodeAdd", object="node-1", plugin="NodeResourcesFit")
 LOW = Victim(pod="default/low", create_revision=3, uid="uid-low")

@@ -13,7 +13,7 @@ from tests.workflows.placement_stage import (
     P,
     PlacementStage,
 )
-from wharfinger.contracts.names import SCHEDULE_PLACEMENT, placement_queue
+from wharfinger.process.names import SCHEDULE_PLACEMENT, placement_queue
 
 PlacementScene = Callable[[PlacementStage], Awaitable[tuple[str, int]]]
 """Plays an ending; answers the workflow id, and which run of its chain is the one to keep."""

@@ -24,9 +24,9 @@ from tests.workflows.update_run_stage import (
     UpdateRunStage,
     ending,
 )
-from wharfinger.contracts.names import STAGED_UPDATE_RUN, placement_queue
 from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
 from wharfinger.contracts.update_runs import AwaitRunInput, RecordedRun, WrittenRunWorks
+from wharfinger.process.names import STAGED_UPDATE_RUN, placement_queue
 
 UpdateRunScene = Callable[[UpdateRunStage], Awaitable[tuple[str, int]]]
 """Plays an ending; answers the workflow id, and which run of its chain is the one to keep."""

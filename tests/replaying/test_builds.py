@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.engine.conftest import World
-from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.etcd import keys
 from wharfinger.framework.catalog import CatalogEntry
 from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.process.build import build_id
 from wharfinger.process.installation import keep_software
+from wharfinger.process.records import SoftwareRecord
 from wharfinger.replaying.builds import read_builds
 from wharfinger.worker import software_of
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from wharfinger.contracts.computation import OwnNodes
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.preferred_nodes import members_digest
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.records import InstanceRecord
 from wharfinger.replaying.facts import Facts
 from wharfinger.replaying.memberships import MOST
 

@@ -18,11 +18,11 @@ from tests.engine.conftest import PROFILES, node_object, pod_object
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster, rk8s, rk8s_etcd
-from wharfinger.contracts.records import AttemptRecord, BoundByRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.rk8s.format import RK8S
+from wharfinger.process.records import AttemptRecord, BoundByRecord
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.rerun import Rerun, RerunSimulator
 

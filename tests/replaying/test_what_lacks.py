@@ -7,10 +7,10 @@ from typing import Any
 from tests.engine.conftest import PROFILES, Hand
 from tests.replaying.replay_stage import Stage
 from wharfinger.contracts.computation import LateVerdict
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.process.records import InstanceRecord
 from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.unreplayable import Lack
 

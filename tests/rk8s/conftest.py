@@ -18,12 +18,12 @@ from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer, start_etcd
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import KeyValue, Put
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
 from wharfinger.worker import Worker
 

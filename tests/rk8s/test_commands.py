@@ -12,11 +12,11 @@ import pytest
 from tests.cli.conftest import Shell, outside
 from tests.conftest import EtcdServer
 from tests.rk8s import rk8s_documents as docs
-from wharfinger.contracts.records import AttemptRecord, InstallationRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.records import AttemptRecord, InstallationRecord
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["outside"]

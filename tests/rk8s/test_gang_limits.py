@@ -8,7 +8,7 @@ import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
-from wharfinger.engine.transactions import Limits
+from wharfinger.process.transactions import Limits
 
 
 async def team(world: Rk8sWorld, count: int, size: int) -> None:

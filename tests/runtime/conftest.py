@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.runtime import locks
-from wharfinger.runtime.limits import ProcessLimits
+from wharfinger.process.children import locks
+from wharfinger.process.children.limits import ProcessLimits
+from wharfinger.process.children.runtime import Command
 from wharfinger.runtime.processes import Processes
-from wharfinger.runtime.runtime import Command
 
 SCRIPT = textwrap.dedent(
     """
     import os, pathlib, signal, subprocess, sys, time
-    from wharfinger.runtime import locks
+    from wharfinger.process.children import locks
     lock = locks.hold(pathlib.Path(sys.argv[1]))
     what = sys.argv[2] if len(sys.argv) > 2 else "sleep"
     if what == "stubborn":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.runtime.limits import Bounds, ProcessLimits, delegated
+from wharfinger.process.children.limits import Bounds, ProcessLimits, delegated
 
 
 def hierarchy(root: Path, own: str, controllers: str = "cpu memory pids") -> tuple[Path, Path]:

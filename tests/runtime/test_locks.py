@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import ServerError
-from wharfinger.runtime import locks
-from wharfinger.runtime.lives import ProcessLife, life
+from wharfinger.process.children import locks
+from wharfinger.process.children.lives import ProcessLife, life
 
 HOLDER = textwrap.dedent(
     """
     import sys, pathlib
-    from wharfinger.runtime import locks
+    from wharfinger.process.children import locks
     lock = locks.hold(pathlib.Path(sys.argv[1]))
     print("held", flush=True)
     sys.stdin.read()

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.patience import patient
-from wharfinger.runtime import pidfd
-from wharfinger.runtime.lives import Handle
+from wharfinger.process.children import pidfd
+from wharfinger.process.children.lives import Handle
 
 pytestmark = pytest.mark.skipif(not pidfd.THERE, reason="only Linux has pidfds")
 

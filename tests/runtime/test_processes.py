@@ -15,10 +15,10 @@ import pytest
 from tests.patience import patient
 from tests.runtime.conftest import SCRIPT, instance_command, runtime_on
 from wharfinger.errors import ServerError
-from wharfinger.runtime import locks
-from wharfinger.runtime.lives import ProcessLife, life, started
+from wharfinger.process.children import locks
+from wharfinger.process.children.lives import ProcessLife, life, started
+from wharfinger.process.children.runtime import Ending, InstanceId
 from wharfinger.runtime.processes import LOGS_KEPT, Processes
-from wharfinger.runtime.runtime import Ending, InstanceId
 
 FIRST = InstanceId("common", 0, 1)
 
@@ -158,7 +158,7 @@ async def test_process_of_an_agent_killed_right_after_the_fork_is_adopted(data: 
     dying = textwrap.dedent(
         """
         import os, pathlib, signal, subprocess, sys
-        from wharfinger.runtime import locks
+        from wharfinger.process.children import locks
         path = pathlib.Path(sys.argv[1])
         lock = locks.take(path)
         stopped = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)\\n" + sys.argv[2]

@@ -16,7 +16,7 @@ from tests import fork_server, forked
 from tests.forked import COMMAND, WANTED, Forked
 from tests.integration.dev_tree import wait_until
 from wharfinger.dev import processes
-from wharfinger.runtime import lives
+from wharfinger.process.children import lives
 from wharfinger.testing import node_manifest, pod_manifest
 
 pytestmark = [

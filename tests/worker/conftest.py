@@ -17,10 +17,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
 from wharfinger.testing import node_manifest
 from wharfinger.worker import Worker

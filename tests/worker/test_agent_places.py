@@ -10,7 +10,7 @@ from tests.conftest import TemporalServer
 from wharfinger.agent import Agent
 from wharfinger.agent_settings import AgentSettings
 from wharfinger.config.fleet_fields import MOST_REPLICAS
-from wharfinger.engine.parts import ProcessParts
+from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

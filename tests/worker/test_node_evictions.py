@@ -12,10 +12,10 @@ from temporalio.service import RPCError
 
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.contracts.names import node_workflow_id
-from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
+from wharfinger.process.names import node_workflow_id
+from wharfinger.process.records import NodeBudgetRecord
 from wharfinger.settings import NodeEvictionSettings
 
 QUICK = NodeEvictionSettings(lost_pods="requeue", lost_after=2.0, taint_eviction=True)

@@ -16,10 +16,6 @@ from tests.patience import patient
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord, InstanceRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
@@ -27,6 +23,10 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics

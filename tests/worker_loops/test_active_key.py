@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.virtual_time import VirtualTime
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
+from wharfinger.process.parts import ProcessParts
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.active_key import ActiveKey

@@ -11,9 +11,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client.starts import BUILDS_KEY
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.search import PODS_KEY, pods_listed
 from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.search import PODS_KEY, pods_listed
 from wharfinger.worker_loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 
 POD = decode_pod(b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web-1"}}')

@@ -9,8 +9,8 @@ import pytest
 
 from tests.worker_loops.stage import Stage, turns
 from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
+from wharfinger.process.parts import ProcessParts
 from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, pod_bytes
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import AttemptRecord
 from wharfinger.queue.entry import Part
 
 

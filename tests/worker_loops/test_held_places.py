@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, pod_bytes
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Put
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import HoldRecord
 
 KEY = keys.hold("default", "p")
 

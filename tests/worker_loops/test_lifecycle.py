@@ -8,8 +8,8 @@ import pytest
 
 from tests.clock import Clock
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
+from wharfinger.process.records import InstanceRecord
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.lifecycle import WARM_AFTER

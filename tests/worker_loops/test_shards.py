@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.clock import Clock
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.records import InstanceRecord
 from wharfinger.process.rendezvous import Ring
 from wharfinger.worker_loops.shards import Roster, Shards, shard_key
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 

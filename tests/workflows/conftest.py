@@ -41,7 +41,6 @@ from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
 from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.extenders import AskExtenders, ExtendersAnswered
-from wharfinger.contracts.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
 from wharfinger.contracts.scheduling import (
     AskInput,
@@ -62,6 +61,7 @@ from wharfinger.contracts.scheduling import (
     Scheduling,
 )
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.worker_loops.run_ends import RunEnds
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt

@@ -37,17 +37,17 @@ from wharfinger.contracts.fleets import (
     NotGranted,
     PlanInput,
 )
-from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
-from wharfinger.contracts.records import InstanceRecord
-from wharfinger.engine.failures import ActivityFailures
 from wharfinger.engine.fleets.failures import FLEETS
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Put
 from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Exit, Grant
 from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleets import FleetView
+from wharfinger.process.failures import ActivityFailures
+from wharfinger.process.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import InstanceRecord
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet import Fleet

@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import workflow
 
 from wharfinger.contracts.attempts import AttemptResult
-from wharfinger.contracts.names import SCHEDULE_ATTEMPT
+from wharfinger.process.names import SCHEDULE_ATTEMPT
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 RELEASED = workflow._Definition.must_from_class(ScheduleAttempt)

@@ -14,8 +14,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.contracts.names import node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput, NodeEvictions, NodeResult
+from wharfinger.process.names import node_workflow_id, task_queue
 from wharfinger.worker_loops.node_workflows import TemporalNodes
 from wharfinger.workflows.node_eviction import NodeEviction
 

@@ -12,7 +12,6 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.names import placement_workflow_id
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
@@ -23,6 +22,7 @@ from wharfinger.contracts.placements import (
     RefusedBy,
     StreamRevisions,
 )
+from wharfinger.process.names import placement_workflow_id
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 
 CHOSEN = DecidedPlacement(

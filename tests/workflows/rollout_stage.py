@@ -13,7 +13,6 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
@@ -31,6 +30,7 @@ from wharfinger.contracts.placement_rollouts import (
 )
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.model.delivery import StepKind
+from wharfinger.process.names import placement_rollout_id
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 
 

@@ -20,8 +20,8 @@ from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateIn
 from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.fleet_records import OutcomeRecord
 from wharfinger.contracts.fleets import FleetFailure, PlanInput
-from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, control_queue
 from wharfinger.etcd import keys
+from wharfinger.process.names import FLEET, ROLLING_UPDATE, control_queue
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
 from wharfinger.contracts.actors import ActorStatus
-from wharfinger.contracts.names import FLEET, SEARCH_TENANT, control_queue
 from wharfinger.etcd import keys
+from wharfinger.process.names import FLEET, SEARCH_TENANT, control_queue
 
 
 @pytest.fixture

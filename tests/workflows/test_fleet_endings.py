@@ -18,8 +18,8 @@ from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.contracts.actors import FleetInput
 from wharfinger.contracts.fleets import PlanInput, Planned, RecordedFleet, RecordInput
-from wharfinger.contracts.names import FLEET, control_queue, fleet_workflow_id
 from wharfinger.model.rollout import Memory, Plan, Writes
+from wharfinger.process.names import FLEET, control_queue, fleet_workflow_id
 from wharfinger.workflows.fleet import Fleet
 
 

@@ -14,7 +14,6 @@ from tests import garbage
 from tests.conftest import TemporalServer
 from tests.workflows.rollout_stage import DONE, WAITING, P, RolloutStage, at, plan, rollout_stage, steps
 from wharfinger.contracts import placement_rollouts
-from wharfinger.contracts.names import ROLL_OUT_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_queue
 from wharfinger.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
@@ -28,6 +27,7 @@ from wharfinger.contracts.placement_rollouts import (
     WrittenWorks,
 )
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process.names import ROLL_OUT_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_queue
 
 
 @pytest.fixture

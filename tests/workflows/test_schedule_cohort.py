@@ -23,8 +23,8 @@ from wharfinger.contracts.cohort_scheduling import (
 )
 from wharfinger.contracts.cohorts import CohortResult
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
-from wharfinger.contracts.names import gang_workflow_id
-from wharfinger.contracts.search import pods_listed
+from wharfinger.process.names import gang_workflow_id
+from wharfinger.process.search import pods_listed
 from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 

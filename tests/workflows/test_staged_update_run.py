@@ -30,7 +30,6 @@ from tests.workflows.update_run_stage import (
     ending,
     update_run_stage,
 )
-from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, STAGED_UPDATE_RUN, placement_queue
 from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
 from wharfinger.contracts.update_runs import (
     ApproveRunInput,
@@ -46,6 +45,7 @@ from wharfinger.contracts.update_runs import (
     WrittenRunWorks,
 )
 from wharfinger.process.installation import register_search_attributes
+from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, STAGED_UPDATE_RUN, placement_queue
 from wharfinger.workflows.staged_update_run import told
 
 APPROVAL = {"stage": "prod", "when": "before", "who": "ann", "why": "looks well"}

@@ -13,7 +13,6 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import (
@@ -34,6 +33,7 @@ from wharfinger.contracts.update_runs import (
     WrittenRunWorks,
 )
 from wharfinger.model.update_runs import RunPhase
+from wharfinger.process.names import update_run_id
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
 RUN, IDENTITY = "release", 7

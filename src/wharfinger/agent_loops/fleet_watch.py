@@ -20,12 +20,12 @@ from temporalio.service import RPCError
 
 from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput
 from wharfinger.contracts.fleet_records import HostRecord, read_value
-from wharfinger.contracts.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.process.following import follow
+from wharfinger.process.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 
 log = logging.getLogger(__name__)
 

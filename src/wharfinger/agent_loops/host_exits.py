@@ -17,13 +17,13 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from wharfinger.contracts.fleet_records import read_value, stored
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.runtime.runtime import Ending, InstanceId, Runtime
+from wharfinger.process.children.runtime import Ending, InstanceId, Runtime
+from wharfinger.process.parts import ProcessParts
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.model.fleet import Grant
+from wharfinger.process.children.runtime import InstanceId, Runtime
 from wharfinger.process.following import follow
-from wharfinger.runtime.runtime import InstanceId, Runtime
 
 log = logging.getLogger(__name__)
 

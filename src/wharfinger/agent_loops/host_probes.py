@@ -15,11 +15,11 @@ import aiohttp
 
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_grants import instance_of
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
+from wharfinger.process.children.runtime import InstanceId, Runtime
 from wharfinger.process.following import follow
-from wharfinger.runtime.runtime import InstanceId, Runtime
+from wharfinger.process.records import InstanceRecord
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from wharfinger.client.stored_objects import StoredObjects
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import (
     COUNTING,
@@ -25,6 +24,7 @@ from wharfinger.objects.documents.kinds import (
     PRIORITY_CLASS,
     Kind,
 )
+from wharfinger.process.stored_objects import StoredObjects
 
 
 @dataclass(frozen=True, slots=True)

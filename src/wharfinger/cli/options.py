@@ -35,10 +35,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import Declared, Option, declared, nested, setting
+from wharfinger.process.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.settings import CONNECTION_PANEL, EtcdSettings, TemporalSettings
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from wharfinger.contracts.records import binder_of
 from wharfinger.errors import Compacted, InvalidObject, RevisionFuture, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
@@ -30,6 +29,7 @@ from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import binder_of
 
 T = TypeVar("T")
 

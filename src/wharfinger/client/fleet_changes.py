@@ -19,10 +19,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.client.committing import Author, commit, readable, same
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
 from wharfinger.contracts.fleet_records import FleetStatusRecord
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Store
@@ -31,6 +29,8 @@ from wharfinger.model.rollout import RolloutStatus
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import FLEET, Reference
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.committing import Author, commit, readable, same
+from wharfinger.process.names import check_tenant
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from wharfinger.client.fleet_changes import checked
 from wharfinger.client.fleet_variables import note_on
 from wharfinger.config.fleet import read_fleet
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.framework.catalog import Catalog
@@ -16,6 +15,7 @@ from wharfinger.objects.documents import merge
 from wharfinger.objects.documents.kinds import FLEET, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.names import COMMON
+from wharfinger.process.names import check_tenant
 
 
 class WantedFleet(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Any
 
 from wharfinger.client import fleet_edits as edits
 from wharfinger.client import fleet_manifests as manifests
-from wharfinger.client.committing import Author, author
 from wharfinger.client.fleet_changes import Changed, Edit, change, mark
 from wharfinger.client.fleet_changes import apply as lay_over
 from wharfinger.client.fleet_goals import Goal, Verdict, wait
@@ -22,12 +21,13 @@ from wharfinger.client.fleet_manifests import WantedFleet
 from wharfinger.client.fleet_plans import FleetPlan, plan
 from wharfinger.client.fleet_status import FleetStatus, look
 from wharfinger.client.fleet_templates import Names, known_plugins
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import UsageError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.framework.catalog import Catalog
 from wharfinger.observe.fleet_reading import existing, read
+from wharfinger.process.committing import Author, author
+from wharfinger.process.names import check_tenant
 from wharfinger.settings import EtcdSettings
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wharfinger.client.stored_objects import StoredObjects
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.decode import decode_surrounding
@@ -12,6 +11,7 @@ from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.kinds import POD_GROUP
 from wharfinger.objects.model.gang import GangKey, PodGroup, gang_key, standing
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.stored_objects import StoredObjects
 
 
 async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dict[PodKey, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from wharfinger.client.committing import Author, commit
 from wharfinger.contracts.fleet_records import LostHostRecord, read_value, stored
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.model.fleet import Cordon
+from wharfinger.process.committing import Author, commit
 
 
 async def has_agent(store: Store, host: str) -> bool:

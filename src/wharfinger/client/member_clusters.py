@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from wharfinger.client.committing import Author, commit, readable, same
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.placement_records import DrainRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, RequestTooLarge, UsageError
@@ -13,6 +12,7 @@ from wharfinger.manifests.members import with_labels, with_taints
 from wharfinger.objects.documents import documents, kinds, merge
 from wharfinger.objects.documents.kinds import Reference, reference
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP, MEMBER_CLUSTER
+from wharfinger.process.committing import Author, commit, readable, same
 from wharfinger.registry import placement_keys
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.client import placement_goals
-from wharfinger.client.committing import TRIES, author, commit, readable, same
 from wharfinger.client.placement_goals import PATIENCE, PlacementGoal, PlacementVerdict
 from wharfinger.config.placement import check_placement_object
 from wharfinger.contracts.delivery_records import PinRecord
@@ -31,6 +30,7 @@ from wharfinger.objects.model.texts import one_line
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.observe.placements import read_one, reference_of
+from wharfinger.process.committing import TRIES, author, commit, readable, same
 from wharfinger.registry import placement_keys
 
 LONGEST_REASON = 200

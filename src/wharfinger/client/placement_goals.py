@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from wharfinger.client.committing import readable
 from wharfinger.engine.placements.selected import read_selected
 from wharfinger.errors import Compacted, NotFound, Unavailable
 from wharfinger.etcd.key_watch import KeyWatch, watching
@@ -24,6 +23,7 @@ from wharfinger.observe.placement_conditions import DeliveryState
 from wharfinger.observe.placement_delivery import DeliveredMember, DeliveryReading, PlacementDelivery, delivery_of
 from wharfinger.observe.placements import records_of
 from wharfinger.observe.supposed_placements import supposed_of
+from wharfinger.process.committing import readable
 from wharfinger.registry import placement_keys
 
 PATIENCE = 300.0

@@ -12,7 +12,10 @@ from temporalio.common import (
 )
 
 from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT
-from wharfinger.contracts.names import (
+from wharfinger.contracts.placement_rollouts import RolloutInput
+from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisions, placement_retry
+from wharfinger.contracts.update_runs import UpdateRunInput
+from wharfinger.process.names import (
     ROLL_OUT_PLACEMENT,
     SCHEDULE_PLACEMENT,
     SEARCH_PLACEMENT,
@@ -23,9 +26,6 @@ from wharfinger.contracts.names import (
     placement_workflow_id,
     update_run_id,
 )
-from wharfinger.contracts.placement_rollouts import RolloutInput
-from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisions, placement_retry
-from wharfinger.contracts.update_runs import UpdateRunInput
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 

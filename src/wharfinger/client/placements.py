@@ -16,16 +16,9 @@ from temporalio.service import RPCError
 
 from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.names import (
-    SEARCH_PLACEMENT,
-    placement_attribute,
-    placement_rollout_id,
-    placement_workflow_id,
-)
 from wharfinger.contracts.placement_records import DecisionRecord
 from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.contracts.placements import PlacementAttemptResult, StreamRevisions
-from wharfinger.contracts.search import quoted
 from wharfinger.errors import NotFound, ServerError, WharfingerError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import documents
@@ -35,6 +28,8 @@ from wharfinger.observe.placement_attempts import LONGEST, OUTCOME_KEY, RPC_TIME
 from wharfinger.observe.placement_plans import Supposition
 from wharfinger.observe.placements import DecidedAgain, reference_of
 from wharfinger.observe.supposed_placements import SupposedPlacement, supposed
+from wharfinger.process.names import SEARCH_PLACEMENT, placement_attribute, placement_rollout_id, placement_workflow_id
+from wharfinger.process.search import quoted
 from wharfinger.registry import placement_keys
 
 

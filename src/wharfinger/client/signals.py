@@ -10,10 +10,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.attempts import PermitDecision, Wake
-from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import ServerError
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.records import AttemptRecord
 
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one signal."""

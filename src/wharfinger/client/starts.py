@@ -21,7 +21,8 @@ from temporalio.common import (
 from temporalio.service import RPCError
 
 from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, chain_retry
-from wharfinger.contracts.names import (
+from wharfinger.errors import ServerError, WharfingerError
+from wharfinger.process.names import (
     COMMON,
     SCHEDULE_ATTEMPT,
     SEARCH_BUILDS,
@@ -31,7 +32,6 @@ from wharfinger.contracts.names import (
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.errors import ServerError, WharfingerError
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """How long a crashed worker can keep a task that it took; busy machines pause for 0.4 s."""

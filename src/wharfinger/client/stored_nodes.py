@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from wharfinger.client.stored_objects import Stored, StoredObjects, key_of, prefix_of, read
 from wharfinger.client.stored_pods import every_pod
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
 from wharfinger.objects.documents.kinds import NODE, POD, Reference
 from wharfinger.objects.model.node import PODS
 from wharfinger.objects.model.pod import NOTHING, Pod, PodKey
+from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, prefix_of, read
 
 
 @dataclass(slots=True)

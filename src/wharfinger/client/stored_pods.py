@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wharfinger.client.held_gangs import HeldGangs, held_of, pod_groups
-from wharfinger.client.installations import has_copies
-from wharfinger.client.stored_objects import Stored, StoredObjects, key_of, priority_classes, read, resolved
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.objects.documents.kinds import POD, Kind, Reference
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import PriorityClasses
 from wharfinger.observe.upstream_pods import promise_of, promised_pod, promises_of
+from wharfinger.process.api_copies import has_copies
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, priority_classes, read, resolved
 
 
 async def every_pod(store: Store, namespace: str = "") -> tuple[int, list[Stored]]:

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.client.committing import commit, readable, same
-from wharfinger.client.installations import check_written_here, has_copies
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.errors import (
     AlreadyExists,
@@ -38,6 +36,8 @@ from wharfinger.objects.rk8s import given
 from wharfinger.objects.rk8s.applying import is_same, written_over
 from wharfinger.observe.attempts import bound_by, decoded, read_record
 from wharfinger.observe.serving import gates, unserved
+from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.committing import commit, readable, same
 
 TRY_AGAIN = 0.5
 """Seconds between two tries while etcd does not answer."""

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.client.committing import Author, author, commit, readable
 from wharfinger.config.placement import check_placement_change, check_placement_object
 from wharfinger.contracts.update_run_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.contracts.update_runs import When
@@ -30,6 +29,7 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.placements import read_all
 from wharfinger.observe.update_runs import check_name, plan_of, run_of, status_of
+from wharfinger.process.committing import Author, author, commit, readable
 from wharfinger.registry import placement_keys
 
 LONGEST = 200

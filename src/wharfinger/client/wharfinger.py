@@ -21,17 +21,12 @@ from temporalio.service import RPCError
 
 from wharfinger.client import signals, submitting
 from wharfinger.client.assignments import Assignment, watch_assignments
-from wharfinger.client.cluster_format import in_its_format
 from wharfinger.client.fleets import Fleets
 from wharfinger.client.placements import Placements
 from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt
-from wharfinger.client.temporal_configuration import temporal_configuration
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.attempts import AttemptResult, PermitDecision
-from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import NotFound, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
@@ -41,6 +36,11 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
 from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt
+from wharfinger.process.cluster_format import in_its_format
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 

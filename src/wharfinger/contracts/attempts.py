@@ -15,7 +15,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 
-from wharfinger.contracts.contract import Contract
+from wharfinger.process.contract import Contract
 
 
 class FailureType(StrEnum):

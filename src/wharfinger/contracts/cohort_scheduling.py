@@ -15,8 +15,8 @@ from temporalio import activity
 
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
-from wharfinger.contracts.contract import Contract, Sparse
 from wharfinger.contracts.eviction import Victim
+from wharfinger.process.contract import Contract, Sparse
 
 # --- place_many -----------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from pydantic import Field
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake
-from wharfinger.contracts.contract import Contract
 from wharfinger.objects.model.gang import MOST_TOGETHER
+from wharfinger.process.contract import Contract
 
 MOST_PODS = MOST_TOGETHER
 """Pods in one cohort, at most."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from wharfinger.contracts.contract import Contract, Sparse
+from wharfinger.process.contract import Contract, Sparse
 
 
 class Assumed(Contract):

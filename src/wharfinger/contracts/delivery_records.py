@@ -21,8 +21,8 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from wharfinger.contracts.placement_records import inflated_bytes
-from wharfinger.contracts.records import Record
 from wharfinger.model.delivery import Want
+from wharfinger.process.records import Record
 
 DEFLATED_FROM = 64 * 1024
 """Bytes from which a large record is deflated: etcd takes 1.5 MiB in one transaction."""

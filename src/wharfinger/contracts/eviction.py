@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Literal
 
-from wharfinger.contracts.contract import Contract
+from wharfinger.process.contract import Contract
 
 
 class Victim(Contract):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from wharfinger.contracts.contract import Contract
+from wharfinger.process.contract import Contract
 
 
 class AskExtenders(Contract):

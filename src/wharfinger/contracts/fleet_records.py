@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from wharfinger.contracts.records import Record
 from wharfinger.model.fleet import IN_KEY, Actor, Cordon, Exit, Grant, OutcomeName, Slot
 from wharfinger.model.rollout import RolloutStatus
+from wharfinger.process.records import Record
 
 Fact = Actor | Slot | Grant | Exit | Cordon
 R = TypeVar("R", bound=Record | Fact)

@@ -19,9 +19,9 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.contract import Contract
 from wharfinger.model.fleet import Role
 from wharfinger.model.rollout import WHATEVER, Busy, Counted, Memory, Plan, Writes
+from wharfinger.process.contract import Contract
 
 
 class FleetFailure(StrEnum):

@@ -26,7 +26,6 @@ import orjson
 from pydantic import Field
 
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.contracts.records import Record
 from wharfinger.model.placement import (
     ChosenMember,
     MemberScores,
@@ -34,6 +33,7 @@ from wharfinger.model.placement import (
     PlacementDecision,
     PolicyCondition,
 )
+from wharfinger.process.records import Record
 
 DECISION_LIMIT = 16 * 1024 * 1024
 """Bytes of a decision that is not deflated: far more than 5,000 members take."""

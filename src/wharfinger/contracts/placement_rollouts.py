@@ -13,9 +13,9 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.model.delivery import StepKind, Want
+from wharfinger.process.contract import Contract
 
 RolloutOutcome = Literal["done", "stalled", "gone"]
 

@@ -15,7 +15,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.contract import Contract
+from wharfinger.process.contract import Contract
 
 PlacementOutcome = Literal["fulfilled", "unfulfilled", "unchanged", "gone"]
 

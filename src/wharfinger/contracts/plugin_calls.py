@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from wharfinger.contracts.contract import Contract
+from wharfinger.process.contract import Contract
 
 CallPoint = Literal["PreBind", "Bind"]
 PLUGIN_FAILED = "PluginFailed"

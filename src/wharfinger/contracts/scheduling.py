@@ -18,7 +18,6 @@ from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
-from wharfinger.contracts.contract import Contract, Sparse
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.extenders import (
     NO_ANSWERS,
@@ -28,6 +27,7 @@ from wharfinger.contracts.extenders import (
     ExtendersFailed,
 )
 from wharfinger.contracts.plugin_calls import NO_CALLS, CallsMade, Held, PluginAnswer, PluginStep
+from wharfinger.process.contract import Contract, Sparse
 
 # --- place ----------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from typing import Any
 from pydantic import Field
 
 from wharfinger.contracts.delivery_records import LargeRecord
-from wharfinger.contracts.records import Record
 from wharfinger.contracts.update_runs import RunOutcome
 from wharfinger.model.update_runs import RunPlan, RunProgress
+from wharfinger.process.records import Record
 
 PLAN, PROGRESS, RETRIES, END = "plan", "progress", "retries", "end"
 """Last parts of keys."""

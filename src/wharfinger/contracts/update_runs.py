@@ -14,9 +14,9 @@ from typing import Literal
 from pydantic import Field
 from temporalio import activity
 
-from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.model.update_runs import RunPhase
+from wharfinger.process.contract import Contract
 
 RunOutcome = Literal["succeeded", "failed", "aborted", "superseded", "gone"]
 RunEnding = RunOutcome | Literal["stopped", "planned"]

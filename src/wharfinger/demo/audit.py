@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store, WatchBatch
@@ -20,6 +19,7 @@ from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, forma
 from wharfinger.objects.model.conditions import UNSCHEDULABLE
 from wharfinger.objects.model.node import PODS, Node
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import AttemptRecord
 
 
 @dataclass(frozen=True, slots=True)

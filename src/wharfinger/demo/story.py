@@ -23,7 +23,6 @@ from itertools import islice
 from typing import Any
 
 from wharfinger.client.fleets import Fleets
-from wharfinger.contracts.names import COMMON
 from wharfinger.demo import openb
 from wharfinger.demo.audit import Audit, Ledger, audit
 from wharfinger.demo.view import DemoView
@@ -33,6 +32,7 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put, Store
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.names import COMMON
 from wharfinger.settings import DispatchSettings
 
 FLOOD = 3000

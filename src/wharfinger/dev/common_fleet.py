@@ -8,11 +8,11 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.config.fleet import is_deleting
-from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.names import COMMON
 
 MIN_READY = 1
 """Seconds that an instance must have been ready: in dev a person waits for it."""

@@ -29,7 +29,8 @@ from pathlib import Path
 from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.runtime import locks, logs
+from wharfinger.process.children import locks
+from wharfinger.runtime import logs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from wharfinger.contracts.names import COMMON
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import InstanceRecord
 
 log = logging.getLogger(__name__)
 

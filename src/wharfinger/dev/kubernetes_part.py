@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.client.cluster_format import installation_of
 from wharfinger.dev import binaries, ports
 from wharfinger.dev.departures import Departures
 from wharfinger.dev.etcd import EtcdServer
@@ -27,6 +26,7 @@ from wharfinger.dev.kube_apiserver_files import ApiserverFiles
 from wharfinger.dev.supervisor import ChildSpec, clean_environment
 from wharfinger.errors import InstallationMismatch, ServerError
 from wharfinger.etcd.store import Store
+from wharfinger.process.cluster_format import installation_of
 
 NAME = "kube-apiserver"
 """Of the process, in the ready file and in the table."""

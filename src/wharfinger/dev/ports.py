@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 
 from wharfinger.errors import ServerError, UsageError
-from wharfinger.runtime.ports import free_port, is_free
+from wharfinger.process.children.ports import free_port, is_free
 
 __all__ = ["check_address", "free_port", "is_free", "preferred", "required"]
 

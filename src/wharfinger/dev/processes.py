@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.runtime.lives import ProcessLife, life, started, stat_fields
+from wharfinger.process.children.lives import ProcessLife, life, started, stat_fields
 
 __all__ = [
     "ProcessLife",

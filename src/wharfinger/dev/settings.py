@@ -7,11 +7,11 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
-from wharfinger.dev import durations
 from wharfinger.dev.progress import ProgressListener
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import setting
+from wharfinger.process import durations
+from wharfinger.process.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.settings import lease_ttl_option
 
 ETCD_PORT = 2379

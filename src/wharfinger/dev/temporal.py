@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 from wharfinger.dev import asking
 from wharfinger.errors import ServerError
+from wharfinger.process.names import SEARCH_ATTRIBUTES
 
 DYNAMIC_CONFIGURATION: Mapping[str, object] = {
     # bind goes straight back to the worker that placed

@@ -20,8 +20,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from wharfinger.client.cluster_format import in_its_format
-from wharfinger.contracts.names import COMMON
 from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
 from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.chosen_servers import chosen
@@ -38,6 +36,8 @@ from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environm
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
+from wharfinger.process.cluster_format import in_its_format
+from wharfinger.process.names import COMMON
 from wharfinger.registry.etcd_roles import AGENT, PAGE, WORKER
 
 OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wharfinger.framework.config.dynamic import VALUE_LIMIT, canonical, digest
-from wharfinger.runtime import locks
+from wharfinger.process.children import locks
 
 log = logging.getLogger(__name__)
 

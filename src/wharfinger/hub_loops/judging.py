@@ -25,13 +25,13 @@ from collections.abc import Awaitable, Iterable, Iterator
 from typing import Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_changes import HubChange, MemberChange, Readers
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import member_needs_attempt, needs_attempt
 from wharfinger.model.placement import PlacementType
 from wharfinger.placement.eligibility import TOO_OLD
 from wharfinger.process.controller import Controller, sweep_parts
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.rendezvous import Ring
 
 log = logging.getLogger(__name__)

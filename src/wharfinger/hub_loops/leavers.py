@@ -9,11 +9,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import StoreError
 from wharfinger.etcd.store import Compare, Delete, Store
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)

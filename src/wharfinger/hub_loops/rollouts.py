@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange, MemberChange
 from wharfinger.engine.placements.hub_view import HUB, HubView
@@ -22,6 +21,7 @@ from wharfinger.engine.placements.rolling_out import concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import snapshot_in
 from wharfinger.errors import StoreError
 from wharfinger.process.controller import TICK, Controller, sweep_parts
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)

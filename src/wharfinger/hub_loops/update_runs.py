@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
@@ -19,6 +18,7 @@ from wharfinger.errors import StoreError
 from wharfinger.etcd.store import Compare, Delete
 from wharfinger.model.placement import PlacementRef
 from wharfinger.process.controller import Controller
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.storage import StorageObject
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
+from wharfinger.process.records import InstanceRecord
 
 
 class PodChange(NamedTuple):

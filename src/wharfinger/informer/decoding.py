@@ -14,7 +14,6 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from wharfinger.contracts import upstream_records
-from wharfinger.contracts.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
@@ -30,6 +29,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import Surrounding
+from wharfinger.process.records import AttemptRecord, HoldRecord, InstanceRecord
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.records import InstanceRecord, last_node
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.informer.changes import (
@@ -40,6 +39,7 @@ from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.priority import PriorityClass
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.process.records import InstanceRecord, last_node
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,6 @@ from typing import Any
 
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, Compacted, InvalidObject, RequestTooLarge, RevisionWentBack, StoreError
 from wharfinger.etcd.store import Compare, Operation, Put, Store
 from wharfinger.member_loops.applying import WorkOnMember
@@ -30,8 +29,9 @@ from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.children import lives
+from wharfinger.process.parts import ProcessParts
 from wharfinger.registry import placement_keys
-from wharfinger.runtime import lives
 
 log = logging.getLogger(__name__)
 

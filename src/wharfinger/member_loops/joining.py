@@ -8,8 +8,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 
-from wharfinger.contracts.records import Record
 from wharfinger.etcd.store import Compare, Delete, Get, Put, Store
+from wharfinger.process.records import Record
 from wharfinger.registry import placement_keys
 
 JOIN_CONFLICT = "JoinConflict"

@@ -24,7 +24,6 @@ import orjson
 
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import AccessDenied, RevisionWentBack, StoreError, WharfingerError
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, KeyValue, Put, Store
@@ -37,10 +36,11 @@ from wharfinger.member_loops.works import Works
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.texts import one_line, plain
 from wharfinger.process.build import release
+from wharfinger.process.children import lives
 from wharfinger.process.following import follow
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.registry import placement_keys
-from wharfinger.runtime import lives
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)

@@ -21,18 +21,6 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.names import (
-    SCHEDULE_ATTEMPT,
-    SCHEDULE_COHORT,
-    SEARCH_POD,
-    SEARCH_PODS,
-    gang_workflow_id,
-    is_cohort,
-    pod_attribute,
-    pod_workflow_id,
-)
-from wharfinger.contracts.records import AttemptRecord, binder_of
-from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
@@ -42,6 +30,18 @@ from wharfinger.objects.model.texts import one_line
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.group_members import read_member
 from wharfinger.observe.history import Attempt, Step, is_only_continued, read_attempt
+from wharfinger.process.names import (
+    SCHEDULE_ATTEMPT,
+    SCHEDULE_COHORT,
+    SEARCH_POD,
+    SEARCH_PODS,
+    gang_workflow_id,
+    is_cohort,
+    pod_attribute,
+    pod_workflow_id,
+)
+from wharfinger.process.records import AttemptRecord, binder_of
+from wharfinger.process.search import by_digest, decisions_query, quoted
 
 LIMIT = 50
 """Runs that are fetched unless more are asked for, the newest ones."""

@@ -11,7 +11,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from wharfinger.contracts.attempts import ONLY_ASSUMED
-from wharfinger.contracts.names import AFTER_COHORT
+from wharfinger.process.names import AFTER_COHORT
 
 CAUSES = {
     "gang complete": "started when enough members of the gang were there",

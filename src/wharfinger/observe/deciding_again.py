@@ -13,7 +13,6 @@ from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.engine.pods.extending import answered
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -24,6 +23,7 @@ from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.observe.history import Attempt
 from wharfinger.observe.past import read_past
 from wharfinger.observe.recomputation import NodeVerdicts, Recomputation, recompute
+from wharfinger.process.transactions import STOCK, Limits
 
 LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
 """Makes the profiles of a configuration; raises `ConfigurationError` when plugins are not installed."""

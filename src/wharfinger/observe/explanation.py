@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.objects.model.pod import Pod
 from wharfinger.observe.group_members import REFUSED
 from wharfinger.observe.history import CALL, WAITED, Attempt, Step
 from wharfinger.observe.upstream_pods import UpstreamStory
+from wharfinger.process.records import AttemptRecord
 
 if TYPE_CHECKING:
     from wharfinger.observe.preempted import Departure

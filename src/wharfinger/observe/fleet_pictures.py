@@ -17,9 +17,9 @@ from wharfinger.contracts.fleet_records import (
     OutcomeRecord,
     RevisionRecord,
 )
-from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.etcd.store import KeyValue
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
+from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 
 
 class SlotIncarnation(NamedTuple):

@@ -27,7 +27,6 @@ from wharfinger.contracts.fleet_records import (
     RevisionRecord,
     read_value,
 )
-from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.etcd import keys
 from wharfinger.etcd.key_watch import KeyWatch, watching
@@ -35,6 +34,7 @@ from wharfinger.etcd.store import KeyValue, Page, Store
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.objects.documents import documents
 from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
+from wharfinger.process.records import ConfigStatusRecord, InstanceRecord, Record
 
 _READS = 5
 """Times that a read is begun again because etcd compacted what it was reading."""

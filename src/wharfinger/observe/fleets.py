@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from wharfinger.config.fleet import is_deleting, read_fleet, read_template
 from wharfinger.contracts.fleet_records import RevisionRecord
-from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -18,6 +17,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import Desired, Host, Instance, Observed, Revision
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import number_in_key, read_to_decide
+from wharfinger.process.names import COMMON
 
 NAMES_KEPT = 1000
 """Completed templates remembered; a fleet has a dozen revisions."""

@@ -5,11 +5,11 @@ Where a Kubernetes API is the store, promises hold rooms (`observe.upstream_pods
 
 from __future__ import annotations
 
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import HoldRecord
 
 
 async def held_rooms(store: Store, namespace: str = "") -> dict[PodKey, HeldPlace]:

@@ -19,11 +19,11 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered
-from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
 from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
 from wharfinger.observe.causes import cause_of, cohort_before, count_in, first_of, number_of, woken_by
+from wharfinger.process.contract import Contract
+from wharfinger.process.names import SEARCH_NODE, SEARCH_OUTCOME
 
 C = TypeVar("C", bound=Contract)
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import SearchAttributeKey
 
-from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute, placement_workflow_id
 from wharfinger.contracts.placements import PlacementAttemptResult
-from wharfinger.contracts.search import quoted
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute, placement_workflow_id
+from wharfinger.process.search import quoted
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 RPC_TIMEOUT = timedelta(seconds=5)

@@ -21,9 +21,6 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError
 
-from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD
-from wharfinger.contracts.records import AttemptRecord
-from wharfinger.contracts.search import quoted
 from wharfinger.errors import Compacted, InvalidObject, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
@@ -34,6 +31,9 @@ from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.attempts import decoded
 from wharfinger.observe.history import Attempt
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.search import quoted
 
 MOST_RECORDS = 500
 """Records that are looked at for a victim."""

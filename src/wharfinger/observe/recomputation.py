@@ -15,7 +15,6 @@ from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods.extending import Answers
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
@@ -28,6 +27,7 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.comparing import DecisionSaid, said_alone
 from wharfinger.observe.past import PastState
 from wharfinger.observe.remaking import Remade, Remaking, part_of
+from wharfinger.process.transactions import STOCK, Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,12 @@ from typing import cast
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
 from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.scheduling import PermitWait, Placed, Refused
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import Chosen, Denied, Late, Policy
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import Limits
 from wharfinger.etcd.store import Store
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
@@ -29,6 +27,8 @@ from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.comparing import Compared
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import Limits
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 

@@ -22,7 +22,6 @@ from wharfinger.engine.pods.payload import refusals
 from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.engine.pods.placing_gangs import GangDecision
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.formats import ClusterFormat
@@ -32,6 +31,7 @@ from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.texts import shortened
 from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
 from wharfinger.observe.recorded_verdicts import RecordedEngine, rejectors, unrecorded
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.settings import EtcdSettings
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wharfinger.contracts.names import COMMON
-from wharfinger.contracts.records import InstanceRecord, served_names
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.objects.model.priority import missing
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import InstanceRecord, served_names
 
 WITHOUT_INSTANCES = frozenset({DEFAULT_SCHEDULER})
 """What counts as served in a pool without any instance: its pods of the usual name wait for a worker, for no name."""

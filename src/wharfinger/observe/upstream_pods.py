@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.upstream_records import promise_in
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import CONTENDED
+from wharfinger.process.records import AttemptRecord
 
 
 @dataclass(frozen=True, slots=True)

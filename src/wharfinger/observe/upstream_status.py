@@ -14,7 +14,6 @@ from typing import Any
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.apiserver.client import LEASES, ApiResource, Upstream
 from wharfinger.contracts import upstream_records
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.contracts.upstream_records import F
 from wharfinger.engine.upstream.following import KindProgress
 from wharfinger.errors import UpstreamError
@@ -25,6 +24,7 @@ from wharfinger.objects.documents.copies import group_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promises_of
+from wharfinger.process.records import InstallationRecord
 
 BEHIND_AFTER = 10.0
 """Seconds without a sign of the importer after which workers place nothing."""

@@ -14,7 +14,6 @@ from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import GrpcCompression
 
-from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.etcd import EtcdStore
@@ -22,7 +21,8 @@ from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.observe.logs import core_logger
+from wharfinger.process.conversion import data_converter
+from wharfinger.process.logs import core_logger
 from wharfinger.settings import EtcdSettings
 
 

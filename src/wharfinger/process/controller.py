@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from wharfinger.engine.parts import ProcessParts
+from wharfinger.process.parts import ProcessParts
 
 STRETCH = 0.02
 """Seconds that a controller goes on without letting anything else run."""

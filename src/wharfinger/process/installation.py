@@ -14,13 +14,13 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.names import SEARCH_ATTRIBUTES
-from wharfinger.contracts.records import InstallationRecord, SoftwareRecord
 from wharfinger.errors import InstallationMismatch, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.framework.profile import Profile
+from wharfinger.process.names import SEARCH_ATTRIBUTES
+from wharfinger.process.records import InstallationRecord, SoftwareRecord
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from wharfinger.client.temporal_configuration import temporal_configuration
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server

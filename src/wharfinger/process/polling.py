@@ -15,8 +15,8 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-from wharfinger.engine.failures import ActivityFailures, Failures
 from wharfinger.etcd.backoff import delays
+from wharfinger.process.failures import ActivityFailures, Failures
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import Protocol
 
 import orjson
 
-from wharfinger.contracts.records import Record
 from wharfinger.errors import LeaseLost, StoreError, UsageError
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
+from wharfinger.process.records import Record
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)

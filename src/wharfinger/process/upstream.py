@@ -12,13 +12,13 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.client import ApiResource, Upstream, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.process.installation import claim
+from wharfinger.process.records import InstallationRecord
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 

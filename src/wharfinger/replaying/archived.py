@@ -18,11 +18,11 @@ from sys import maxsize
 
 from pydantic import ValidationError
 
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import Compacted, InvalidObject, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Page, Read, WatchBatch
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.records import InstallationRecord
 from wharfinger.replaying.archive_format import CHECKPOINT, EVENTS, META, RUNS, STATE, Block, blocks, event_of
 from wharfinger.replaying.archive_pass import Gap
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit

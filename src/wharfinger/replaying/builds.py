@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.contracts.records import SoftwareRecord
 from wharfinger.etcd import keys
+from wharfinger.process.records import SoftwareRecord
 from wharfinger.replaying.kept import KeptStates
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.engine.pods.extending import answered
 from wharfinger.engine.pods.placing_cohorts import Candidate, CohortDecision, OpenStretch
@@ -22,6 +21,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
 from wharfinger.observe.recorded_verdicts import rejectors, unrecorded
+from wharfinger.process.names import gang_workflow_id
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of
 from wharfinger.replaying.stand_in import StandIn

@@ -17,12 +17,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.cohorts import CohortInput
-from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
 from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
-from wharfinger.contracts.search import quoted
 from wharfinger.errors import ServerError
 from wharfinger.observe.causes import started_with
 from wharfinger.observe.history import Attempt, read_attempt
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
+from wharfinger.process.search import quoted
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun
 

@@ -14,10 +14,10 @@ from pydantic import Field
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod, GangName
 from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.contract import Sparse
 from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.contract import Sparse
 
 
 class DecidedRun(Sparse):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from wharfinger.contracts.computation import Computation
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import Compacted
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import WatchBatch
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import PodIdentity, PodKey
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.deciding import Again, Deciding, UnitScene, keys_of, placements
 from wharfinger.replaying.facts import Facts

@@ -22,13 +22,13 @@ from wharfinger.cache.assumptions import (
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.computation import Computation, Nominated
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import Limits
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.view import View
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.observe.recorded_verdicts import RecordedEngine
+from wharfinger.process.transactions import Limits
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
 from wharfinger.telemetry import Metrics

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wharfinger.contracts.records import AttemptRecord, binder_of
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import AttemptRecord, binder_of
 
 
 class Unmarked:

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.errors import ServerError
-from wharfinger.runtime import lives, locks, logs
-from wharfinger.runtime.limits import Bounds, ProcessLimits
-from wharfinger.runtime.lives import Handle
-from wharfinger.runtime.runtime import Command, Ending, InstanceId, Process
+from wharfinger.process.children import lives, locks
+from wharfinger.process.children.limits import Bounds, ProcessLimits
+from wharfinger.process.children.lives import Handle
+from wharfinger.process.children.runtime import Command, Ending, InstanceId, Process
+from wharfinger.runtime import logs
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.errors import ServerError
-from wharfinger.runtime.runtime import Command, Ending, InstanceId, Process
+from wharfinger.process.children.runtime import Command, Ending, InstanceId, Process
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable
 
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import WharfingerError
@@ -21,6 +20,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Put
 from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.parts import ProcessParts
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenan
 from wharfinger.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.group_lines import title
-from wharfinger.contracts.names import (
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.names import (
     SCHEDULE_COHORT,
     SEARCH_ATTRIBUTES,
     SEARCH_BUILDS,
@@ -32,8 +33,7 @@ from wharfinger.contracts.names import (
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.contracts.search import PODS_KEY, pods_listed
-from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.search import PODS_KEY, pods_listed
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 
-from wharfinger.contracts.search import MOST_LISTED
-from wharfinger.engine.parts import ProcessParts
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.search import MOST_LISTED
 from wharfinger.queue.active import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.records import served_names
 from wharfinger.informer.changes import Changes
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import served_names
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.node_evictions import LostPods

@@ -14,11 +14,9 @@ from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.client.starts import TASK_TIMEOUT
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Subscriber
@@ -26,7 +24,9 @@ from wharfinger.informer.decoding import OwnKey
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.objects.documents.formats import format_of
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.reachability import Reachability
+from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue

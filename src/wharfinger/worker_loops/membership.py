@@ -22,12 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import InvalidObject, LeaseLost, StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.model.fleet import InstanceState
+from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.settings import LeaseSettings, WorkerSettings
 from wharfinger.worker_loops.grants import OwnGrant
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.names import COMMON
 from wharfinger.etcd import keys
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
@@ -23,6 +22,7 @@ from wharfinger.informer.view import View
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.node_evictions import leaves, no_execute
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import COMMON
 from wharfinger.process.rendezvous import Ring
 from wharfinger.settings import NodeEvictionSettings
 from wharfinger.worker_loops.shards import Instances

@@ -15,8 +15,8 @@ from temporalio.common import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT
-from wharfinger.contracts.names import NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import NodeInput, node_retry
+from wharfinger.process.names import NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
 

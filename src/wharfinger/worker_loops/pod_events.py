@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.framework.plugins.names import SCHEDULING_GATES
 from wharfinger.framework.profile import Profile
@@ -19,6 +18,7 @@ from wharfinger.informer.changes import Changes, PodChange
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
+from wharfinger.process.parts import ProcessParts
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.candidacy import events_of

@@ -10,10 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.pool import Pool
 from wharfinger.informer.changes import Changes, InstanceChange
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import InstanceRecord
 from wharfinger.process.rendezvous import Ring
 
 log = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import GangName
-from wharfinger.contracts.names import AFTER_COHORT
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd.backoff import delays
 from wharfinger.objects.model.gang import GangKey
 from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
+from wharfinger.process.names import AFTER_COHORT
+from wharfinger.process.parts import ProcessParts
 from wharfinger.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.cohorts import Cohort, CohortNames, cohort_pods

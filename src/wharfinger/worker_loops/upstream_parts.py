@@ -9,8 +9,6 @@ from functools import partial
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.cache.cache import Cache
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.election import Election, LeaseTerms
 from wharfinger.engine.upstream.evicting import UpstreamEvictions
@@ -23,6 +21,8 @@ from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import Limits
 from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.settings import WorkerSettings
 from wharfinger.worker_loops.importing import Importing

@@ -24,13 +24,13 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.informer.changes import Changes
 from wharfinger.objects.model.conditions import UNSCHEDULABLE
 from wharfinger.objects.model.gang import Gang
+from wharfinger.process.parts import ProcessParts
 from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry, Reason
 from wharfinger.queue.scheduling_queue import SchedulingQueue

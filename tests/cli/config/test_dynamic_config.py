@@ -14,13 +14,13 @@ from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
 from wharfinger.cli.config.stored_values import absence_note
-from wharfinger.client.committing import Author
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Read
 from wharfinger.framework.config.dynamic import digest
+from wharfinger.process.committing import Author
+from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, RevisionRecord, stored
-from wharfinger.contracts.records import InstanceRecord, Record
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import KeyValue
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.model.rollout import RolloutStatus
+from wharfinger.process.records import InstanceRecord, Record
 from wharfinger.settings import EtcdSettings
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)

@@ -17,11 +17,11 @@ from wharfinger.cli.fleet.rows import (
 from wharfinger.cli.fleet.status_view import status_text
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.client.fleet_summary import rollout_word
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.etcd import keys
 from wharfinger.model.rollout import Condition, Running, SlotStatus
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.process.records import ConfigStatusRecord
 
 
 def estate(records: Records) -> Estate:

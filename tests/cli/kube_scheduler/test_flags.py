@@ -12,7 +12,7 @@ from tests.cli.kube_scheduler.command_lines import parsed, run_real
 from wharfinger.cli.kube_scheduler.flags import BY_NAME, FLAGS
 from wharfinger.cli.kube_scheduler.go_types import GoType
 from wharfinger.errors import UsageError, WharfingerError
-from wharfinger.observe import logs
+from wharfinger.process import logs
 
 NAMES = Path(__file__).with_name("kube_scheduler_flags.txt")
 SPELT_OTHERWISE = {

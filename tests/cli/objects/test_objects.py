@@ -15,10 +15,10 @@ import yaml
 
 from tests import forked
 from tests.cli.conftest import Shell
-from wharfinger.contracts.records import InstanceRecord
-from wharfinger.contracts.search import decisions_query
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.process.records import InstanceRecord
+from wharfinger.process.search import decisions_query
 from wharfinger.settings import EtcdSettings
 
 

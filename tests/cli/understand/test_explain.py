@@ -12,9 +12,9 @@ from tests import forked
 from tests.conftest import EtcdServer, TemporalServer
 from tests.engine.conftest import pod_object
 from tests.workflows.conftest import Stage, refused, stage
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.process.records import InstanceRecord
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["stage"]

@@ -12,13 +12,13 @@ from wharfinger.cli.understand.describe import describe_pod
 from wharfinger.cli.understand.pending import CALLING_PLUGINS, NOT_TRIED, group
 from wharfinger.cli.understand.story import tell
 from wharfinger.client.stored_pods import one_pod
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.attempts import with_pending
 from wharfinger.observe.held_rooms import held_room, held_rooms
+from wharfinger.process.records import HoldRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 WEB = Pod("default", "web", "uid-web", create_revision=7)

@@ -13,15 +13,15 @@ from typing import Any
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import R, read_value, stored
 from wharfinger.contracts.fleets import DrainInput, GrantInput, RecordInput
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.recording import Recording
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.framework.plugins import builtin
 from wharfinger.model.fleet import Actor, Decisions, Exit, Grant, Slot
 from wharfinger.model.rollout import Counted, Writes
+from wharfinger.process.records import InstanceRecord
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.telemetry import Metrics
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -9,11 +9,11 @@ import pytest
 from tests.engine.fleets.fleet_stage import FleetStage
 from tests.patience import patient
 from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.awaiting_ready import AwaitingReady, Count
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 READY = InstanceRecord(state="ready", host="a", pid=1).to_bytes()

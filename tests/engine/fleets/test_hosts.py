@@ -25,11 +25,11 @@ from wharfinger.agent_settings import AgentSettings
 from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.engine.fleets.failures import FLEETS
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
 from wharfinger.model.fleet import Exit, Grant
-from wharfinger.runtime.runtime import Command, InstanceId, Process
+from wharfinger.process.children.runtime import Command, InstanceId, Process
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore

@@ -13,11 +13,11 @@ from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker, fleet_obje
 from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, RevisionRecord
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.fleets.writes import digest
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.model.fleet import Actor, Decisions, Grant, Slot
 from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, RolloutStatus, Running, Writes
+from wharfinger.process.transactions import Limits
 from wharfinger.testing.memory_store import MemoryStore
 
 STATUS = RolloutStatus(observed_generation=3, target=1, completed=0, replicas=2, ready=1, updated=1)

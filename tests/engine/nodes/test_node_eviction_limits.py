@@ -16,10 +16,10 @@ from temporalio.testing import ActivityEnvironment
 from tests.engine.conftest import NOW, World
 from tests.engine.nodes.test_node_evictions import START, caretaker, put_lost
 from wharfinger.contracts.node_eviction import ClearInput
-from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.engine.nodes.taint_eviction import TaintEviction
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Read, Store
+from wharfinger.process.records import NodeBudgetRecord
 
 
 @pytest.mark.parametrize(("queued", "removed"), [(30, 1), (31, 0)])

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from temporalio.testing import ActivityEnvironment
 
 from tests.engine.conftest import CLUSTER, Hand
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.plugin_calls import CallsMade, Held, PluginAnswer, first_answers
 from wharfinger.contracts.scheduling import BindOutcome, CallInput, Placed
 from wharfinger.framework.async_plugins import BindCall, CallLimits, PluginCall
@@ -20,6 +19,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import pod_workflow_id
 
 
 @dataclass

@@ -10,8 +10,6 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_binding_many import many, told
-from wharfinger.engine.failures import gather_to_end
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
@@ -19,6 +17,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.failures import gather_to_end
+from wharfinger.process.transactions import Limits
 
 ETCD_TAKES = 1_572_864
 """Bytes of a request, unless set."""

@@ -19,7 +19,6 @@ from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.engine.pods.bind.outcome import PATIENCE, Outcome, Outcomes, rejected
 from wharfinger.engine.pods.cohort_payload import bound_many
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Put
@@ -27,6 +26,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.transactions import Limits
 
 
 async def many(world: World, pods: int, nodes: int, **more: Any) -> list[str]:

@@ -15,10 +15,10 @@ from tests.engine.conftest import Hand, World, settled
 from tests.engine.pods.test_binding_many import told
 from tests.engine.pods.test_three_workers import ZONE, apart, spread, together
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
+from wharfinger.process.transactions import Limits
 from wharfinger.settings import BindSettings
 
 HOST = "kubernetes.io/hostname"

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.engine.conftest import Hand, World
 from wharfinger.engine.pods.bind.outcome import SENDERS
-from wharfinger.engine.transactions import Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get, Operation
+from wharfinger.process.transactions import Limits
 
 GIB = "1Gi"
 

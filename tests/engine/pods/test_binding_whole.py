@@ -11,8 +11,8 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand, World, turns
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.engine.pods.bind.rounds import TURNS
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.etcd import keys
+from wharfinger.process.transactions import STOCK, Limits
 
 APP = {"labelSelector": {"matchLabels": {"app": "gang"}}}
 

@@ -14,16 +14,13 @@ from wharfinger.contracts.extenders import (
     ExtendersAnswered,
     ExtendersFailed,
 )
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Placed, PlaceInput, PlaceOutcome, Refused
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.extending import MOST_ROUNDS, answered, outcome_of, question_of
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK
 from wharfinger.errors import PluginError
 from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
 from wharfinger.framework.extenders.extender_verdicts import (
@@ -39,6 +36,9 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.past import read_past
 from wharfinger.observe.recomputation import recompute
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK
 
 URL = "http://extender"
 GPU = "example.com/gpu"

@@ -15,11 +15,11 @@ from tests.engine.pods.upstream_world import UpstreamWorld, group
 from wharfinger.apiserver.client import PODS
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.contracts.records import AttemptRecord, HoldRecord
 from wharfinger.etcd import keys
 from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.records import AttemptRecord, HoldRecord
 
 
 def deletes(site: UpstreamWorld) -> list[str]:

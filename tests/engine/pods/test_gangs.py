@@ -14,7 +14,6 @@ from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Refused
-from wharfinger.engine.transactions import Limits
 from wharfinger.etcd import keys
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
@@ -26,6 +25,7 @@ from wharfinger.objects.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 from wharfinger.observe.recomputation import recompute
+from wharfinger.process.transactions import Limits
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

@@ -11,14 +11,11 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import CLUSTER, NOW, PROFILES, World
 from tests.patience import patient
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
 from wharfinger.framework.interface import Permission
@@ -27,6 +24,9 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodIdentity
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -12,9 +12,9 @@ from tests.engine.conftest import CLUSTER, Hand, World
 from wharfinger.contracts.cohort_scheduling import PlacedMany
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
+from wharfinger.process.names import pod_workflow_id
 
 
 async def refused(world: World, pods: int, **more: Any) -> tuple[Hand, PlacedMany]:

@@ -22,9 +22,9 @@ from tests.properties.shares import shared_out
 from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import BindInput, Placed
-from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.settings import BindSettings
 
 RACK = "example.com/rack"

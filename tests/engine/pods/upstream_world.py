@@ -18,9 +18,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import STOCK
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.evicting import UpstreamEvictions
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
@@ -37,6 +35,8 @@ from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.upstream_pods import promise_of
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
 

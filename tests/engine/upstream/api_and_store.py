@@ -9,7 +9,6 @@ from typing import Any
 
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.promising import Promises
@@ -20,6 +19,7 @@ from wharfinger.etcd.store import Put
 from wharfinger.model.promises import Importer, MayBind, Promise
 from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.transactions import Limits
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
 

@@ -9,7 +9,6 @@ import pytest
 from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.contracts import upstream_records
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import NotTheImporter, present
 from wharfinger.engine.upstream.copying import SeenState
 from wharfinger.engine.upstream.known_objects import StateEffect
@@ -17,6 +16,7 @@ from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Operation, Put
 from wharfinger.model.promises import Importer
+from wharfinger.process.transactions import Limits
 
 
 @pytest.fixture

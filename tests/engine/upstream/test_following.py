@@ -11,12 +11,12 @@ import pytest
 from tests.engine.upstream.api_and_store import Between, node_object, pod_object
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import NODES, PODS, ReadRefused, revision_of
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.following import FollowedKind, KindProgress
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
 from wharfinger.errors import HistoryGone, RequestTooLarge, UpstreamUnavailable
 from wharfinger.etcd import keys
+from wharfinger.process.transactions import Limits
 from wharfinger.telemetry import Metrics
 
 

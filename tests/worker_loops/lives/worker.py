@@ -24,10 +24,7 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptInput, AttemptTimings, FailureType, Wake, backoff, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
-from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import Limits
 from wharfinger.etcd.store import Store
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.calls import CallFailed, ExtenderCalls
@@ -37,6 +34,9 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import Limits
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore

@@ -48,10 +48,10 @@ async def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> N
 
 
 async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
-    from wharfinger.client.committing import Author, author
     from wharfinger.client.member_clusters import put_drain
     from wharfinger.objects.documents.times import rfc3339
     from wharfinger.objects.model.texts import one_line
+    from wharfinger.process.committing import Author, author
 
     by, now = Author(author().who, one_line(why, 200)), rfc3339(datetime.now(UTC))
     async with connection.store() as store:

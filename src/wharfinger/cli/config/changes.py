@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.client.committing import Author
 from wharfinger.config.fleet import read_fleet
-from wharfinger.contracts.records import ConfigChangeRecord
-from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
@@ -34,6 +31,9 @@ from wharfinger.framework.config.errors import refuse
 from wharfinger.framework.config.overlay import check_alone
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
+from wharfinger.process.committing import Author
+from wharfinger.process.records import ConfigChangeRecord
+from wharfinger.process.search import MOST_LISTED
 
 TRIES = 10
 """Compare-and-sets; each fails only because another client changed the value in between."""

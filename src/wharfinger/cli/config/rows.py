@@ -8,7 +8,7 @@ from typing import Any
 
 from wharfinger.cli.config.stored_values import SHOWN, Effective, StoredValue
 from wharfinger.cli.output import plain
-from wharfinger.contracts.records import ConfigChangeRecord
+from wharfinger.process.records import ConfigChangeRecord
 
 HEADINGS = ("KIND", "TARGET", "HASH", "VALUE")
 EFFECTIVE_HEADINGS = ("KIND", "TARGET", "HASH", "IN FORCE", "VALUE")

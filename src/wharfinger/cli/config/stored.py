@@ -73,9 +73,9 @@ async def set_value(
     """
     from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
     from wharfinger.cli.config.stored_values import absence_note
-    from wharfinger.client.committing import author
     from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.framework.config.dynamic import check_kind, check_target
+    from wharfinger.process.committing import author
 
     check_kind(kind)
     change = ValueChange(kind, check_target(target), _given(file, value))
@@ -96,8 +96,8 @@ async def unset(
 ) -> None:
     """Remove a value: that of the next less specific target counts, or what workers were started with."""
     from wharfinger.cli.config.changes import ValueChange, write
-    from wharfinger.client.committing import author
     from wharfinger.framework.config.dynamic import check_kind, check_target
+    from wharfinger.process.committing import author
 
     check_kind(kind)
     change = ValueChange(kind, check_target(target), None)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.contracts.names import check_tenant
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.framework.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.observe.fleet_reading import read as read_fleets
+from wharfinger.process.names import check_tenant
+from wharfinger.process.records import ConfigStatusRecord
 
 SHOWN = 12
 """Characters of a hash that people see."""

@@ -12,7 +12,7 @@ import typer
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import FleetArgument, ReasonOption, TimeoutOption, change
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.contracts.names import COMMON
+from wharfinger.process.names import COMMON
 
 _MOST = 100
 

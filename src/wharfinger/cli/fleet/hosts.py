@@ -83,7 +83,7 @@ async def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None
 
 async def _put(connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
     from wharfinger.client import hosts
-    from wharfinger.client.committing import author
+    from wharfinger.process.committing import author
 
     async with connection.store() as store:
         written = await hosts.cordon(store, host, action, author(reason), now=rfc3339(datetime.now(UTC)))
@@ -112,7 +112,7 @@ async def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection
     repaired one at a time. Instances that are ready stay. Refused while the host has a live agent.
     """
     from wharfinger.client import hosts
-    from wharfinger.client.committing import author
+    from wharfinger.process.committing import author
 
     async with connection.store() as store:
         new = await hosts.confirm_lost(store, checked(host), author(reason), now=rfc3339(datetime.now(UTC)))

@@ -8,11 +8,11 @@ from typing import Any
 from wharfinger.cli.objects.writing import REFUSED, Applied
 from wharfinger.cli.output import say
 from wharfinger.client import fleet_changes
-from wharfinger.client.committing import author
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, NotFound, RequestTooLarge
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Reference
+from wharfinger.process.committing import author
 
 
 async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:

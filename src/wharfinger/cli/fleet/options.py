@@ -10,9 +10,9 @@ import typer
 
 from wharfinger.cli.files import contents_of, load
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.objects.documents.kinds import FLEET
+from wharfinger.process.names import check_tenant
 
 FleetArgument = Annotated[
     str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="FLEET", callback=check_tenant)

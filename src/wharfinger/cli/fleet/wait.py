@@ -74,7 +74,7 @@ async def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeou
 
 def seconds_of(timeout: str) -> float:
     """A time to wait; raises `UsageError`, for a command to find before it changes anything."""
-    from wharfinger.dev import durations
+    from wharfinger.process import durations
 
     return durations.parse(_with_unit(timeout)).total_seconds()
 

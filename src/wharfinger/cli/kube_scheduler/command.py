@@ -22,9 +22,9 @@ from wharfinger.cli.kube_scheduler.flags import KubeFlags, WrittenFlags, spelt_o
 from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
 from wharfinger.cli.options import RUN, ConnectionOptions, configured, plugins_option
 from wharfinger.cli.processes.process_options import BindOptions, cohorts_option, max_txn_ops_option, state_dir
-from wharfinger.contracts.names import COMMON
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 from wharfinger.options import nested
+from wharfinger.process.names import COMMON
 from wharfinger.settings import DispatchSettings, Events, WorkerSettings, allow_insecure_option, events_option
 
 FAILED = 1
@@ -150,9 +150,9 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     )
     from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
     from wharfinger.framework.profiles import load_configuration, written_in
-    from wharfinger.observe.logs import quiet_sdk, write_lines
     from wharfinger.process.build import release
     from wharfinger.process.kube_pages import KubePages
+    from wharfinger.process.logs import quiet_sdk, write_lines
     from wharfinger.serving.tls import TlsContexts
     from wharfinger.worker_process import run_worker
 

@@ -17,9 +17,9 @@ from wharfinger.settings import KUBERNETES_PANEL, ElectionSettings
 if TYPE_CHECKING:
     from wharfinger.apiserver.access_checks import LeaseName
     from wharfinger.apiserver.client import ApiResource
-    from wharfinger.contracts.records import InstallationRecord
     from wharfinger.etcd.store import Store
     from wharfinger.observe.upstream_status import UpstreamStatus
+    from wharfinger.process.records import InstallationRecord
 
 _LEASE = ElectionSettings()
 LeaseNameOption = Annotated[
@@ -93,7 +93,7 @@ async def _status(connection: ConnectionOptions, upstream: ApiOptions, election:
 
 async def installed(store: Store) -> InstallationRecord:
     """The record of an etcd that has copies. Raises `InstallationMismatch` for another one."""
-    from wharfinger.client.cluster_format import installation_of
+    from wharfinger.process.cluster_format import installation_of
 
     found = await installation_of(store)
     if found is None or not found.upstream:

@@ -27,11 +27,11 @@ from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
-from wharfinger.client.installations import check_written_here, has_copies
-from wharfinger.client.stored_objects import read_objects
 from wharfinger.errors import WharfingerError
 from wharfinger.etcd.store import Read, Store
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.stored_objects import read_objects
 
 CONCURRENT = 16
 """Objects that are read, or changed, at a time; with more, etcd's disk is the queue."""

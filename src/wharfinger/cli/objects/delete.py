@@ -11,13 +11,13 @@ from wharfinger.cli.files import DEFAULT_NAMESPACE, RecursiveOption, contents_of
 from wharfinger.cli.kinds import part
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import say
-from wharfinger.client.installations import check_written_here, has_copies
-from wharfinger.client.stored_objects import check_kind, key_of
 from wharfinger.errors import UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.stored_objects import check_kind, key_of
 
 
 def register(app: typer.Typer) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wharfinger.cli.output import Output, to_text
-from wharfinger.client.stored_objects import Stored
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.formats import KUBERNETES
+from wharfinger.process.stored_objects import Stored
 
 
 def to_texts(found: Iterable[Stored], output: Output) -> Iterator[str]:

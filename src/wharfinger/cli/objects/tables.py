@@ -8,9 +8,9 @@ from datetime import datetime
 
 from wharfinger.cli.kinds import part
 from wharfinger.cli.output import Columns
-from wharfinger.client.stored_objects import Stored
 from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.documents.times import duration, seconds_since
+from wharfinger.process.stored_objects import Stored
 
 _UNKNOWN = "<unknown>"
 

@@ -15,10 +15,10 @@ from wharfinger.cli.objects.shown import to_texts
 from wharfinger.cli.objects.tables import KindTable, table_of
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain
-from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.errors import Compacted
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind
+from wharfinger.process.stored_objects import Stored, StoredObjects
 
 
 async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:

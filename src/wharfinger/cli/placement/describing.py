@@ -7,7 +7,6 @@ from typing import Any
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, to_text
-from wharfinger.client.stored_objects import Stored, StoredObjects
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.etcd.store import Store
@@ -21,6 +20,7 @@ from wharfinger.objects.documents.kinds import (
     Kind,
 )
 from wharfinger.observe.placements import eviction_record, read_all, why_not_taking
+from wharfinger.process.stored_objects import Stored, StoredObjects
 
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:

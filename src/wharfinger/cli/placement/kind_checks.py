@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wharfinger.cli.objects.checks import WriteCheck
-from wharfinger.client.committing import readable
-from wharfinger.client.stored_objects import prefix_of
 from wharfinger.config.placement import check_placement_change, notes_on, overridden
 from wharfinger.engine.placements.placed_kinds import check_with_kinds, names_kinds, untaken_kinds
 from wharfinger.etcd.store import Store
+from wharfinger.process.committing import readable
+from wharfinger.process.stored_objects import prefix_of
 
 
 class EnvelopeCheck(WriteCheck):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from wharfinger.cli.output import say
-from wharfinger.client.committing import commit, readable, same
-from wharfinger.client.stored_objects import key_of
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.committing import commit, readable, same
+from wharfinger.process.stored_objects import key_of
 
 
 async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:

@@ -53,7 +53,7 @@ def backup(
         typer.echo(f"{saved.path} ({saved.size / 2**20:.1f} MiB)")
         return
     seconds = seconds_of("--every", every, "1m", "720h")
-    from wharfinger.observe.logs import write_lines
+    from wharfinger.process.logs import write_lines
 
     write_lines("info")
     asyncio.run(_keep_saving(connection, folder, keep, seconds))

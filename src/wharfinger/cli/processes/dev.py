@@ -24,11 +24,11 @@ from wharfinger.cli.processes.process_options import (
     eviction_option,
 )
 from wharfinger.cli.processes.stopping import Stopping
-from wharfinger.contracts.names import DEFAULT_CLUSTER
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested
+from wharfinger.process.names import DEFAULT_CLUSTER
 from wharfinger.settings import format_option
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.cli.options import config_option, plugins_option
-from wharfinger.contracts.names import check_tenant_label
 from wharfinger.errors import UsageError
 from wharfinger.framework.config.durations import parse
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
+from wharfinger.process.names import check_tenant_label
 from wharfinger.settings import (
     COMPATIBLE,
     BindSettings,

@@ -16,12 +16,12 @@ def run_process(
     `main` imports what is slow to import. `end_with`: the process id with which this one ends at once; 0 = with none.
     """
     if end_with:
-        from wharfinger.runtime.ending_with import end_with as watch
+        from wharfinger.process.children.ending_with import end_with as watch
 
         watch(end_with)
     import uvloop
 
-    from wharfinger.observe.logs import quiet_sdk, write_lines
+    from wharfinger.process.logs import quiet_sdk, write_lines
 
     write_lines(log_level, log_format)
     quiet_sdk()

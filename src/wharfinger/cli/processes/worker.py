@@ -16,9 +16,9 @@ from wharfinger.cli.processes.process_options import SchedulingOptions, eviction
 from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import ServerError, UsageError
 from wharfinger.options import setting
+from wharfinger.process.names import check_tenant
 from wharfinger.settings import DispatchSettings, GrantSettings, LogLevel, WorkerSettings, log_level_option
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -123,7 +123,7 @@ def worker(
 
 def _lock(path: Path) -> None:
     """Lock the file until this process has ended."""
-    from wharfinger.runtime.locks import hold
+    from wharfinger.process.children.locks import hold
 
     try:
         hold(path)

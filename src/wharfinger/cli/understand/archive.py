@@ -79,7 +79,7 @@ def archive(
     if served is not None and not follow:
         raise UsageError("--metrics-bind-address is for --follow")
     if follow:
-        from wharfinger.observe.logs import quiet_sdk, write_lines
+        from wharfinger.process.logs import quiet_sdk, write_lines
 
         write_lines("info", serving.logging_format)
         quiet_sdk()

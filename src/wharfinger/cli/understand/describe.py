@@ -12,10 +12,7 @@ from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.understand import rows
 from wharfinger.client.lost_pods import is_lost, lost_pods
 from wharfinger.client.stored_nodes import Usage
-from wharfinger.client.stored_objects import Stored, StoredObjects, priority_classes
 from wharfinger.client.stored_pods import every_pod, held_member, one_pod, record_of
-from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
@@ -28,6 +25,9 @@ from wharfinger.objects.model.selectors import NodeSelectorTerm, Toleration
 from wharfinger.observe.attempts import bound_by
 from wharfinger.observe.held_rooms import held_room
 from wharfinger.observe.serving import unserved
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.stored_objects import Stored, StoredObjects, priority_classes
 
 _INDENT = 18
 

@@ -12,8 +12,6 @@ import typer
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.client.installations import has_copies
-from wharfinger.client.stored_objects import doubts
 from wharfinger.client.stored_pods import attempt_records, held_member, one_pod
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.objects.documents import kinds
@@ -22,6 +20,8 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.observe.explanation import PROMISED
 from wharfinger.observe.serving import gates, unserved
 from wharfinger.observe.upstream_pods import promise_of, story
+from wharfinger.process.api_copies import has_copies
+from wharfinger.process.stored_objects import doubts
 
 if TYPE_CHECKING:
     from temporalio.client import Client

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.cli.objects.checks import WriteCheck
-from wharfinger.client.stored_objects import priority_classes
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import decode
+from wharfinger.process.stored_objects import priority_classes
 
 
 class PodCheck(WriteCheck):

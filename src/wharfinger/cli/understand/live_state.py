@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from wharfinger.client.stored_objects import prefix_of
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import decode, documents
@@ -16,6 +15,7 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.rk8s.format import RK8S
 from wharfinger.objects.rk8s.given import KINDS as RK8S_KINDS
 from wharfinger.objects.rk8s.occupants import held_by
+from wharfinger.process.stored_objects import prefix_of
 from wharfinger.whatif.inventory import Ref
 from wharfinger.whatif.scene import KINDS as SCENE_KINDS
 

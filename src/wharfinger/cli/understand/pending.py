@@ -15,9 +15,7 @@ from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.understand import rows
 from wharfinger.client.held_gangs import held_of
 from wharfinger.client.lost_pods import lost_pods
-from wharfinger.client.stored_objects import Stored, doubts
 from wharfinger.client.stored_pods import every_pod, record_of
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.objects.documents.times import duration, seconds_since
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.gang import GangKey, gang_key
@@ -25,6 +23,8 @@ from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.observe.held_rooms import held_rooms
 from wharfinger.observe.serving import Unserved, gates, unserved
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.stored_objects import Stored, doubts
 
 CHECKED = 1000
 """Pods of which is asked whether an API server would refuse them."""

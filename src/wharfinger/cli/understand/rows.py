@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from wharfinger.cli.objects.tables import KindTable, age, created
-from wharfinger.client.stored_objects import Stored
 from wharfinger.objects.model.conditions import PREEMPTION
 from wharfinger.objects.model.node import CPU, MEMORY, Node
 from wharfinger.objects.model.node import PODS as POD_COUNT
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.quantities import format_bytes, format_cpu
 from wharfinger.observe.serving import gates
+from wharfinger.process.stored_objects import Stored
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")

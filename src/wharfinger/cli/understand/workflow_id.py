@@ -9,12 +9,12 @@ import typer
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.client.stored_pods import one_pod
-from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
-from wharfinger.contracts.search import decisions_query
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import gang_workflow_id, pod_workflow_id
+from wharfinger.process.search import decisions_query
 
 
 def register(app: typer.Typer) -> None:

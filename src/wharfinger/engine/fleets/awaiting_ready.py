@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable
 
 from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import decoded, read_together
 from wharfinger.errors import InvalidObject, StoreError, Unavailable
 from wharfinger.etcd import keys
@@ -20,6 +19,7 @@ from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.model.fleet import Exit, Grant
 from wharfinger.model.rollout import LATE
+from wharfinger.process.records import InstanceRecord
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""

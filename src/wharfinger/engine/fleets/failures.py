@@ -5,8 +5,8 @@ from __future__ import annotations
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wharfinger.contracts.fleets import FleetFailure
-from wharfinger.engine.failures import Failures
 from wharfinger.errors import WharfingerError
+from wharfinger.process.failures import Failures
 
 FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
 

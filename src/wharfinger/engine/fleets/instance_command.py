@@ -28,8 +28,8 @@ from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.framework.config.understanding import understood
 from wharfinger.model.fleet import Grant
-from wharfinger.runtime.ports import is_free
-from wharfinger.runtime.runtime import Command, InstanceId
+from wharfinger.process.children.ports import is_free
+from wharfinger.process.children.runtime import Command, InstanceId
 from wharfinger.settings import EtcdSettings
 
 SECRET_LIMIT = 1024 * 1024

@@ -16,7 +16,6 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.fleets import PlanInput, Planned
-from wharfinger.contracts.names import rollout_workflow_id
 from wharfinger.engine.fleets.failures import fenced
 from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import InvalidObject, Unavailable
@@ -24,6 +23,7 @@ from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import HOST_LOST, FleetSpec, Observed
 from wharfinger.model.rollout import Drop, Plan, Retire, RolloutStatus, Up
 from wharfinger.objects.model.texts import shortened
+from wharfinger.process.names import rollout_workflow_id
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

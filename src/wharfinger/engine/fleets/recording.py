@@ -25,7 +25,6 @@ from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.fleets.failures import fenced
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.engine.fleets.writes import ConditionalWrite, Found, looked_at, may_serve, missing, packed
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
@@ -33,6 +32,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.model.fleet import Actor
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.transactions import Limits
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

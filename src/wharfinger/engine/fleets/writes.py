@@ -16,14 +16,14 @@ from pydantic import TypeAdapter
 
 from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, stored
 from wharfinger.contracts.fleets import RecordInput
-from wharfinger.contracts.names import COMMON
 from wharfinger.engine.fleets.fencing import decoded, mod
-from wharfinger.engine.transactions import PER_KEY, Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Delete, KeyValue, Operation, Put
 from wharfinger.model.fleet import OutcomeName, Slot
 from wharfinger.model.rollout import WHATEVER, RolloutStatus, Writes
+from wharfinger.process.names import COMMON
+from wharfinger.process.transactions import PER_KEY, Limits
 
 Found = Mapping[str, KeyValue | None]
 """Keys as they were read."""

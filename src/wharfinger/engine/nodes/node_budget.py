@@ -13,11 +13,11 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from wharfinger.contracts.records import NodeBudgetRecord
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.objects.model.node_evictions import Admission, admission, recently
+from wharfinger.process.records import NodeBudgetRecord
 
 log = logging.getLogger(__name__)
 

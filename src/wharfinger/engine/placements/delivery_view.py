@@ -20,9 +20,9 @@ from wharfinger.contracts.delivery_records import (
     SnapshotRecord,
     WorkRecord,
 )
-from wharfinger.contracts.records import Record
 from wharfinger.engine.placements.keeping import store
 from wharfinger.model.contents import ObjectId, Override
+from wharfinger.process.records import Record
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
 """Records that are taken here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from wharfinger.contracts.records import Record
+from wharfinger.process.records import Record
 
 K = TypeVar("K")
 V = TypeVar("V")

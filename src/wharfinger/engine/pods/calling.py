@@ -22,7 +22,6 @@ from temporalio.exceptions import ApplicationError
 from wharfinger.apiserver.bodies import Body, binding
 from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, Held, PluginAnswer
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, CallInput, Gone
-from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.bind.rounds import Bindings
 from wharfinger.engine.pods.bind.upstream import HeldPod, HeldPods
@@ -36,6 +35,7 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.timing import Lap
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.failures import MESSAGE_LIMIT
 
 log = logging.getLogger(__name__)
 

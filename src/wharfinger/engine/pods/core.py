@@ -10,13 +10,13 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from wharfinger.contracts.computation import Computation
-from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.transactions import Limits
 from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.objects.model.pod import PodIdentity
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import Limits
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 

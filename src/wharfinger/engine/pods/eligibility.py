@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import GoneReason
-from wharfinger.contracts.records import binder_of
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.etcd import keys
@@ -20,6 +19,7 @@ from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, forma
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.records import binder_of
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
@@ -37,6 +36,7 @@ from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.conditions import PREEMPTION
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import AttemptRecord
 
 IMMEDIATE = "immediate"
 GRACEFUL = "graceful"

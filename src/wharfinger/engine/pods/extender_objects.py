@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get, KeyValue, Store
@@ -20,6 +19,7 @@ from wharfinger.framework.extenders.wire import Json
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.transactions import Limits
 
 READ_TOGETHER = 100
 """Objects that are read in one transaction: some 5 ms of decoding at a stretch."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.contracts.extenders import AskExtenders, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
-from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods.groups import Denied
 from wharfinger.errors import PluginError
 from wharfinger.framework.extenders.extender_packing import pack, unpack
@@ -26,6 +25,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.extenders import EXTENDER, Extender
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.failures import MESSAGE_LIMIT
 
 MOST_ROUNDS = 3
 """Questions about nodes in one attempt; each takes as long as the slowest extender."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.engine.failures import Failures
 from wharfinger.errors import PluginError
+from wharfinger.process.failures import Failures
 
 PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
 """A decision that failed is not retried by itself: the next attempt places again."""

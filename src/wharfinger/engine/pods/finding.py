@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod, GangName
-from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, PlaceInput
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
@@ -32,6 +31,7 @@ from wharfinger.objects.model.gang import (
     standing,
 )
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.process.names import gang_workflow_id, pod_workflow_id
 
 READ_LIMIT = 0.8
 """Seconds for the one read of a decision. Read and waits together stay below the activity's time-out."""

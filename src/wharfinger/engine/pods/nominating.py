@@ -11,8 +11,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from wharfinger.contracts.eviction import Victim, digest
-from wharfinger.contracts.records import AttemptRecord
-from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.extending import answered
@@ -21,6 +19,8 @@ from wharfinger.errors import PluginError
 from wharfinger.etcd import keys
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.failures import gather_to_end
+from wharfinger.process.records import AttemptRecord
 
 OTHERS_EVICT_WITHIN = timedelta(seconds=30)
 """How long a nomination counts as one whose evictions are about to happen."""

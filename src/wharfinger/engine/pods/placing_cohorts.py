@@ -24,7 +24,6 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Computation, LateVerdict
 from wharfinger.contracts.scheduling import Gone
-from wharfinger.engine.failures import MESSAGE_LIMIT
 from wharfinger.engine.pods.cohort_payload import CohortPayload
 from wharfinger.engine.pods.cohort_sequencer import CohortSequencer
 from wharfinger.engine.pods.core import Core
@@ -39,6 +38,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodIdentity
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.failures import MESSAGE_LIMIT
 from wharfinger.queue.candidates import PodClass, pod_class
 
 log = logging.getLogger(__name__)

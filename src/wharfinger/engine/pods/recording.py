@@ -21,19 +21,19 @@ from dataclasses import dataclass, field, replace
 from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.lone import recorded_group, refusal_input
-from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
-from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod
 from wharfinger.engine.pods.nominating import NominationsNow
 from wharfinger.engine.pods.refusal_writing import RefusalToRecord, RefusalWriting, RefusalWritings
-from wharfinger.engine.transactions import Limits, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, TxnResult
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.objects.model.pod import Pod
+from wharfinger.process.failures import gather_to_end
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.transactions import Limits, cut
 
 
 @dataclass(slots=True)

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import RefusalInput
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
-from wharfinger.engine.transactions import Shape
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Put
 from wharfinger.objects.documents.edit import nominate_pod
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.transactions import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.cache.cache import Cache
-from wharfinger.engine.transactions import Limits
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.framework.plugins.names import VOLUME_BINDING
@@ -31,6 +30,7 @@ from wharfinger.objects.documents.volume_edit import bound_claim, bound_volume
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.objects.model.volume_matching import VolumePlan
+from wharfinger.process.transactions import Limits
 
 _NAMED, _LONGEST = 3, 300
 """How many claims a refusal names, and characters of each."""

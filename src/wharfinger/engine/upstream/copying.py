@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter
 from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
 from wharfinger.engine.upstream.states import NOTHING, PODS, ObjectState, StateStep, kept, take
@@ -29,6 +28,7 @@ from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.transactions import Limits, Shape, cut
 
 ROUNDS = 2
 """Tries of many states together; what is left then goes one by one."""

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.upstream.writers import PromiseKeeper, RehearsalKind
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.failures import gather_to_end
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.records import InstanceRecord
 from wharfinger.etcd import keys
 from wharfinger.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.informer.view import View
@@ -24,6 +23,7 @@ from wharfinger.objects.model.refusal import Refusal
 from wharfinger.page.follow.rates import NamespaceRates
 from wharfinger.page.follow.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.page.follow.rings import DurationRing
+from wharfinger.process.records import InstanceRecord
 from wharfinger.registry import placement_keys
 
 MOST_EVENTS = 20_000

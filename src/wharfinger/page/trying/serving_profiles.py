@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.contracts.names import COMMON
-from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -22,6 +20,8 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import ConfigStatusRecord
 
 MOST_STORED = 200
 MOST_NAMED = 20

@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.client import fleet_summary
-from wharfinger.client.committing import readable
 from wharfinger.client.fleet_edits import not_promotable
 from wharfinger.client.fleet_plans import plan
 from wharfinger.client.fleet_status import FleetInstance, status_of
 from wharfinger.client.fleet_summary import revision_rows
 from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY
-from wharfinger.contracts.names import COMMON
 from wharfinger.errors import Compacted, ConfigurationError, RevisionFuture, StoreError, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
@@ -28,6 +26,8 @@ from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import read
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
+from wharfinger.process.committing import readable
+from wharfinger.process.names import COMMON
 
 FRESH = 1.0
 """Seconds for which an answer is given again."""

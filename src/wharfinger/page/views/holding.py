@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wharfinger.contracts.names import COMMON
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.gang import GangKey, standing
 from wharfinger.objects.model.pod import Pod
@@ -16,6 +15,7 @@ from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.read_model import TENANT_LABEL
 from wharfinger.page.follow.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
+from wharfinger.process.names import COMMON
 
 
 def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:

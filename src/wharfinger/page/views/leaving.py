@@ -12,7 +12,6 @@ from typing import Any
 
 from temporalio.client import Client
 
-from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, ServerError, StoreError
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
@@ -22,6 +21,7 @@ from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
 from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.web.inputs import TooLong
+from wharfinger.process.records import AttemptRecord
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from wharfinger.contracts.names import COMMON
 from wharfinger.framework.columns import Rows
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -18,6 +17,7 @@ from wharfinger.page.follow.read_model import STATES, ClusterModel
 from wharfinger.page.follow.rings import SLOT_SECONDS
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.views.pending import PendingPods
+from wharfinger.process.names import COMMON
 
 NOW_OVER = 2
 """Slots over which the present rates are taken."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.contracts.names import COMMON
-from wharfinger.contracts.records import served_names
 from wharfinger.errors import NotFound
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.gang import GangKey, standing
@@ -17,6 +15,8 @@ from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
 from wharfinger.page.views.objects import pod_in_short
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import served_names
 
 MOST_TRENDS = 100
 """Reasons whose numbers are kept over time, in each namespace that somebody looks at."""

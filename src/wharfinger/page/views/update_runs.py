@@ -11,9 +11,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from wharfinger.client.committing import readable
 from wharfinger.client.update_runs import state_changes
-from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.update_run_records import RETRIES, RunRetryRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_runs_view import RunRecords, SeenRun
@@ -24,6 +22,8 @@ from wharfinger.page.follow.plain import bounded, text
 from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.run_actions import run_actions
 from wharfinger.page.views.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, waits_of, why_silent
+from wharfinger.process.committing import readable
+from wharfinger.process.names import update_run_id
 from wharfinger.registry import placement_keys
 
 MOST_RUNS = 200

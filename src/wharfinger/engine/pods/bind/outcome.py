@@ -24,12 +24,12 @@ from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.pods.volumes import NO_VOLUMES, VolumeWrites
-from wharfinger.engine.transactions import Limits, Shape, measure
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.gang import GANG_SCHEDULING
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.process.transactions import Limits, Shape, measure
 
 TOO_MANY = (
     "its {pods} pods need {compares} compares and {writes} writes in one transaction, and {most} of each are allowed: "

@@ -30,7 +30,6 @@ from wharfinger.contracts import lone
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.contracts.plugin_calls import CallsMade, Held
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended
-from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.bind.outcome import (
     BINDER,
@@ -60,13 +59,14 @@ from wharfinger.engine.pods.bind.upstream import Keeping
 from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.verification import LEANS
-from wharfinger.engine.transactions import Load
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
 from wharfinger.framework.gangs.gangs import seated as with_seat
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.failures import gather_to_end
+from wharfinger.process.transactions import Load
 
 TURNS = 5
 """Rounds in which a seat may rely on pods that are being bound themselves, the last one without regard for that."""

@@ -46,7 +46,6 @@ from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.extending import ALONE
 from wharfinger.engine.pods.verification import LEANS, ask_to_bind, tell_bound
 from wharfinger.engine.pods.volumes import NO_VOLUMES
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import InvalidObject, PluginError
 from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.domain import terms_of
@@ -55,6 +54,7 @@ from wharfinger.framework.status import Status
 from wharfinger.model.promises import Promise
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.process.transactions import Limits
 
 Verdict = Commit | NoRoom | Outcome
 

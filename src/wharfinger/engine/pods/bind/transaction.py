@@ -36,11 +36,9 @@ from typing import NamedTuple
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts import upstream_records
-from wharfinger.contracts.records import BoundByRecord, HoldRecord
 from wharfinger.engine.pods import across_nodes, volumes
 from wharfinger.engine.pods.bind.outcome import Seated, Stamp
 from wharfinger.engine.pods.eligibility import PodAnswer
-from wharfinger.engine.transactions import Shape
 from wharfinger.engine.upstream.right_to_bind import NOT_HELD
 from wharfinger.errors import InvalidObject, RequestTooLarge, StoreError, Unavailable, UpstreamUnavailable
 from wharfinger.etcd import keys
@@ -51,6 +49,8 @@ from wharfinger.objects.documents.copies import state_of
 from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.process.records import BoundByRecord, HoldRecord
+from wharfinger.process.transactions import Shape
 
 VERSIONS = 256
 """Bytes of the versions that a bind rewrites, about."""

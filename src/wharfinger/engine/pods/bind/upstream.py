@@ -31,9 +31,7 @@ from dataclasses import dataclass, replace
 
 from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.plugin_calls import NO_CALLS, Held, PluginAnswer
-from wharfinger.contracts.records import HoldRecord
 from wharfinger.contracts.scheduling import Bound, Contended, Gone
-from wharfinger.engine.failures import gather_to_end
 from wharfinger.engine.pods.bind.outcome import (
     BINDER,
     LOST,
@@ -62,6 +60,8 @@ from wharfinger.model.promises import Promise
 from wharfinger.objects.model.extenders import EXTENDER
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import shortened
+from wharfinger.process.failures import gather_to_end
+from wharfinger.process.records import HoldRecord
 
 log = logging.getLogger(__name__)
 

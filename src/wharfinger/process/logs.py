@@ -14,7 +14,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from wharfinger.observe.json_lines import JsonLine
+from wharfinger.process.json_lines import JsonLine
 
 FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s"
 USUAL = "info"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.runtime import pidfd
+from wharfinger.process.children import pidfd
 
 
 @dataclass(frozen=True, slots=True)

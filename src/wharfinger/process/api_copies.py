@@ -6,11 +6,11 @@ write there the importer would take away again, so they write to the API instead
 
 from __future__ import annotations
 
-from wharfinger.client.cluster_format import installation_of
 from wharfinger.errors import UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
+from wharfinger.process.cluster_format import installation_of
 
 _NOT_THE_APIS = frozenset({"wharfinger.dev", CLUSTER_GROUP, PLACEMENT_GROUP})
 """API groups of kinds that only wharfinger has."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from wharfinger.contracts.records import InstallationRecord
 from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.records import InstallationRecord
 
 
 async def installation_of(store: Store) -> InstallationRecord | None:

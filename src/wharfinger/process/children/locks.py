@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import ServerError
-from wharfinger.runtime.lives import ProcessLife, life
+from wharfinger.process.children.lives import ProcessLife, life
 
 MODE = 0o600
 LOOKS = 25

@@ -11,7 +11,7 @@ import select
 import signal
 import threading
 
-from wharfinger.runtime import pidfd
+from wharfinger.process.children import pidfd
 
 
 def end_with(pid: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from temporalio.common import SearchAttributeKey
 
-from wharfinger.contracts.names import SEARCH_POD, SEARCH_PODS, gang_workflow_id, pod_attribute
+from wharfinger.process.names import SEARCH_POD, SEARCH_PODS, gang_workflow_id, pod_attribute
 
 PODS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_PODS)
 
