@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.contracts.cohort_scheduling import (
+from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     CohortScheduling,
@@ -15,13 +15,13 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordedMany,
     RecordManyInput,
 )
-from wharfinger.engine.pods.bind.rounds import Bindings
-from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.deciding import Decider
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.placing_cohorts import CohortPlacements
-from wharfinger.engine.pods.placing_gangs import GangPlacements
-from wharfinger.engine.pods.recording import Recorder
+from wharfinger.scheduling.effects.binding.core import Core
+from wharfinger.scheduling.effects.binding.finding import Finder
+from wharfinger.scheduling.effects.binding.rounds import Bindings
+from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.placing_cohorts import CohortPlacements
+from wharfinger.scheduling.effects.placing.placing_gangs import GangPlacements
+from wharfinger.scheduling.effects.refusing.recording import Recorder
 
 
 class CohortActivities(CohortScheduling):

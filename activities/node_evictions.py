@@ -12,15 +12,22 @@ from collections.abc import Callable, Iterable
 
 from temporalio import activity
 
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.eviction import LISTED
-from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInput, Looked, LookInput, NodeEvictions
-from wharfinger.engine.nodes.node_budget import NodeBudget
-from wharfinger.engine.nodes.requeueing import Requeued, Requeueing
-from wharfinger.engine.nodes.taint_eviction import TaintEviction
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts.eviction import LISTED
+from wharfinger.scheduling.contracts.node_eviction import (
+    LONGEST_QUEUED,
+    Cleared,
+    ClearInput,
+    Looked,
+    LookInput,
+    NodeEvictions,
+)
+from wharfinger.scheduling.effects.nodes.node_budget import NodeBudget
+from wharfinger.scheduling.effects.nodes.requeueing import Requeued, Requeueing
+from wharfinger.scheduling.effects.nodes.taint_eviction import TaintEviction
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.settings import NodeEvictionSettings
 
 log = logging.getLogger(__name__)

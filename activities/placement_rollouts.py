@@ -26,10 +26,10 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rollout_plans import planned
 from wharfinger.engine.placements.snapshots import forget, take
 from wharfinger.engine.placements.works import write
-from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.effects.failures import wrong_id
 
 TICK = 3.0
 """Seconds between two heart-beats of a wait, and two looks at it."""

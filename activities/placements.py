@@ -18,10 +18,10 @@ from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.names import placement_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.effects.failures import wrong_id
 
 
 class DecidingActivities(PlacementActivities):

@@ -13,9 +13,12 @@ from collections.abc import Callable
 from temporalio import activity
 
 from wharfinger.activities.cohorts import CohortActivities
-from wharfinger.contracts.eviction import EvictInput
-from wharfinger.contracts.plugin_calls import PluginAnswer
-from wharfinger.contracts.scheduling import (
+from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.contracts.eviction import EvictInput
+from wharfinger.scheduling.contracts.plugin_calls import PluginAnswer
+from wharfinger.scheduling.contracts.scheduling import (
     AskInput,
     AskOutcome,
     BindInput,
@@ -28,20 +31,17 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Scheduling,
 )
-from wharfinger.engine.pods.asking import ExtenderQuestions
-from wharfinger.engine.pods.bind.rounds import Bindings
-from wharfinger.engine.pods.calling import PluginCalls
-from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.deciding import Decider
-from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.placing_lone import LonePlacements
-from wharfinger.engine.pods.recording import Recorder
-from wharfinger.engine.pool import Identity, Pool
-from wharfinger.engine.upstream.writers import UpstreamWriters
-from wharfinger.framework.extenders.calls import ExtenderCalls
-from wharfinger.process.parts import ProcessParts
-from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.effects.binding.calling import PluginCalls
+from wharfinger.scheduling.effects.binding.core import Core
+from wharfinger.scheduling.effects.binding.finding import Finder
+from wharfinger.scheduling.effects.binding.rounds import Bindings
+from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
+from wharfinger.scheduling.effects.placing.asking import ExtenderQuestions
+from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
+from wharfinger.scheduling.effects.refusing.eviction import GRACEFUL, Evictions
+from wharfinger.scheduling.effects.refusing.recording import Recorder
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
 
 

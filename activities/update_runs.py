@@ -27,10 +27,10 @@ from wharfinger.engine.placements.catching_up import catch_up, until_changed
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
-from wharfinger.engine.pods.failures import wrong_id
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.names import update_run_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.effects.failures import wrong_id
 
 SPARING = 5.0
 """Between two looks, so many times what one takes: a run of thousands of members leaves the hub to others."""

@@ -23,11 +23,6 @@ from dataclasses import replace
 import core_workloads
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
-from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName
-from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import etcd_json_wire, etcd_requests
 from wharfinger.etcd.store import Condition, Operation, TxnResult
 from wharfinger.framework.profiles import load_profiles
@@ -37,6 +32,11 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
+from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortPod, GangName
+from wharfinger.scheduling.contracts.scheduling import PlaceInput
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

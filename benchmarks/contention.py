@@ -26,23 +26,23 @@ import uvloop
 from etcd_side import put_all
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.informer.informer import Informer
-from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
+from wharfinger.scheduling.loops.shards import Ring
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.informer import Informer
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.shards import Ring
 
 CLUSTER = "contention"
 NAMESPACE = "sched-1"

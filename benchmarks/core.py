@@ -19,12 +19,12 @@ import core_workloads
 import numpy as np
 from core_workloads import WORKLOADS, Manifest, Workload
 
-from wharfinger.cache.cache import Cache
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.state.cache.cache import Cache
 
 FEWEST = 3
 """Nodes: one in each zone."""

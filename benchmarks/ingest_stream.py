@@ -14,8 +14,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from types import SimpleNamespace
 from typing import Any
 
-from wharfinger.cache.cache import Cache
-from wharfinger.engine.pool import Pool
 from wharfinger.etcd import etcd_json_wire
 from wharfinger.etcd.etcd_json import messages
 from wharfinger.etcd.etcd_watch import Watch
@@ -25,10 +23,12 @@ from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.loops.run_ends import RunEnds
+from wharfinger.scheduling.loops.signals import TemporalSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Pool
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.run_ends import RunEnds
-from wharfinger.worker_loops.signals import TemporalSide
 
 NAMESPACES = 20
 SIZES = [(cpu, memory) for cpu in ("100m", "250m", "500m", "1") for memory in ("128Mi", "256Mi", "512Mi", "1Gi", "2Gi")]

@@ -25,17 +25,17 @@ from kubernetes_pods import NAMESPACE, node_name
 from wharfinger.apiserver.client import PODS, revision_of, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.right_to_bind import RightToBind
-from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put
-from wharfinger.model.promises import MayBind, Promise
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
+from wharfinger.scheduling.effects.binding.writers import KeptKind
+from wharfinger.scheduling.model.promises import MayBind, Promise
 from wharfinger.settings import EtcdSettings
 
 AT_ONCE = 60

@@ -20,8 +20,8 @@ from typing import Any
 
 from ingest_stream import encoded, pod
 
-from wharfinger.cache.raw_pods import RawPods
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.state.cache.raw_pods import RawPods
 
 WAYS = {"plain": 1 << 62, "packed": 0}
 """Bytes that are kept as they are."""

@@ -23,23 +23,23 @@ from typing import Any
 
 import uvloop
 
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import Wake
-from wharfinger.engine.pool import Pool
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.parts import ProcessParts
-from wharfinger.queue.entry import Part
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.loops.queueing import alone_by, gate_by, order_by
+from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.waker import Waker
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange
+from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.entry import Part
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
-from wharfinger.worker_loops.queueing import alone_by, gate_by, order_by
-from wharfinger.worker_loops.wake_signals import WakeSignals
-from wharfinger.worker_loops.waker import Waker
 
 ROOM = 4000
 """Milli-cpu of a node."""

@@ -30,7 +30,6 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus
-    from wharfinger.contracts.attempts import FailureType, has_chain_policy
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,
         PLAN_TIMEOUT,
@@ -46,6 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.model.rollout import LATE, Memory, Up, Writes
     from wharfinger.process.contract import Contract
     from wharfinger.process.names import SEARCH_TENANT
+    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy
 
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 

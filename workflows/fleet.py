@@ -32,10 +32,10 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
-    from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
     from wharfinger.model.rollout import IDLE, LATE, Memory
     from wharfinger.process.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
+    from wharfinger.scheduling.contracts.attempts import parsed
 
 APART = timedelta(seconds=1)
 """Between two reconcile signals that are passed on, at least."""

@@ -41,14 +41,16 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
 
-    from wharfinger.contracts.attempts import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import SEARCH_OUTCOME
+    from wharfinger.scheduling.contracts.attempts import (
         ONLY_ASSUMED,
         AttemptTimings,
         FailureType,
         chain_retry,
         has_chain_policy,
     )
-    from wharfinger.contracts.cohort_records import (
+    from wharfinger.scheduling.contracts.cohort_records import (
         contended,
         evictions,
         gone_reasons,
@@ -56,12 +58,10 @@ with workflow.unsafe.imports_passed_through():
         rejected_together,
         turned_away,
     )
-    from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
-    from wharfinger.contracts.cohorts import CohortResult
-    from wharfinger.contracts.lone import victims_listed
-    from wharfinger.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
-    from wharfinger.objects.model.texts import shortened
-    from wharfinger.process.names import SEARCH_OUTCOME
+    from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
+    from wharfinger.scheduling.contracts.cohorts import CohortResult
+    from wharfinger.scheduling.contracts.lone import victims_listed
+    from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
     from wharfinger.workflows.parking import (
         EvictionResult,
         Parking,

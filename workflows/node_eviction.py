@@ -24,8 +24,10 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
-    from wharfinger.contracts.attempts import parsed
-    from wharfinger.contracts.node_eviction import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import NODE_EVICTION, SEARCH_OUTCOME
+    from wharfinger.scheduling.contracts.attempts import parsed
+    from wharfinger.scheduling.contracts.node_eviction import (
         CLEAR_HEARTBEAT,
         CLEAR_TIMEOUT,
         LOOK_TIMEOUT,
@@ -37,9 +39,7 @@ with workflow.unsafe.imports_passed_through():
         NodeInput,
         NodeResult,
     )
-    from wharfinger.contracts.scheduling import COMMIT_RETRY
-    from wharfinger.objects.model.texts import shortened
-    from wharfinger.process.names import NODE_EVICTION, SEARCH_OUTCOME
+    from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
     from wharfinger.workflows.bugs import BUGS
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

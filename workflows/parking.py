@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.attempts import (
+    from wharfinger.scheduling.contracts.attempts import (
         AttemptTimings,
         FailureType,
         Wake,

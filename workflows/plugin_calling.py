@@ -21,8 +21,8 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import RetryPolicy
 
-    from wharfinger.contracts.plugin_calls import SLACK, CallsMade, Held, PluginAnswer, PluginStep
-    from wharfinger.contracts.scheduling import BindInput, CallInput, Scheduling
+    from wharfinger.scheduling.contracts.plugin_calls import SLACK, CallsMade, Held, PluginAnswer, PluginStep
+    from wharfinger.scheduling.contracts.scheduling import BindInput, CallInput, Scheduling
 
 
 async def call_plugins(held: Held, bind: BindInput, calls: CallsMade, title: str) -> CallsMade:

@@ -22,7 +22,6 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
@@ -47,6 +46,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.placements import StreamRevisions, latest
     from wharfinger.objects.model.texts import shortened
     from wharfinger.process.names import ROLL_OUT_PLACEMENT
+    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import failure, kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

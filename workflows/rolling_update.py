@@ -27,10 +27,10 @@ from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
-    from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import Planned
     from wharfinger.model.rollout import LATE, Outcome, Plan, Writes
     from wharfinger.process.names import ROLLING_UPDATE, fleet_workflow_id
+    from wharfinger.scheduling.contracts.attempts import parsed
 
 
 @workflow.defn(name=ROLLING_UPDATE, failure_exception_types=BUGS)

@@ -21,13 +21,21 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
 
-    from wharfinger.contracts.attempts import AttemptInput, AttemptResult, FailureType, PermitDecision, parsed
-    from wharfinger.contracts.cohort_records import rejected_together
-    from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
-    from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
-    from wharfinger.contracts.lone import bound_group, placed_group, recorded_group, refusal_input
-    from wharfinger.contracts.plugin_calls import Held, first_answers
-    from wharfinger.contracts.scheduling import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
+    from wharfinger.scheduling.contracts.attempts import (
+        AttemptInput,
+        AttemptResult,
+        FailureType,
+        PermitDecision,
+        parsed,
+    )
+    from wharfinger.scheduling.contracts.cohort_records import rejected_together
+    from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
+    from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
+    from wharfinger.scheduling.contracts.lone import bound_group, placed_group, recorded_group, refusal_input
+    from wharfinger.scheduling.contracts.plugin_calls import Held, first_answers
+    from wharfinger.scheduling.contracts.scheduling import (
         ASK_LIMIT,
         COMMIT_RETRY,
         PLACE_RETRY,
@@ -44,8 +52,6 @@ with workflow.unsafe.imports_passed_through():
         Rejected,
         Scheduling,
     )
-    from wharfinger.objects.model.texts import shortened
-    from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
     from wharfinger.workflows.parking import required_revision

@@ -14,8 +14,10 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeUpdate
 
-    from wharfinger.contracts.attempts import parsed
-    from wharfinger.contracts.cohort_scheduling import (
+    from wharfinger.process.names import SCHEDULE_COHORT
+    from wharfinger.process.search import PODS_KEY, pod_digests, pods_listed
+    from wharfinger.scheduling.contracts.attempts import parsed
+    from wharfinger.scheduling.contracts.cohort_scheduling import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,
         BindManyInput,
@@ -27,12 +29,10 @@ with workflow.unsafe.imports_passed_through():
         RecordManyInput,
         RecordReason,
     )
-    from wharfinger.contracts.cohorts import CohortInput, CohortResult
-    from wharfinger.contracts.group_lines import details, seats_line, waiting_line
-    from wharfinger.contracts.group_lines import title as names
-    from wharfinger.contracts.scheduling import PLACE_RETRY
-    from wharfinger.process.names import SCHEDULE_COHORT
-    from wharfinger.process.search import PODS_KEY, pod_digests, pods_listed
+    from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortResult
+    from wharfinger.scheduling.contracts.group_lines import details, seats_line, waiting_line
+    from wharfinger.scheduling.contracts.group_lines import title as names
+    from wharfinger.scheduling.contracts.scheduling import PLACE_RETRY
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import Group, GroupRun
     from wharfinger.workflows.parking import required_revision

@@ -26,7 +26,6 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Fa
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import RetryPolicy
 
-    from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.contracts.placements import (
         COMMIT_TIMEOUT,
         DECIDE_TIMEOUT,
@@ -41,9 +40,10 @@ with workflow.unsafe.imports_passed_through():
         latest,
         required_seen,
     )
-    from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.objects.model.texts import shortened
     from wharfinger.process.names import SCHEDULE_PLACEMENT
+    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import kind_and_message
     from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on

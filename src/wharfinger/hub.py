@@ -33,7 +33,6 @@ from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_changes import HubChange
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen_decisions import STATES, state_of
-from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.hub_loops.following import ContentsStreams, HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
@@ -54,6 +53,7 @@ from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process_settings import HubSettings
 from wharfinger.registry import placement_keys
+from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.workflows.roll_out_placement import RollOutPlacement

@@ -18,7 +18,6 @@ from temporalio.client import Client
 from wharfinger.errors import StoreError, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.page.follow.following import Following
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.server import PageServer
@@ -28,6 +27,7 @@ from wharfinger.process.conversion import data_converter
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
+from wharfinger.scheduling.page.following import Following
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics
 

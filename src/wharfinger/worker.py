@@ -12,11 +12,7 @@ from temporalio.client import Client
 
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.engine.pods.failures import PODS_AND_NODES
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.errors import refuse
@@ -39,14 +35,18 @@ from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.process.upstream import ConnectedUpstream
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.contracts.attempts import AttemptTimings
+from wharfinger.scheduling.effects.failures import PODS_AND_NODES
+from wharfinger.scheduling.loops.attempts import TemporalAttempts
+from wharfinger.scheduling.loops.node_workflows import TemporalNodes
+from wharfinger.scheduling.loops.run_ends import RunEnds
+from wharfinger.scheduling.loops.signals import TemporalSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
-from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.node_workflows import TemporalNodes
-from wharfinger.worker_loops.run_ends import RunEnds
-from wharfinger.worker_loops.signals import TemporalSide
 from wharfinger.worker_loops.upstream_parts import UpstreamParts
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt

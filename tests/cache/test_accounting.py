@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.cache.accounting import PodAccounting
 from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.objects.model.volume_matching import VolumePlan
+from wharfinger.scheduling.state.cache.accounting import PodAccounting
 from wharfinger.testing.facts import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)

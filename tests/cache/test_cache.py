@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.clock import Clock
-from wharfinger.cache.assumptions import Assumption
-from wharfinger.cache.cache import Cache
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.state.cache.assumptions import Assumption
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import node, pod
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.clock import Clock
-from wharfinger.cache.cache import Cache
 from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)

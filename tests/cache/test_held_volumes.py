@@ -9,11 +9,11 @@ import pytest
 
 from tests.clock import Clock
 from tests.volumes import PROFILE, bound_claim, bound_volume, claim, host, reference, storage, user, volume
-from wharfinger.cache.cache import Cache
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import LOST, PersistentVolume, PersistentVolumeClaim, StorageObject
 from wharfinger.objects.model.storage_index import Storage, place_of
 from wharfinger.objects.model.volume_matching import with_plan
+from wharfinger.scheduling.state.cache.cache import Cache
 
 
 @pytest.fixture

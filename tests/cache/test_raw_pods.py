@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.cache import raw_pods
-from wharfinger.cache.raw_pods import RawPods
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.state.cache import raw_pods
+from wharfinger.scheduling.state.cache.raw_pods import RawPods
 from wharfinger.testing.facts import pod
 
 PODS = [

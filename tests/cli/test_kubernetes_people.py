@@ -19,19 +19,19 @@ from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
-from wharfinger.cli.understand.rows import pod_row
-from wharfinger.cli.understand.story import tell
 from wharfinger.client.api_objects import ApiWriter
-from wharfinger.client.stored_pods import every_pod, one_pod
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.observe.explanation import PROMISED
-from wharfinger.observe.upstream_pods import promises_of, story
 from wharfinger.process.api_copies import check_written_here, has_copies
 from wharfinger.process.records import InstallationRecord
+from wharfinger.scheduling.cli.rows import pod_row
+from wharfinger.scheduling.cli.story import tell
+from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.reading.explanation import PROMISED
+from wharfinger.scheduling.reading.stored_pods import every_pod, one_pod
+from wharfinger.scheduling.reading.upstream_pods import promises_of, story
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.testing import MemoryStore
 

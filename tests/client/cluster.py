@@ -17,9 +17,9 @@ from tests.conftest import TemporalServer
 from tests.engine.conftest import Hand, World
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger
-from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.process.failures import ActivityFailures
 from wharfinger.process.names import task_queue
+from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 

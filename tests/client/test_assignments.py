@@ -14,11 +14,11 @@ import pytest
 from tests.patience import patient
 from tests.registry.conftest import StartEtcd, start_etcd
 from wharfinger.client import Assignment
-from wharfinger.client.assignments import watch_assignments
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Page, Put, Store
+from wharfinger.scheduling.reading.assignments import watch_assignments
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -18,11 +18,11 @@ from tests.engine.conftest import World, world
 from tests.integration.histories import length
 from tests.patience import patient
 from wharfinger.client import Wharfinger, outcome_of, start_attempt
-from wharfinger.contracts.attempts import AttemptResult
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import SCHEDULE_ATTEMPT, pod_workflow_id, task_queue
+from wharfinger.scheduling.contracts.attempts import AttemptResult
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["world"]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import wharfinger.client
-from wharfinger.client import starts
+from wharfinger.scheduling.effects import starts
 
 
 def run(code: str) -> str:

@@ -12,14 +12,14 @@ import pytest
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.client import Assignment
-from wharfinger.client.assignments import watch_assignments
-from wharfinger.client.submitting import create, end_of
 from wharfinger.errors import AlreadyExists, Compacted, InvalidObject, Unavailable, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import Rk8sKeys, store_of
 from wharfinger.etcd.store import Delete, Put, Read, Store
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.records import BoundByRecord
+from wharfinger.scheduling.reading.assignments import watch_assignments
+from wharfinger.scheduling.reading.submitting import create, end_of
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wharfinger.client.stored_nodes import StoredNodes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.kinds import NODE, by_word
 from wharfinger.process.stored_objects import ChangedObjects, StoredObjects
+from wharfinger.scheduling.reading.stored_nodes import StoredNodes
 from wharfinger.testing.memory_store import MemoryStore
 
 

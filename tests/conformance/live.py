@@ -15,23 +15,23 @@ from typing import Any
 from tests.conformance.scenarios import KINDS, as_object, changed_object, configuration, key_of
 from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import AttemptInput
-from wharfinger.contracts.cohort_records import numbered
-from wharfinger.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.lone import evict_input, placed_group, refusal_input
-from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.informer.informer import Informer
-from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts.attempts import AttemptInput
+from wharfinger.scheduling.contracts.cohort_records import numbered
+from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.lone import evict_input, placed_group, refusal_input
+from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.informer import Informer
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import COMPATIBLE
 from wharfinger.telemetry import Metrics
 

@@ -25,11 +25,11 @@ from tests.conformance.scenarios import (
 )
 from tests.conformance.test_requeue import KINDS
 from tests.conftest import EtcdServer, start_etcd
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.decode import pod_from_mapping
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.settings import EtcdSettings
 
 pytestmark = pytest.mark.servers

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.attempts import AttemptTimings, backoff, chain_retry, has_chain_policy
+from wharfinger.scheduling.contracts.attempts import AttemptTimings, backoff, chain_retry, has_chain_policy
 
 OURS = chain_retry(AttemptTimings())
 

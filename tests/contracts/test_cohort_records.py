@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.cohort_records import contended, turned_away
-from wharfinger.contracts.cohort_scheduling import BoundMany, BoundPod, PlacedMany, Reasons, Seat, TurnedAway, Unbound
+from wharfinger.scheduling.contracts.cohort_records import contended, turned_away
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    BoundMany,
+    BoundPod,
+    PlacedMany,
+    Reasons,
+    Seat,
+    TurnedAway,
+    Unbound,
+)
 
 WHO = {"namespace": "default", "create_revision": 1, "pod_revision": 1}
 PLACED = PlacedMany(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.contracts.test_lone import PLACED, seat
-from wharfinger.contracts.cohort_scheduling import BoundMany, BoundPod, PlacedMany
-from wharfinger.contracts.group_lines import DETAILS, LINE, details, seats_line, title, waiting_line
 from wharfinger.objects.model.texts import listed, within
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, BoundPod, PlacedMany
+from wharfinger.scheduling.contracts.group_lines import DETAILS, LINE, details, seats_line, title, waiting_line
 
 SUMMARY = 400
 """Bytes of a summary that the server takes, as JSON."""

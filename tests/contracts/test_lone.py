@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, SeatRanking, Stretch, TurnedAway
-from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
-from wharfinger.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    PlacedMany,
+    Reasons,
+    Seat,
+    SeatRanking,
+    Stretch,
+    TurnedAway,
+)
+from wharfinger.scheduling.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
+from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
 
 
 def seat(name: str, node: str, *, stretch: int = 0) -> Seat:

@@ -7,10 +7,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.delivery_records import SnapshotRecord
 from wharfinger.contracts.placement_rollouts import TakenSnapshot
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.contracts.attempts import AttemptInput
 
 
 def test_a_record_is_compact_json_and_reads_back_equal() -> None:

@@ -11,10 +11,17 @@ from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, FailureType, chain_retry
-from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
-from wharfinger.contracts.scheduling import (
+from wharfinger.process.conversion import data_converter
+from wharfinger.scheduling.contracts.attempts import (
+    AttemptInput,
+    AttemptResult,
+    AttemptTimings,
+    FailureType,
+    chain_retry,
+)
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
+from wharfinger.scheduling.contracts.scheduling import (
     AskOutcome,
     Bound,
     Contended,
@@ -28,7 +35,6 @@ from wharfinger.contracts.scheduling import (
     Rejected,
     Scheduling,
 )
-from wharfinger.process.conversion import data_converter
 from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 

@@ -29,11 +29,11 @@ from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
-from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.fleet import Grant
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import ConfigStatusRecord
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.informer.changes import Changes, ConfigChange
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -17,9 +17,22 @@ from tests.engine.fleets.fleet_stage import FleetStage
 from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.cache.progress import Progress
-from wharfinger.contracts.cohort_scheduling import (
+from wharfinger.etcd import keys
+from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.etcd.rk8s_keys import store_of
+from wharfinger.etcd.store import Store
+from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.profiles import load_profiles
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.records import InstallationRecord
+from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     PlacedMany,
@@ -27,8 +40,8 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordedMany,
     RecordManyInput,
 )
-from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.contracts.scheduling import (
+from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.scheduling import (
     BindInput,
     BindOutcome,
     Gone,
@@ -39,25 +52,12 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Refused,
 )
-from wharfinger.engine.pool import Identity, Pool
-from wharfinger.etcd import keys
-from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.rk8s_keys import store_of
-from wharfinger.etcd.store import Store
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Profile
-from wharfinger.framework.profiles import load_profiles
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import observe
-from wharfinger.informer.view import View
-from wharfinger.objects.documents.formats import format_of
-from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.objects.model.ownership import Ownership
-from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import pod_workflow_id
-from wharfinger.process.parts import ProcessParts
-from wharfinger.process.records import InstallationRecord
-from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.cache.progress import Progress
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import observe
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

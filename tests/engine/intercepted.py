@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from wharfinger.activities.cohorts import CohortActivities
-from wharfinger.engine.pods.failures import PODS_AND_NODES
 from wharfinger.process.failures import ActivityFailures, Failures
+from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 
 A = TypeVar("A")
 

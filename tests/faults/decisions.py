@@ -12,7 +12,7 @@ from tests.faults.judge import Violation
 from wharfinger.client import Wharfinger
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.observe.history import Attempt
+from wharfinger.scheduling.reading.history import Attempt
 from wharfinger.settings import EtcdSettings
 
 MOST = 40

@@ -9,7 +9,6 @@ from collections.abc import Hashable
 import pytest
 
 from tests.framework.conftest import MakeProfile
-from wharfinger.cache.cache import Cache
 from wharfinger.framework import local_table
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.local_table import LocalPlugins
@@ -20,6 +19,7 @@ from wharfinger.framework.status import Status, unschedulable
 from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import node, pod, snapshot
 
 X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))

@@ -14,9 +14,9 @@ from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Page, Put
-from wharfinger.informer.changes import Changes
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.queue.entry import Part
 
 
 def invalid(stage: Stage, kind: str) -> float:

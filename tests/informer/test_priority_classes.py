@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.attempts import Wake
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.informer.invalid import kind_of
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.state.informer.invalid import kind_of
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.worker_loops.stage import Stage
 from wharfinger.etcd import keys
-from wharfinger.informer.changes import Changes, StorageChange
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
-from wharfinger.worker_loops.candidacy import events_of
+from wharfinger.scheduling.loops.candidacy import events_of
+from wharfinger.scheduling.state.informer.changes import Changes, StorageChange
 
 
 class Witness:

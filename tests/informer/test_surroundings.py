@@ -9,10 +9,10 @@ import pytest
 
 from tests.worker_loops.stage import Stage
 from wharfinger.etcd import keys
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.invalid import kind_of
 from wharfinger.objects.model.storage_index import NO_STORAGE
 from wharfinger.objects.model.surroundings import DisruptionBudget, PodCollection
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.invalid import kind_of
 
 LABELS = {"app": "web"}
 

@@ -10,12 +10,12 @@ from tests.manifests.manifests import node_manifest, pod_manifest, raw
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.informer.decoding import observe
 from wharfinger.objects.documents.decode import decode_node, decode_pod, decode_surrounding, pod_from_mapping
 from wharfinger.objects.documents.kinds import DECIDING, DELIVERING, FLEET, KINDS
 from wharfinger.objects.documents.kubernetes_fields import FILE, kubernetes_fields
 from wharfinger.objects.documents.spelling import LONGEST, READ, folded
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.state.informer.decoding import observe
 
 
 def container(**fields: Any) -> dict[str, Any]:

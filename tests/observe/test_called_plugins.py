@@ -6,7 +6,7 @@ from pathlib import Path
 
 from temporalio.client import WorkflowHistory
 
-from wharfinger.observe.history import Attempt, read_attempt
+from wharfinger.scheduling.reading.history import Attempt, read_attempt
 
 HISTORIES = Path(__file__).parents[1] / "replay" / "histories"
 

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, World
-from wharfinger.cache.assumptions import digest_of
-from wharfinger.cli.understand.verdicts import tell
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.computation import LateVerdict
-from wharfinger.contracts.lone import placed_alone, refused_alone
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.deciding_again import decide_again, decision_of, to_plain
-from wharfinger.observe.history import Attempt
-from wharfinger.observe.recomputation import Recomputation
+from wharfinger.scheduling.cli.verdicts import tell
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.computation import LateVerdict
+from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.reading.deciding_again import decide_again, decision_of, to_plain
+from wharfinger.scheduling.reading.history import Attempt
+from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.scheduling.state.cache.assumptions import digest_of
 
 KEY = PodKey("default", "web")
 [PROFILE] = PROFILES.values()

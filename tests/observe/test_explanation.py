@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from tests.observe.test_history import read
 from wharfinger.objects.model.pod import Pod
-from wharfinger.observe.explanation import Explanation, explain, to_plain
-from wharfinger.observe.history import Attempt
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.reading.explanation import Explanation, explain, to_plain
+from wharfinger.scheduling.reading.history import Attempt
 
 POD = Pod("default", "web-1", "uid-1")
 RECORD = AttemptRecord(

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from tests.observe.test_history import events_of
-from wharfinger.contracts.cohort_scheduling import PlacedMany, SeatRanking, Skipped
-from wharfinger.contracts.computation import ScoredNode
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.observe.explanation import explain
-from wharfinger.observe.group_members import read_member
-from wharfinger.observe.history import Attempt
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, SeatRanking, Skipped
+from wharfinger.scheduling.contracts.computation import ScoredNode
+from wharfinger.scheduling.reading.explanation import explain
+from wharfinger.scheduling.reading.group_members import read_member
+from wharfinger.scheduling.reading.history import Attempt
 
 RUN = ("c/cohort/1", "run")
 WAKE = {"revision": 15, "event": "NodeAdd", "object": "node-9", "plugin": "NodeResourcesFit"}

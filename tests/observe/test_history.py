@@ -10,9 +10,9 @@ import pytest
 from temporalio.client import WorkflowHistory
 
 from tests.replay.record import HISTORIES
-from wharfinger.contracts.extenders import ExtenderAnswers
-from wharfinger.observe.causes import cause_of
-from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
+from wharfinger.scheduling.contracts.extenders import ExtenderAnswers
+from wharfinger.scheduling.reading.causes import cause_of
+from wharfinger.scheduling.reading.history import Attempt, is_only_continued, read_attempt
 
 
 def events_of(ending: str) -> Any:

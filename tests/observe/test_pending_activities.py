@@ -12,9 +12,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from tests.observe.test_explanation import POD, explained
 from tests.observe.test_history import events_of
-from wharfinger.observe.attempts import is_doing, with_pending
-from wharfinger.observe.explanation import called_now, to_plain
-from wharfinger.observe.history import Attempt, read_attempt
+from wharfinger.scheduling.reading.attempts import is_doing, with_pending
+from wharfinger.scheduling.reading.explanation import called_now, to_plain
+from wharfinger.scheduling.reading.history import Attempt, read_attempt
 
 SCHEDULED = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED

@@ -18,25 +18,25 @@ from typing import Any
 from temporalio.client import Client
 
 from tests.cli.fleet.fleet_records import Records, status
-from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
-from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.observe.explanation import Explanation, explain
-from wharfinger.observe.history import Attempt, Step
-from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.options import PageOptions, page_options
 from wharfinger.page.parts import PageParts
-from wharfinger.page.views.attempts import PodAttempts
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
 from wharfinger.process.records import AttemptRecord, InstanceRecord
+from wharfinger.scheduling.contracts.computation import Computation, PluginRefusal, ScoredNode
+from wharfinger.scheduling.contracts.eviction import Victim
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.following import Following
+from wharfinger.scheduling.page.view import SchedulingView
+from wharfinger.scheduling.reading.explanation import Explanation, explain
+from wharfinger.scheduling.reading.history import Attempt, Step
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 

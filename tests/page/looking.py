@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.page.cluster import MemoryCluster
 from wharfinger.etcd import keys
-from wharfinger.page.follow.following import Following
+from wharfinger.scheduling.page.following import Following
 from wharfinger.telemetry import Metrics
 
 

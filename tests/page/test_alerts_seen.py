@@ -10,10 +10,10 @@ from tests.page.looking import Looking
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, Alert, Alerts
-from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import ScrapeOptions, Scraper
-from wharfinger.page.views.pending import PendingPods
 from wharfinger.process.records import HoldRecord
+from wharfinger.scheduling.page.pending import PendingPods
+from wharfinger.scheduling.page.worker_alerts import WorkerAlerts
 
 
 class Watching(Looking):

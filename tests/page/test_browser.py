@@ -21,7 +21,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
 from wharfinger.page.views.fleet import FleetsView
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.testing import node_manifest, pod_manifest
 
 pytestmark = [

@@ -18,7 +18,7 @@ from tests.page.replay_reports import filled_folder
 from tests.page.test_browser import Tab, chromium, let_in
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.page.view import SchedulingView
 
 __all__ = ["chromium"]
 

@@ -13,13 +13,13 @@ from tests.page.cluster import BEGAN, MemoryCluster, RecordedAttempts, served
 from tests.page.test_browser import PHONE, WIDE, Tab, chromium, let_in, serious
 from tests.page.test_gang_verdicts import TOPOLOGY
 from tests.page.test_leaving import HIGH, LOW, WHEN, attempt
-from wharfinger.engine.pods.eviction import PREEMPTED
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.edit import evict_pod
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.effects.refusing.eviction import PREEMPTED
+from wharfinger.scheduling.page.view import SchedulingView
 
 __all__ = ["chromium"]
 

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 from tests.page.cluster import Page
-from wharfinger.page.alerts import etcd_alerts, hub_alerts, upstream_alerts, worker_alerts
+from wharfinger.page.alerts import etcd_alerts, hub_alerts, upstream_alerts
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED
-from wharfinger.page.alerts.worker_alerts import SEEN_EXPRESSIONS
 from wharfinger.page.web.api import routes
+from wharfinger.scheduling.page import worker_alerts
+from wharfinger.scheduling.page.worker_alerts import SEEN_EXPRESSIONS
 
 RULES = [rule for one in (worker_alerts, upstream_alerts, hub_alerts, etcd_alerts) for rule in one.RULES]
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -11,8 +11,8 @@ from tests.page.cluster import Page, in_step
 from tests.page.test_json import get
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.gang import GangKey
-from wharfinger.page.trying.deciding import Deciders
-from wharfinger.page.trying.gang_verdicts import GangQuestion, verdicts
+from wharfinger.scheduling.page.deciding import Deciders
+from wharfinger.scheduling.page.gang_verdicts import GangQuestion, verdicts
 
 GANG = "/api/v1/gangs/default/mpi"
 TOPOLOGY = "wharfinger.dev/topology-key"

@@ -11,10 +11,10 @@ from tests.page.cluster import Page, in_step
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
-from wharfinger.page.follow.reasons import ReasonKey
-from wharfinger.page.views.holding import held_by
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.process.records import HoldRecord
+from wharfinger.scheduling.page.holding import held_by
+from wharfinger.scheduling.page.reasons import ReasonKey
+from wharfinger.scheduling.page.view import SchedulingView
 
 
 @pytest.fixture

@@ -17,18 +17,18 @@ from tests.event_loop import watched_loop
 from tests.page.cluster import Page, RecordedAttempts, attempt_of, in_step, no_temporal
 from tests.page.conftest import TOKEN
 from tests.patience import patient
-from wharfinger.contracts import upstream_records
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.model.promises import Imported, Promise
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.follow.read_model import Nomination
 from wharfinger.page.options import page_options
-from wharfinger.page.views.attempts import PodAttempts
 from wharfinger.page.views.placement import PlacementView
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.server import PageServer
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported, Promise
+from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.read_model import Nomination
+from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.testing import pod_manifest
 
 SECRET = "hunter2"

@@ -17,17 +17,17 @@ from tests.page.conftest import TOKEN
 from tests.page.test_json import get
 from tests.patience import patient
 from tests.worker.conftest import Site, site
-from wharfinger.contracts.eviction import Victim
-from wharfinger.engine.pods.eviction import PREEMPTED
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.edit import evict_pod
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.history import Attempt, Step
 from wharfinger.page.options import page_options
-from wharfinger.page.views.attempts import PodAttempts
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.contracts.eviction import Victim
+from wharfinger.scheduling.effects.refusing.eviction import PREEMPTED
+from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.view import SchedulingView
+from wharfinger.scheduling.reading.history import Attempt, Step
 
 __all__ = ["site"]
 

@@ -11,12 +11,12 @@ from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.follow.rings import CountRing, DurationRing, LevelRing
-from wharfinger.page.views.node_map import NodeMap
-from wharfinger.page.views.objects import pod_in_short
-from wharfinger.page.views.pending import PendingPods
 from wharfinger.page.web.inputs import BadInput, selector_of
 from wharfinger.page.web.stream import MOST_PENDING, RESYNC, ViewerStream
 from wharfinger.process.records import HoldRecord
+from wharfinger.scheduling.page.node_map import NodeMap
+from wharfinger.scheduling.page.objects import pod_in_short
+from wharfinger.scheduling.page.pending import PendingPods
 from wharfinger.testing import pod_manifest
 
 

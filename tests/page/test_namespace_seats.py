@@ -9,7 +9,7 @@ import pytest
 from tests.page.cluster import MemoryCluster, Page, in_step, served
 from wharfinger.etcd import keys
 from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.page.view import SchedulingView
 
 
 class Clock:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wharfinger.page.follow.rates import NamespaceRates, Rates
 from wharfinger.page.follow.rings import SLOT_SECONDS, SLOTS
+from wharfinger.scheduling.page.rates import NamespaceRates, Rates
 
 SHOWN = SLOTS * SLOT_SECONDS
 BEGAN = 1000.0

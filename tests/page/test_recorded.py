@@ -18,9 +18,9 @@ from wharfinger.errors import ServerError
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.reaching import TemporalReach
-from wharfinger.page.views import attempts as module
-from wharfinger.page.views.attempts import PodAttempts
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.page import attempts as module
+from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.view import SchedulingView
 
 BIG = PodKey("default", "big")
 PATH = f"/api/v1/pods/{BIG.namespace}/{BIG.name}"

@@ -13,10 +13,10 @@ from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
 from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
-from wharfinger.page.alerts.worker_alerts import WorkerAlerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.page.views.scheduling import SchedulingView
+from wharfinger.scheduling.page.view import SchedulingView
+from wharfinger.scheduling.page.worker_alerts import WorkerAlerts
 
 FIRST = """
 scheduler_pending_pods{queue="active"} 12

@@ -13,10 +13,10 @@ from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.follow.read_model import TENANT_LABEL
-from wharfinger.page.trying.deciding import Deciders
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.scheduling.page.deciding import Deciders
+from wharfinger.scheduling.page.read_model import TENANT_LABEL
+from wharfinger.scheduling.page.view import SchedulingView
 
 BIG = "/api/v1/pods/default/big"
 NAME = "default-scheduler"

@@ -17,11 +17,11 @@ from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
 from wharfinger.page.views.fleet import FleetsView
-from wharfinger.page.views.node_map import NodeMap
-from wharfinger.page.views.overview import Overview, RoomSums
-from wharfinger.page.views.pending import MOST_NAMESPACES, UNSEEN, PendingPods
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.registry import placement_keys
+from wharfinger.scheduling.page.node_map import NodeMap
+from wharfinger.scheduling.page.overview import Overview, RoomSums
+from wharfinger.scheduling.page.pending import MOST_NAMESPACES, UNSEEN, PendingPods
 from wharfinger.testing import node_manifest
 
 WATCHED = {"pods", "pods?namespace=web", "gangs", "fleets", "placements", "kubernetes"}

@@ -11,12 +11,12 @@ from random import Random
 from typing import NamedTuple
 
 from tests.properties.promise_world import NAMES, ApiSide, EtcdSide, key_of, present, promise_of
-from wharfinger.contracts.upstream_records import promise_in
-from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import ObjectState, StateStep, take
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put
-from wharfinger.model.promises import Promise
+from wharfinger.scheduling.contracts.upstream_records import promise_in
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.model.promises import Promise
 
 NOW = "2026-03-01T12:00:00Z"
 

@@ -24,12 +24,12 @@ from tests.properties.promise_world import (
     key_of,
     promise_of,
 )
-from wharfinger.contracts import upstream_records
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import copy_of, state_of
 from wharfinger.objects.documents.edit import bind_pod
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Promise
 
 STEPS = 50
 ROUNDS = 12

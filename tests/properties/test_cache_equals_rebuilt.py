@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.properties.clusters import nodes, pods
-from wharfinger.cache.cache import Cache
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
+from wharfinger.scheduling.state.cache.cache import Cache
 
 NODES = st.sampled_from(["n0", "n1", "n2", "n3"])
 NAMES = st.sampled_from(["p0", "p1", "p2", "p3"])

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import Hand, World, node_object
 from tests.properties.shares import in_quarters
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.deciding_again import decide_again
-from wharfinger.observe.recomputation import Recomputation
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.reading.deciding_again import decide_again
+from wharfinger.scheduling.reading.recomputation import Recomputation
 from wharfinger.testing import pod_manifest
 
 ZONE = "topology.kubernetes.io/zone"

@@ -22,17 +22,17 @@ from tests.manifests.test_fuzz import VALUES, paths, replaced
 from tests.properties import hostile
 from tests.properties.shares import in_quarters
 from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
-from wharfinger.cache.cache import Cache
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.profile import Profile
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import observe
-from wharfinger.informer.view import View
-from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.records import AttemptRecord, InstanceRecord
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import observe
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.telemetry import Metrics
 
 PROFILE: Profile = PROFILES["default-scheduler"]
@@ -140,7 +140,7 @@ async def test_loops_continue_and_report_each_unreadable_object_once(
         assert sum(lines.values()) == len(invalid)
         failed = {record.name for record in caplog.records if record.levelno >= logging.ERROR}
         assert failed <= {
-            "wharfinger.worker_loops.closer"
+            "wharfinger.scheduling.loops.closer"
         }  # the stage's Temporal has no run of such an id, and says so loudly
         assert max(len(record.getMessage()) for record in caplog.records) < 4000
 

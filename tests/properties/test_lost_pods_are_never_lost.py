@@ -21,11 +21,11 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import NOW, World, pod_object
 from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
-from wharfinger.contracts.node_eviction import ClearInput
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import NodeBudgetRecord
+from wharfinger.scheduling.contracts.node_eviction import ClearInput
 from wharfinger.settings import NodeEvictionSettings
 
 NODES = [f"n{number}" for number in range(20)]

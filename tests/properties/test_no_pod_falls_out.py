@@ -16,25 +16,25 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.clock import Clock
 from tests.worker_loops.stage import PROFILES, pod_bytes
-from wharfinger.cache.cache import Cache
-from wharfinger.engine.pool import Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import observe
-from wharfinger.informer.view import View
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord
-from wharfinger.queue.entry import Part, Reason
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.loops.pod_events import PodEventHandler
+from wharfinger.scheduling.loops.queueing import Gangs, gate_by, order_by
+from wharfinger.scheduling.loops.shards import Shards
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import observe
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.entry import Part, Reason
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
-from wharfinger.worker_loops.pod_events import PodEventHandler
-from wharfinger.worker_loops.queueing import Gangs, gate_by, order_by
-from wharfinger.worker_loops.shards import Shards
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 

@@ -11,8 +11,8 @@ from tests.queue.pods import pod, refusal
 from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
-from wharfinger.queue.entry import Entry, Part, Reason
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 NAMES = st.sampled_from("abcd")
 GANG = {"a", "b"}

@@ -7,8 +7,8 @@ import time
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.queue.entry import GARBAGE, Entry, EntryHeap, Part, Reason
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.entry import GARBAGE, Entry, EntryHeap, Part, Reason
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 MANY = 20_000
 

@@ -13,8 +13,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod
-from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.worker_loops.queueing import order_by
+from wharfinger.scheduling.loops.queueing import order_by
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 USUAL = load_profiles()["default-scheduler"]
 

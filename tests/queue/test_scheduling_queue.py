@@ -7,8 +7,8 @@ import pytest
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.queue.entry import Part, Reason
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.entry import Part, Reason
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 
 @pytest.fixture

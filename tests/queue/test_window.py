@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.clock import Clock
 from tests.queue.pods import pod, refusal
-from wharfinger.queue.active import IN_GROUPS, Lane
-from wharfinger.queue.entry import Entry, Part, Reason
-from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.queue.window import REMEMBERED, Window
+from wharfinger.scheduling.state.queue.active import IN_GROUPS, Lane
+from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.window import REMEMBERED, Window
 
 TIMEOUT = 3.0
 MOST, GROUPS = 5, 4

@@ -9,9 +9,9 @@ from temporalio.exceptions import ApplicationError
 
 from tests.replay.cohort_scenes import ended
 from tests.workflows.conftest import Stage, agreed, held, step
-from wharfinger.contracts.attempts import Wake
-from wharfinger.contracts.plugin_calls import PLUGIN_FAILED
-from wharfinger.contracts.scheduling import Bound, Contended, Rejected
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.contracts.plugin_calls import PLUGIN_FAILED
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Rejected
 
 WAKE = Wake(revision=15, event="NodeAdd", object="node-1", plugin="Licences")
 

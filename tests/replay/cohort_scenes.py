@@ -8,10 +8,10 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import QUICK, Stage, away, committed, decided, lost, seat
-from wharfinger.contracts.attempts import Wake
-from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany
-from wharfinger.contracts.eviction import Evicted, Victim
 from wharfinger.process.names import gang_workflow_id
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany
+from wharfinger.scheduling.contracts.eviction import Evicted, Victim
 
 WAKE = Wake(revision=15, event="NodeAdd", object="node-1", plugin="NodeResourcesFit")
 LOW = Victim(pod="default/low", create_revision=3, uid="uid-low")

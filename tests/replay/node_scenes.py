@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from tests.workflows.node_stage import ABSENT, DUE, EMPTY, GONE, NODE, THERE, NodeStage
-from wharfinger.contracts.node_eviction import Cleared, Looked
+from wharfinger.scheduling.contracts.node_eviction import Cleared, Looked
 
 NodeScene = Callable[[NodeStage], Awaitable[str]]
 """Plays an ending; answers the workflow id."""

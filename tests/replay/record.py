@@ -46,10 +46,10 @@ from tests.workflows.node_stage import node_stage
 from tests.workflows.placement_stage import placement_stage
 from tests.workflows.rollout_stage import rollout_stage
 from tests.workflows.update_run_stage import update_run_stage
-from wharfinger.contracts.attempts import PermitDecision, Wake
-from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.extenders import ExtendersFailed
-from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
+from wharfinger.scheduling.contracts.attempts import PermitDecision, Wake
+from wharfinger.scheduling.contracts.eviction import Evicted
+from wharfinger.scheduling.contracts.extenders import ExtendersFailed
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
 
 HISTORIES = Path(__file__).parent / "histories"
 RELEASES = Path(__file__).parent / "releases.json"

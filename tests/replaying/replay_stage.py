@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.engine.conftest import CLUSTER, PROFILES, Hand, World
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd import keys
-from wharfinger.observe.comparing import Compared
 from wharfinger.replaying.changes import ProfileChange
 from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.report import Report
 from wharfinger.replaying.shadow import MadeAgain, Shadow
 from wharfinger.replaying.spool import Spool
 from wharfinger.replaying.unreplayable import Unreplayable
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.reading.comparing import Compared
 
 
 @dataclass

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from wharfinger.cache.assumptions import digest_of
-from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
-from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.engine.pods import payload
-from wharfinger.observe.comparing import compare_alone
+from wharfinger.scheduling.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
+from wharfinger.scheduling.contracts.eviction import Victim
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.effects.placing import payload
+from wharfinger.scheduling.reading.comparing import compare_alone
+from wharfinger.scheduling.state.cache.assumptions import digest_of
 
 
 def computation(overlay: int = 0, length: int = 5, **more: object) -> Computation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.computation import OwnNodes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.preferred_nodes import members_digest
@@ -11,6 +10,7 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.records import InstanceRecord
 from wharfinger.replaying.facts import Facts
 from wharfinger.replaying.memberships import MOST
+from wharfinger.scheduling.contracts.computation import OwnNodes
 
 
 def test_the_latest_memberships_are_known_and_no_more() -> None:

@@ -6,9 +6,15 @@ import random
 
 import pytest
 
-from wharfinger.cache.assumptions import OverlayChanges, digest_of, parsed_change, parsed_digest, parsed_lost
 from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.replaying.stand_in import Correction, corrections
+from wharfinger.scheduling.state.cache.assumptions import (
+    OverlayChanges,
+    digest_of,
+    parsed_change,
+    parsed_digest,
+    parsed_lost,
+)
 
 
 def pods(count: int) -> list[tuple[PodIdentity, str]]:

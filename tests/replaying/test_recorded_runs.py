@@ -14,13 +14,13 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cli.understand.replayed import tell
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
-from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.replaying.histories import goes_on, read_runs, recorded_run
 from wharfinger.replaying.recorded import DecidedRun, Unit, decisions_of, units
 from wharfinger.replaying.report import Report
 from wharfinger.replaying.spool import READ, Spool
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 
 HISTORIES = Path(__file__).parent.parent / "replay" / "histories"
 

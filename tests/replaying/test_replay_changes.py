@@ -18,9 +18,9 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
-from wharfinger.observe.comparing import Sameness
 from wharfinger.replaying.changes import ProfileChange, Setting, plugin_of
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.reading.comparing import Sameness
 
 [USUAL] = PROFILES.values()
 MOST = {

@@ -9,14 +9,14 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand
 from tests.replaying.replay_stage import Stage
-from wharfinger.contracts.cohort_scheduling import Seat
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.scheduling import Placed
-from wharfinger.engine.pods.placing_cohorts import CohortDecision
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.scheduling.contracts.cohort_scheduling import Seat
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.scheduling import Placed
+from wharfinger.scheduling.effects.placing.placing_cohorts import CohortDecision
 
 [USUAL] = PROFILES.values()
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.engine.conftest import PROFILES, Hand
 from tests.replaying.replay_stage import Stage
-from wharfinger.contracts.computation import LateVerdict
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.process.records import InstanceRecord
 from wharfinger.replaying.recorded import DecidedRun
 from wharfinger.replaying.unreplayable import Lack
+from wharfinger.scheduling.contracts.computation import LateVerdict
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 
 [USUAL] = PROFILES.values()
 

@@ -19,16 +19,16 @@ from tests.engine.pods.test_preemption import eviction, refusal
 from tests.properties.shares import shared_out
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.scheduling import Placed, Recorded, Refused
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Event
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import observe
-from wharfinger.informer.view import View
 from wharfinger.objects.rk8s.format import RK8S
+from wharfinger.scheduling.contracts.eviction import Evicted
+from wharfinger.scheduling.contracts.scheduling import Placed, Recorded, Refused
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import observe
+from wharfinger.scheduling.state.informer.view import View
 from wharfinger.telemetry import Metrics
 
 NODES = [f"node-{number}" for number in range(3)]

@@ -9,11 +9,11 @@ import pytest
 from tests.engine.pods.called_plugins import Licences, bound_with_calls, profiles_with
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
-from wharfinger.contracts.plugin_calls import Held
-from wharfinger.contracts.scheduling import Bound, Rejected
 from wharfinger.etcd import keys
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts.plugin_calls import Held
+from wharfinger.scheduling.contracts.scheduling import Bound, Rejected
 
 
 @pytest.fixture

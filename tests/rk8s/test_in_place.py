@@ -10,10 +10,10 @@ import pytest
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
-from wharfinger.client.starts import start_attempt
 from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.scheduling.effects.starts import start_attempt
 
 
 async def test_a_bind_changes_the_bytes_of_node_name_alone(rk8s: Rk8sCluster) -> None:

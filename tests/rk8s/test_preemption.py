@@ -16,11 +16,11 @@ from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_world import Rk8sWorld
-from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.scheduling import Gone, Recorded, Refused
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Get
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts.eviction import Evicted
+from wharfinger.scheduling.contracts.scheduling import Gone, Recorded, Refused
 
 HIGH = PodKey("default", "high")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster, Served
 from tests.rk8s.rk8s_documents import expression, node, node_affinity, pod, pod_affinity, pod_term, taint, toleration
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.queue.entry import Part
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.worker.conftest import Site
-from wharfinger.contracts.attempts import chain_retry
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_configuration, load_profiles
+from wharfinger.scheduling.contracts.attempts import chain_retry
 from wharfinger.worker import backoff
 
 

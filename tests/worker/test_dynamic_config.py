@@ -12,16 +12,16 @@ import pytest
 
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.contracts.scheduling import Placed
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.framework.config.dynamic import digest
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.attempts import explain_pod
-from wharfinger.observe.deciding_again import decide_again, decision_of
 from wharfinger.process import logs
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.scheduling.contracts.scheduling import Placed
+from wharfinger.scheduling.reading.attempts import explain_pod
+from wharfinger.scheduling.reading.deciding_again import decide_again, decision_of
 from wharfinger.settings import DispatchSettings
 from wharfinger.testing import node_manifest
 from wharfinger.worker import Worker

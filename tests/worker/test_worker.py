@@ -12,13 +12,13 @@ from temporalio.converter import decode_typed_search_attributes
 from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.client import Wharfinger
-from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.build import build_id
 from wharfinger.process.names import pod_workflow_id
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.effects.starts import BUILDS_KEY, start_attempt
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 
 

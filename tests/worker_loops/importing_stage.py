@@ -14,13 +14,13 @@ import orjson
 
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES, NODES, PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.election import Election, LeaseTerms
 from wharfinger.etcd import keys
-from wharfinger.model.promises import Imported, Importer, MayBind
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported, Importer, MayBind
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore

@@ -13,10 +13,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.clock import Clock
 from tests.patience import patient
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
-from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.engine.pool import Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profile import Profile
@@ -27,15 +23,19 @@ from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord, InstanceRecord
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
+from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.scheduling.loops.run_ends import RunEnds
+from wharfinger.scheduling.loops.signals import TemporalSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.entry import Entry, Part
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import OwnGrant
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.run_ends import RunEnds
-from wharfinger.worker_loops.signals import TemporalSide
 
 PROFILES = load_profiles()
 GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available")

@@ -9,10 +9,10 @@ import pytest
 
 from tests.virtual_time import VirtualTime
 from wharfinger.engine.upstream.adopting import NotTheImporter
-from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.active_key import ActiveKey

@@ -9,12 +9,12 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client.starts import BUILDS_KEY
-from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.search import PODS_KEY, pods_listed
-from wharfinger.worker_loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
+from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.scheduling.effects.starts import BUILDS_KEY
+from wharfinger.scheduling.loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 
 POD = decode_pod(b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web-1"}}')
 """Any pod."""

@@ -11,16 +11,16 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.attempts import FailureType, Wake
-from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.etcd import keys
-from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.queue.entry import Entry, Part, Reason
+from wharfinger.scheduling.contracts.attempts import FailureType, Wake
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
+from wharfinger.scheduling.loops.dispatcher import CHAINS
+from wharfinger.scheduling.loops.starts import LATER
+from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.cohorts import CohortNames, InputBudget
-from wharfinger.worker_loops.dispatcher import CHAINS
-from wharfinger.worker_loops.starts import LATER
 
 BOOM = ApplicationError("boom", type=FailureType.SCHEDULER_ERROR)
 SETTINGS = DispatchSettings(hold=0.0, cohort_most=6, cohorts_in_flight=2, parked_chains=3)

@@ -8,15 +8,15 @@ import random
 import pytest
 
 from tests.worker_loops.stage import Stage, turns
-from wharfinger.contracts.attempts import Wake
 from wharfinger.etcd import keys
 from wharfinger.process.parts import ProcessParts
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.loops import dispatcher
+from wharfinger.scheduling.loops.pace import LONGEST_TRICKLE, TRICKLE
+from wharfinger.scheduling.loops.starts import LATER
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops import dispatcher
-from wharfinger.worker_loops.pace import LONGEST_TRICKLE, TRICKLE
-from wharfinger.worker_loops.starts import LATER
 
 
 async def test_a_pod_seen_is_started_once_and_its_task_queue_is_not_asked_for() -> None:
@@ -266,7 +266,7 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_without_room(monkeypatc
     stage = Stage(dispatching=DispatchSettings(hold=2.0))
     async with stage.in_place_of_another():
         monkeypatch.setattr(dispatcher.Dispatcher, "_step", counted)
-        monkeypatch.setattr("wharfinger.worker_loops.starts.Starts.room", False)
+        monkeypatch.setattr("wharfinger.scheduling.loops.starts.Starts.room", False)
         await stage.put_pod("p")
         await stage.caught_up()
         stage.clock.advance(2.0)

@@ -7,7 +7,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import AttemptRecord
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.queue.entry import Part
 
 
 async def record(stage: Stage, name: str) -> bool:

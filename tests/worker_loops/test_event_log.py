@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
-from wharfinger.worker_loops.candidacy import EventLog
+from wharfinger.scheduling.loops.candidacy import EventLog
 
 
 def event(revision: int) -> ClusterEvent:

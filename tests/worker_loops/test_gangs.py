@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.worker_loops.stage import Stage
 from wharfinger.etcd import keys
-from wharfinger.queue.entry import UNCONFIRMED, Part
+from wharfinger.scheduling.state.queue.entry import UNCONFIRMED, Part
 from wharfinger.settings import DispatchSettings
 
 TEAM = ("team", 3)

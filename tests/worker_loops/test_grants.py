@@ -14,9 +14,9 @@ from tests.worker_loops.stage import Stage
 from wharfinger.contracts.fleet_records import stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Put
-from wharfinger.informer.changes import Changes
 from wharfinger.model.fleet import Grant
 from wharfinger.process.records import InstanceRecord
+from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import OwnGrant

@@ -8,10 +8,10 @@ import pytest
 
 from tests.worker_loops.importing_stage import Site
 from wharfinger.apiserver.client import LEASES, NODES, PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
-from wharfinger.model.promises import Imported
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported
 from wharfinger.testing.memory_leases import MemoryLease
 
 LISTED = "upstream_listed kind=pods"

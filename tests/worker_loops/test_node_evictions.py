@@ -9,9 +9,9 @@ import pytest
 
 from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
 from wharfinger.etcd import keys
+from wharfinger.scheduling.loops.node_evictions import OPEN
 from wharfinger.settings import NodeEvictionSettings
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.node_evictions import OPEN
 
 BOTH = NodeEvictionSettings(lost_pods="requeue", taint_eviction=True)
 TAINT = {"key": "flaky", "effect": "NoExecute"}

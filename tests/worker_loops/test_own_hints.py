@@ -13,7 +13,7 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.events import Action, Resource
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.queue.entry import Part
 
 USUAL = PROFILES["default-scheduler"]
 

@@ -14,7 +14,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.events import Action, Resource
 from wharfinger.objects.model.pod import Pod
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.queue.entry import Part
 
 USUAL = PROFILES["default-scheduler"]
 NEW_NODES = (EventHint(Resource.NODE, Action.ADD),)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.worker_loops.stage import Stage
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.loops.queueing import alone_by
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.testing.facts import pod
-from wharfinger.worker_loops.queueing import alone_by
 
 GPU = "example.com/gpu"
 

@@ -10,7 +10,7 @@ from tests.clock import Clock
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.rendezvous import Ring
-from wharfinger.worker_loops.shards import Roster, Shards, shard_key
+from wharfinger.scheduling.loops.shards import Roster, Shards, shard_key
 
 KEYS = [f"pod/default/web-{number}" for number in range(1000)]
 

@@ -6,10 +6,10 @@ import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.attempts import Wake
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.queue.entry import Part, Reason
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.state.queue.entry import Part, Reason
 from wharfinger.settings import DispatchSettings
 
 

@@ -21,8 +21,10 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tests import garbage
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
-from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Wake
-from wharfinger.contracts.cohort_scheduling import (
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
+from wharfinger.scheduling.contracts.attempts import AttemptResult, AttemptTimings, Wake
+from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     BoundPod,
@@ -37,12 +39,12 @@ from wharfinger.contracts.cohort_scheduling import (
     TurnedAway,
     Unbound,
 )
-from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
-from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
-from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
-from wharfinger.contracts.extenders import AskExtenders, ExtendersAnswered
-from wharfinger.contracts.plugin_calls import Held, PluginAnswer, PluginStep
-from wharfinger.contracts.scheduling import (
+from wharfinger.scheduling.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
+from wharfinger.scheduling.contracts.computation import Computation, PluginRefusal, ScoredNode
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.scheduling.contracts.extenders import AskExtenders, ExtendersAnswered
+from wharfinger.scheduling.contracts.plugin_calls import Held, PluginAnswer, PluginStep
+from wharfinger.scheduling.contracts.scheduling import (
     AskInput,
     AskOutcome,
     BindInput,
@@ -60,10 +62,8 @@ from wharfinger.contracts.scheduling import (
     Refused,
     Scheduling,
 )
-from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
-from wharfinger.worker_loops.attempts import TemporalAttempts
-from wharfinger.worker_loops.run_ends import RunEnds
+from wharfinger.scheduling.loops.attempts import TemporalAttempts
+from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from temporalio import workflow
 
-from wharfinger.contracts.attempts import AttemptResult
 from wharfinger.process.names import SCHEDULE_ATTEMPT
+from wharfinger.scheduling.contracts.attempts import AttemptResult
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 RELEASED = workflow._Definition.must_from_class(ScheduleAttempt)

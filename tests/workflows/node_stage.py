@@ -14,9 +14,16 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput, NodeEvictions, NodeResult
 from wharfinger.process.names import node_workflow_id, task_queue
-from wharfinger.worker_loops.node_workflows import TemporalNodes
+from wharfinger.scheduling.contracts.node_eviction import (
+    Cleared,
+    ClearInput,
+    Looked,
+    LookInput,
+    NodeEvictions,
+    NodeResult,
+)
+from wharfinger.scheduling.loops.node_workflows import TemporalNodes
 from wharfinger.workflows.node_eviction import NodeEviction
 
 NODE = "n1"

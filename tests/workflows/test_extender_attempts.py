@@ -9,9 +9,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import Stage, asking, gone, placed, preempting, refused
-from wharfinger.contracts.attempts import AttemptResult, FailureType, Wake
-from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
-from wharfinger.contracts.scheduling import ASK_LIMIT, AskInput, BindInput, PlaceInput, RefusalInput
+from wharfinger.scheduling.contracts.attempts import AttemptResult, FailureType, Wake
+from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
+from wharfinger.scheduling.contracts.scheduling import ASK_LIMIT, AskInput, BindInput, PlaceInput, RefusalInput
 
 NODES, VICTIMS = ExtendersAnswered(answer="nodes"), ExtendersAnswered(answer="victims")
 

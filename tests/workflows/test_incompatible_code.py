@@ -16,9 +16,9 @@ from tests.conftest import TemporalServer
 from tests.patience import patient
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, placed, refused, worker_for
 from tests.workflows.incompatible_release import SleepsFirst
-from wharfinger.contracts.attempts import AttemptResult, Wake, chain_retry
 from wharfinger.process.connecting import sdk_metrics
 from wharfinger.process.names import SCHEDULE_ATTEMPT
+from wharfinger.scheduling.contracts.attempts import AttemptResult, Wake, chain_retry
 
 
 async def logged(caplog: pytest.LogCaptureFixture, event: str) -> str:

@@ -10,8 +10,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import Stage, agreed, held, step
-from wharfinger.contracts.plugin_calls import PLUGIN_FAILED, SLACK
-from wharfinger.contracts.scheduling import BindInput, Bound, CallInput, Contended, RefusalInput, Rejected
+from wharfinger.scheduling.contracts.plugin_calls import PLUGIN_FAILED, SLACK
+from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, CallInput, Contended, RefusalInput, Rejected
 
 BOUND = Bound(node="node-1", revision=12)
 

@@ -9,9 +9,16 @@ from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting, refused
 from tests.workflows.test_schedule_attempt import types
-from wharfinger.contracts.attempts import Wake
-from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.contracts.scheduling import Bound, Contended, PlaceInput, PlaceOutcome, Recorded, RefusalInput
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
+from wharfinger.scheduling.contracts.scheduling import (
+    Bound,
+    Contended,
+    PlaceInput,
+    PlaceOutcome,
+    Recorded,
+    RefusalInput,
+)
 
 VICTIM_GONE = Wake(revision=15, event="AssignedPodDelete", object="default/low", plugin="NodeResourcesFit")
 

@@ -13,8 +13,8 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.patience import patient
 from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting, refused
-from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, GoneReason, PermitDecision, Wake
-from wharfinger.contracts.scheduling import (
+from wharfinger.scheduling.contracts.attempts import AttemptResult, AttemptTimings, GoneReason, PermitDecision, Wake
+from wharfinger.scheduling.contracts.scheduling import (
     BindInput,
     Bound,
     Contended,
@@ -25,7 +25,7 @@ from wharfinger.contracts.scheduling import (
     RefusalInput,
     Rejected,
 )
-from wharfinger.observe.history import read_attempt
+from wharfinger.scheduling.reading.history import read_attempt
 
 
 def types(events: list[Any]) -> list[str]:

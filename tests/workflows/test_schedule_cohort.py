@@ -11,8 +11,10 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import QUICK, TEAM, Stage, away, committed, decided, gone, lost, seat
-from wharfinger.contracts.attempts import Wake, chain_retry
-from wharfinger.contracts.cohort_scheduling import (
+from wharfinger.process.names import gang_workflow_id
+from wharfinger.process.search import pods_listed
+from wharfinger.scheduling.contracts.attempts import Wake, chain_retry
+from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     PlacedMany,
@@ -21,11 +23,9 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordManyInput,
     Skipped,
 )
-from wharfinger.contracts.cohorts import CohortResult
-from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
-from wharfinger.process.names import gang_workflow_id
-from wharfinger.process.search import pods_listed
-from wharfinger.worker_loops.attempts import TemporalAttempts
+from wharfinger.scheduling.contracts.cohorts import CohortResult
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.scheduling.loops.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 pytestmark = pytest.mark.timeout(60)

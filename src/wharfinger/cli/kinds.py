@@ -58,21 +58,21 @@ _PLACED = KindParts(
 
 KINDS: Mapping[Kind, KindParts] = {
     POD: KindParts(
-        stored="wharfinger.client.stored_pods:StoredPods",
-        table="wharfinger.cli.understand.rows:PODS",
-        check="wharfinger.cli.understand.kind_checks:PodCheck",
-        describe="wharfinger.cli.understand.describe:describe_stored_pod",
+        stored="wharfinger.scheduling.reading.stored_pods:StoredPods",
+        table="wharfinger.scheduling.cli.rows:PODS",
+        check="wharfinger.scheduling.cli.kind_checks:PodCheck",
+        describe="wharfinger.scheduling.cli.describe:describe_stored_pod",
     ),
     NODE: KindParts(
-        stored="wharfinger.client.stored_nodes:StoredNodes",
-        table="wharfinger.cli.understand.rows:NODES",
-        check="wharfinger.cli.understand.kind_checks:NodeCheck",
-        describe="wharfinger.cli.understand.describe:describe_stored_node",
+        stored="wharfinger.scheduling.reading.stored_nodes:StoredNodes",
+        table="wharfinger.scheduling.cli.rows:NODES",
+        check="wharfinger.scheduling.cli.kind_checks:NodeCheck",
+        describe="wharfinger.scheduling.cli.describe:describe_stored_node",
     ),
     PRIORITY_CLASS: KindParts(
-        table="wharfinger.cli.understand.rows:CLASSES",
-        check="wharfinger.cli.understand.kind_checks:PriorityClassCheck",
-        describe="wharfinger.cli.understand.describe:describe_stored_class",
+        table="wharfinger.scheduling.cli.rows:CLASSES",
+        check="wharfinger.scheduling.cli.kind_checks:PriorityClassCheck",
+        describe="wharfinger.scheduling.cli.describe:describe_stored_class",
     ),
     FLEET: KindParts(
         write="wharfinger.cli.fleet.objects:write",

@@ -59,8 +59,8 @@ COMMANDS = {
     "get": "wharfinger.cli.objects.get",
     "delete": "wharfinger.cli.objects.delete",
     "describe": "wharfinger.cli.objects.describe",
-    "pending": "wharfinger.cli.understand.pending",
-    "explain": "wharfinger.cli.understand.explain",
+    "pending": "wharfinger.scheduling.cli.pending",
+    "explain": "wharfinger.scheduling.cli.explain",
     "simulate": "wharfinger.cli.understand.simulate",
     "capacity": "wharfinger.cli.understand.capacity",
     "replay": "wharfinger.cli.understand.replay",
@@ -69,7 +69,7 @@ COMMANDS = {
     "placement": "wharfinger.cli.placement.commands",
     "update-run": "wharfinger.cli.update_run.commands",
     "cluster": "wharfinger.cli.cluster.commands",
-    "workflow-id": "wharfinger.cli.understand.workflow_id",
+    "workflow-id": "wharfinger.scheduling.cli.workflow_id",
 }
 """Commands in the order of help, each with its module, which has a `register(app)`."""
 

@@ -10,16 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wharfinger.client.assignments import Assignment
     from wharfinger.client.fleet_goals import Goal, Verdict
     from wharfinger.client.fleet_plans import FleetPlan
     from wharfinger.client.fleet_status import FleetStatus
     from wharfinger.client.fleets import FleetChange, Fleets
     from wharfinger.client.placements import PlacementExplanation, Placements
-    from wharfinger.client.signals import Signalled
-    from wharfinger.client.starts import outcome_of, start_attempt
     from wharfinger.client.wharfinger import Wharfinger
-    from wharfinger.contracts.attempts import AttemptResult, GoneReason
+    from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
+    from wharfinger.scheduling.effects.starts import outcome_of, start_attempt
+    from wharfinger.scheduling.reading.assignments import Assignment
+    from wharfinger.scheduling.reading.signals import Signalled
 
 __all__ = [
     "Assignment",
@@ -40,21 +40,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Assignment": "wharfinger.client.assignments",
-    "AttemptResult": "wharfinger.contracts.attempts",
+    "Assignment": "wharfinger.scheduling.reading.assignments",
+    "AttemptResult": "wharfinger.scheduling.contracts.attempts",
     "FleetChange": "wharfinger.client.fleets",
     "FleetPlan": "wharfinger.client.fleet_plans",
     "FleetStatus": "wharfinger.client.fleet_status",
     "Fleets": "wharfinger.client.fleets",
     "Goal": "wharfinger.client.fleet_goals",
-    "GoneReason": "wharfinger.contracts.attempts",
+    "GoneReason": "wharfinger.scheduling.contracts.attempts",
     "PlacementExplanation": "wharfinger.client.placements",
     "Placements": "wharfinger.client.placements",
-    "Signalled": "wharfinger.client.signals",
+    "Signalled": "wharfinger.scheduling.reading.signals",
     "Verdict": "wharfinger.client.fleet_goals",
     "Wharfinger": "wharfinger.client.wharfinger",
-    "outcome_of": "wharfinger.client.starts",
-    "start_attempt": "wharfinger.client.starts",
+    "outcome_of": "wharfinger.scheduling.effects.starts",
+    "start_attempt": "wharfinger.scheduling.effects.starts",
 }
 
 

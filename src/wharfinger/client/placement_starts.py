@@ -11,7 +11,6 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 
-from wharfinger.client.starts import RPC_TIMEOUT, TASK_TIMEOUT
 from wharfinger.contracts.placement_rollouts import RolloutInput
 from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisions, placement_retry
 from wharfinger.contracts.update_runs import UpdateRunInput
@@ -26,6 +25,7 @@ from wharfinger.process.names import (
     placement_workflow_id,
     update_run_id,
 )
+from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 

@@ -19,28 +19,28 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wharfinger.client import signals, submitting
-from wharfinger.client.assignments import Assignment, watch_assignments
 from wharfinger.client.fleets import Fleets
 from wharfinger.client.placements import Placements
-from wharfinger.client.signals import Signalled
-from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt
 from wharfinger.client.update_runs import UpdateRuns
-from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.errors import NotFound, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.observe import attempts as recorded
-from wharfinger.observe.explanation import Explanation
-from wharfinger.observe.history import Attempt
 from wharfinger.process.cluster_format import in_its_format
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.process.records import AttemptRecord
 from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.scheduling.contracts.attempts import AttemptResult, PermitDecision
+from wharfinger.scheduling.effects.starts import AttemptHandle, outcome_of, start_attempt
+from wharfinger.scheduling.reading import attempts as recorded
+from wharfinger.scheduling.reading import signals, submitting
+from wharfinger.scheduling.reading.assignments import Assignment, watch_assignments
+from wharfinger.scheduling.reading.explanation import Explanation
+from wharfinger.scheduling.reading.history import Attempt
+from wharfinger.scheduling.reading.signals import Signalled
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 

@@ -10,11 +10,11 @@ from datetime import timedelta
 from pydantic import Field
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.model.fleet import OutcomeName, Role
 from wharfinger.model.rollout import Busy, Memory
 from wharfinger.process.contract import Contract
+from wharfinger.scheduling.contracts.attempts import FailureType
 
 INPUT_VERSION = 1
 """Of the workflows' inputs: the previous release must read it."""

@@ -14,8 +14,8 @@ from pydantic import Field, ValidationError
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.process.contract import Contract
+from wharfinger.scheduling.contracts.attempts import FailureType
 
 PlacementOutcome = Literal["fulfilled", "unfulfilled", "unchanged", "gone"]
 

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood
 from wharfinger.dynamic_config.trials import DynamicKind, Follower
 from wharfinger.framework.config.dynamic import DEFAULT, targets
-from wharfinger.informer.changes import Changes
 from wharfinger.process.records import ConfigStatusRecord
+from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.telemetry import Metrics
 
 FIRST = 10.0

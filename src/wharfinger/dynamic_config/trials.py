@@ -27,8 +27,8 @@ from typing import Any, Protocol
 from wharfinger.dynamic_config.last_good import Good, LastGood, TriedValue
 from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, StoreError, WharfingerError
 from wharfinger.framework.config.dynamic import VALUE_LIMIT, digest
-from wharfinger.informer.changes import ConfigChange
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.scheduling.state.informer.changes import ConfigChange
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

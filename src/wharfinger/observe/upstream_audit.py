@@ -23,7 +23,6 @@ from wharfinger.engine.upstream.states import counts_before
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import (
     copy_of,
@@ -35,7 +34,8 @@ from wharfinger.objects.documents.copies import (
 )
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.upstream_pods import promises_of
+from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.reading.upstream_pods import promises_of
 
 OLD_PROMISE = 60.0
 """Seconds after which a promise is reported: it is sent again after 15."""

@@ -13,18 +13,18 @@ from typing import Any
 
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.apiserver.client import LEASES, ApiResource, Upstream
-from wharfinger.contracts import upstream_records
-from wharfinger.contracts.upstream_records import F
 from wharfinger.engine.upstream.following import KindProgress
 from wharfinger.errors import UpstreamError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.model.promises import Imported, Importer, MayBind, Promise
 from wharfinger.objects.documents.copies import group_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.upstream_pods import promises_of
 from wharfinger.process.records import InstallationRecord
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts.upstream_records import F
+from wharfinger.scheduling.model.promises import Imported, Importer, MayBind, Promise
+from wharfinger.scheduling.reading.upstream_pods import promises_of
 
 BEHIND_AFTER = 10.0
 """Seconds without a sign of the importer after which workers place nothing."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wharfinger.contracts.cohort_scheduling import TurnedAway
-from wharfinger.contracts.scheduling import Refused
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.comparing import DecisionSaid, MemberPart, said_alone, said_member
 from wharfinger.replaying.deciding import placements
 from wharfinger.replaying.recorded import DecidedRun, Unit, decisions_of, key_of
 from wharfinger.replaying.scratch import scratch_database, writing
 from wharfinger.replaying.shadow import Runs
+from wharfinger.scheduling.contracts.cohort_scheduling import TurnedAway
+from wharfinger.scheduling.contracts.scheduling import Refused
+from wharfinger.scheduling.reading.comparing import DecisionSaid, MemberPart, said_alone, said_member
 
 _TABLE = (
     "CREATE TABLE pods (namespace, name, created, placed, place, PRIMARY KEY (created, name, namespace, placed)) "

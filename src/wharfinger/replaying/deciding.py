@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, TurnedAway
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.engine.pods.extending import answered
-from wharfinger.engine.pods.placing_cohorts import Candidate, CohortDecision, OpenStretch
-from wharfinger.engine.pods.placing_gangs import GangDecision
 from wharfinger.errors import PluginError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.observe.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
-from wharfinger.observe.recorded_verdicts import rejectors, unrecorded
 from wharfinger.process.names import gang_workflow_id
 from wharfinger.replaying.memberships import Memberships
 from wharfinger.replaying.recorded import DecidedRun, decisions_of, key_of
 from wharfinger.replaying.stand_in import StandIn
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, TurnedAway
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.effects.placing.extending import answered
+from wharfinger.scheduling.effects.placing.placing_cohorts import Candidate, CohortDecision, OpenStretch
+from wharfinger.scheduling.effects.placing.placing_gangs import GangDecision
+from wharfinger.scheduling.reading.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts
+from wharfinger.scheduling.reading.recorded_verdicts import rejectors, unrecorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from wharfinger.cache.cache import Cache
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import ObservedKey, observe
-from wharfinger.informer.view import View
-from wharfinger.model.promises import UpstreamSide
 from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.replaying.memberships import Memberships
+from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe
+from wharfinger.scheduling.state.informer.view import View
 from wharfinger.telemetry import Metrics
 
 OFTEN = 512

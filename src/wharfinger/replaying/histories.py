@@ -14,17 +14,17 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.attempts import AttemptInput
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.cohorts import CohortInput
-from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.errors import ServerError
-from wharfinger.observe.causes import started_with
-from wharfinger.observe.history import Attempt, read_attempt
 from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
 from wharfinger.process.search import quoted
 from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun
+from wharfinger.scheduling.contracts.attempts import AttemptInput
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.cohorts import CohortInput
+from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
+from wharfinger.scheduling.reading.causes import started_with
+from wharfinger.scheduling.reading.history import Attempt, read_attempt
 
 CONCURRENT = 24
 """Histories that are fetched at a time, at most."""

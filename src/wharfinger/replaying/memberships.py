@@ -6,10 +6,10 @@ decision is made on one of now.
 
 from __future__ import annotations
 
-from wharfinger.contracts.computation import OwnNodes
 from wharfinger.framework.preferred_nodes import members_digest
-from wharfinger.informer.changes import Changes
-from wharfinger.worker_loops.shards import Roster
+from wharfinger.scheduling.contracts.computation import OwnNodes
+from wharfinger.scheduling.loops.shards import Roster
+from wharfinger.scheduling.state.informer.changes import Changes
 
 MOST = 1000
 """Memberships that are kept: a rollout of all workers makes two for each of them."""

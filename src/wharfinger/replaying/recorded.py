@@ -11,13 +11,13 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
-from wharfinger.contracts.cohorts import CohortPod, GangName
-from wharfinger.contracts.computation import Computation
-from wharfinger.contracts.extenders import NO_ANSWERS, ExtenderAnswers
-from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.contract import Sparse
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
+from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 
 
 class DecidedRun(Sparse):

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from wharfinger.observe.comparing import Compared, DecisionSaid, Sameness
 from wharfinger.replaying.recorded import worker_of
 from wharfinger.replaying.shadow import MadeAgain
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.reading.comparing import Compared, DecisionSaid, Sameness
 
 EXAMPLES = 5
 """Pods that stand for all that lack the same."""

@@ -21,7 +21,6 @@ from wharfinger.errors import InvalidObject, PluginError, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
 from wharfinger.framework.profile import Profile
-from wharfinger.informer.decoding import SURROUNDING_KINDS
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat
 from wharfinger.objects.documents.metadata import attempt_of, checked_object
@@ -39,6 +38,7 @@ from wharfinger.replaying.lived_pods import (
 )
 from wharfinger.replaying.report import written
 from wharfinger.replaying.unmarked import Unmarked
+from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
 from wharfinger.simulation.cluster import Cluster
 from wharfinger.simulation.waiting import WaitingPods
 from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator

@@ -10,12 +10,12 @@ from typing import Any
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.node import CPU, PODS
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.comparing import DecisionSaid
 from wharfinger.replaying.ends import GRAVEST, VERDICTS, PodEnds
 from wharfinger.replaying.kept_form import ClusterFigures, LivedMoment
 from wharfinger.replaying.lived_pods import LivedPod
 from wharfinger.replaying.report import ReplayTally, written
 from wharfinger.replaying.rerun import Rerun
+from wharfinger.scheduling.reading.comparing import DecisionSaid
 from wharfinger.whatif.use import use_of
 
 SHAPES = 20

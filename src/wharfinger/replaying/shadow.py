@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wharfinger.contracts.computation import Computation
 from wharfinger.errors import Compacted
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import WatchBatch
@@ -29,6 +28,7 @@ from wharfinger.replaying.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replaying.recorded import DecidedRun, Unit, worker_of
 from wharfinger.replaying.stand_in import StandIn
 from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.telemetry import Metrics
 
 BREATHE = 64

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from wharfinger.cache.assumptions import (
+from wharfinger.framework.profile import Profile
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.process.transactions import Limits
+from wharfinger.replaying.memberships import Memberships
+from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.contracts.computation import Computation, Nominated
+from wharfinger.scheduling.reading.recorded_verdicts import RecordedEngine
+from wharfinger.scheduling.state.cache.assumptions import (
     DIGEST_MASK,
     OverlayChanges,
     digest_term,
@@ -19,18 +28,9 @@ from wharfinger.cache.assumptions import (
     parsed_digest,
     parsed_lost,
 )
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.computation import Computation, Nominated
-from wharfinger.engine.pool import Identity, Pool
-from wharfinger.framework.profile import Profile
-from wharfinger.informer.view import View
-from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
-from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
-from wharfinger.observe.recorded_verdicts import RecordedEngine
-from wharfinger.process.transactions import Limits
-from wharfinger.replaying.memberships import Memberships
-from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.telemetry import Metrics
 
 MOST_FOR_THREE = 400

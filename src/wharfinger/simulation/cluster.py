@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from wharfinger.cache.cache import Cache
 from wharfinger.errors import UsageError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents.decode import (
@@ -36,6 +35,7 @@ from wharfinger.objects.model.storage_index import place_of
 from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.objects.model.volume_matching import bound_as_planned
 from wharfinger.objects.rk8s import given
+from wharfinger.scheduling.state.cache.cache import Cache
 
 DEFAULT_NAMESPACE = "default"
 KINDS = ("Node", "Pod", *SURROUNDING_KINDS)

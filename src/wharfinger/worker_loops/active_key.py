@@ -12,15 +12,15 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter
-from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Put
-from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
+from wharfinger.scheduling.model.promises import MayBind
 
 log = logging.getLogger(__name__)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wharfinger.cache.cache import Cache
-from wharfinger.informer.changes import Changes
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import served_names
-from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.loops.node_evictions import LostPods
+from wharfinger.scheduling.loops.shards import Instances, Shards
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.node_evictions import LostPods
-from wharfinger.worker_loops.shards import Instances, Shards
 
 
 class UnservedPods:

@@ -25,11 +25,11 @@ from pydantic import ValidationError
 from wharfinger.errors import InvalidObject, StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.decoding import ObservedKey, first_line
 from wharfinger.model.fleet import LONGEST_TIME, Grant
 from wharfinger.objects.documents import documents
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.decoding import ObservedKey, first_line
 from wharfinger.settings import GrantSettings
 
 log = logging.getLogger(__name__)

@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.election import Election, HoldState
-from wharfinger.engine.upstream.right_to_bind import ActiveTerms
 from wharfinger.errors import LeaderElectionLost, StoreError, UpstreamError, WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
+from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
 from wharfinger.settings import ElectionSettings
 from wharfinger.worker_loops.active_key import ActiveKey
 

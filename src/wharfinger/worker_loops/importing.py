@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from wharfinger.apiserver.client import ApiResource, Upstream
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.election import Election
@@ -38,12 +37,13 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
-from wharfinger.model.promises import Imported, Importer, Promise
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported, Importer, Promise
 from wharfinger.settings import UpstreamSettings
 from wharfinger.worker_loops.holding_lease import LeaseHolding, note
 from wharfinger.worker_loops.served_kinds import ServedKinds

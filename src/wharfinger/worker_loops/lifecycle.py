@@ -20,12 +20,12 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from wharfinger.informer.changes import Changes
-from wharfinger.informer.informer import Informer
 from wharfinger.process.reachability import Reachability
+from wharfinger.scheduling.loops.shards import ShareOut
+from wharfinger.scheduling.loops.signals import Pollable
+from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.worker_loops.membership import Membership
-from wharfinger.worker_loops.shards import ShareOut
-from wharfinger.worker_loops.signals import Pollable
 
 log = logging.getLogger(__name__)
 

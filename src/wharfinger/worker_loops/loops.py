@@ -12,41 +12,41 @@ import functools
 import logging
 from collections.abc import Mapping
 
-from wharfinger.cache.cache import Cache
-from wharfinger.client.starts import TASK_TIMEOUT
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
-from wharfinger.engine.pool import Pool
 from wharfinger.errors import RevisionWentBack
-from wharfinger.informer.changes import Subscriber
-from wharfinger.informer.decoding import OwnKey
-from wharfinger.informer.informer import Informer
-from wharfinger.informer.view import View
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.process.stopping import unless_stopped
-from wharfinger.queue.entry import Entry, Part
-from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.queue.window import Window
+from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
+from wharfinger.scheduling.loops.closer import ChainEnds, Closer
+from wharfinger.scheduling.loops.dispatcher import Dispatcher
+from wharfinger.scheduling.loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
+from wharfinger.scheduling.loops.pod_events import PodEventHandler
+from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by
+from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
+from wharfinger.scheduling.loops.signals import TemporalSide
+from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.waker import Waker
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Subscriber
+from wharfinger.scheduling.state.informer.decoding import OwnKey
+from wharfinger.scheduling.state.informer.informer import Informer
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.entry import Entry, Part
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.window import Window
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.closer import ChainEnds, Closer
-from wharfinger.worker_loops.dispatcher import Dispatcher
 from wharfinger.worker_loops.gauges import Gauges, UnservedPods
 from wharfinger.worker_loops.grants import OwnGrant, decode_grant, min_ready
 from wharfinger.worker_loops.lifecycle import Lifecycle
 from wharfinger.worker_loops.membership import Membership, place_of
-from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
-from wharfinger.worker_loops.pod_events import PodEventHandler
-from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
-from wharfinger.worker_loops.shards import Instances, Shards, ShareOut
-from wharfinger.worker_loops.signals import TemporalSide
 from wharfinger.worker_loops.upstream_side import MakeUpstreamLoops
-from wharfinger.worker_loops.wake_signals import WakeSignals
-from wharfinger.worker_loops.waker import Waker
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.rehearsing import rehearse_gang
-from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import StoreError, UpstreamError
-from wharfinger.informer.changes import Changes
-from wharfinger.model.promises import Promise, UpstreamSide
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.storage import ClaimKey
-from wharfinger.worker_loops.shards import Shards
+from wharfinger.scheduling.effects.binding.rehearsing import rehearse_gang
+from wharfinger.scheduling.effects.binding.writers import KeptKind
+from wharfinger.scheduling.loops.shards import Shards
+from wharfinger.scheduling.model.promises import Promise, UpstreamSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Changes
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.telling import Teller
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import CONTENDED, Refusal
-from wharfinger.worker_loops.shards import Shards
+from wharfinger.scheduling.loops.shards import Shards
+from wharfinger.scheduling.state.cache.cache import Cache
 
 log = logging.getLogger(__name__)
 

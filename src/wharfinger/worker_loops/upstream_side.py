@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from wharfinger.apiserver.access_checks import AccessReport
 from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.errors import UpstreamError
-from wharfinger.informer.changes import Changes
-from wharfinger.model.promises import Imported, UpstreamSide
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
+from wharfinger.scheduling.loops.shards import Shards
+from wharfinger.scheduling.model.promises import Imported, UpstreamSide
+from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.importing import Importing
 from wharfinger.worker_loops.promise_sweep import PromiseSweep
 from wharfinger.worker_loops.refusal_sweep import RefusalSweep
-from wharfinger.worker_loops.shards import Shards
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.objects.test_objects import put
-from wharfinger.cli.understand.explain import held_back
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.cli.explain import held_back
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from tests.engine.conftest import pod_object
 from tests.observe.test_explanation import explained
 from tests.observe.test_pending_activities import pending, until_call
-from wharfinger.cli.understand.describe import describe_pod
-from wharfinger.cli.understand.pending import CALLING_PLUGINS, NOT_TRIED, group
-from wharfinger.cli.understand.story import tell
-from wharfinger.client.stored_pods import one_pod
 from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.observe.attempts import with_pending
-from wharfinger.observe.held_rooms import held_room, held_rooms
 from wharfinger.process.records import HoldRecord
+from wharfinger.scheduling.cli.describe import describe_pod
+from wharfinger.scheduling.cli.pending import CALLING_PLUGINS, NOT_TRIED, group
+from wharfinger.scheduling.cli.story import tell
+from wharfinger.scheduling.reading.attempts import with_pending
+from wharfinger.scheduling.reading.held_rooms import held_room, held_rooms
+from wharfinger.scheduling.reading.stored_pods import one_pod
 from wharfinger.testing.memory_store import MemoryStore
 
 WEB = Pod("default", "web", "uid-web", create_revision=7)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tests.manifests.manifests import pod_manifest, raw
-from wharfinger.cli.understand.pending import NOT_SERVED, NOT_TRIED, doubtful, group
-from wharfinger.client.held_gangs import held
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import GangTerms, Pod
-from wharfinger.observe.serving import Unserved, unserved
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.stored_objects import Stored
 from wharfinger.process.stored_objects import read as stored_object
+from wharfinger.scheduling.cli.pending import NOT_SERVED, NOT_TRIED, doubtful, group
+from wharfinger.scheduling.reading.held_gangs import held
+from wharfinger.scheduling.reading.serving import Unserved, unserved
 from wharfinger.testing.memory_store import MemoryStore
 
 

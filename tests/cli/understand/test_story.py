@@ -9,12 +9,12 @@ from click import unstyle
 
 from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
-from wharfinger.cli.understand.rows import preemption
-from wharfinger.cli.understand.story import tell
-from wharfinger.contracts.computation import Computation
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.explanation import to_plain
-from wharfinger.observe.preempted import Departure
+from wharfinger.scheduling.cli.rows import preemption
+from wharfinger.scheduling.cli.story import tell
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.reading.explanation import to_plain
+from wharfinger.scheduling.reading.preempted import Departure
 
 
 def test_the_story_reads_from_the_headline_to_the_steps() -> None:

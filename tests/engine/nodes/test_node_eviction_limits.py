@@ -15,11 +15,11 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.engine.conftest import NOW, World
 from tests.engine.nodes.test_node_evictions import START, caretaker, put_lost
-from wharfinger.contracts.node_eviction import ClearInput
-from wharfinger.engine.nodes.taint_eviction import TaintEviction
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Read, Store
 from wharfinger.process.records import NodeBudgetRecord
+from wharfinger.scheduling.contracts.node_eviction import ClearInput
+from wharfinger.scheduling.effects.nodes.taint_eviction import TaintEviction
 
 
 @pytest.mark.parametrize(("queued", "removed"), [(30, 1), (31, 0)])

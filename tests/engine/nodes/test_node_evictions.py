@@ -14,11 +14,11 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import NOW, Hand, World, pod_object
 from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
-from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import NodeBudgetRecord
+from wharfinger.scheduling.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput
 from wharfinger.settings import NodeEvictionSettings
 
 REQUEUE = NodeEvictionSettings(lost_pods="requeue", lost_after=300.0)

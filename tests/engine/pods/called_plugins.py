@@ -9,8 +9,6 @@ from typing import Any, Literal
 from temporalio.testing import ActivityEnvironment
 
 from tests.engine.conftest import CLUSTER, Hand
-from wharfinger.contracts.plugin_calls import CallsMade, Held, PluginAnswer, first_answers
-from wharfinger.contracts.scheduling import BindOutcome, CallInput, Placed
 from wharfinger.framework.async_plugins import BindCall, CallLimits, PluginCall
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
@@ -20,6 +18,8 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
+from wharfinger.scheduling.contracts.plugin_calls import CallsMade, Held, PluginAnswer, first_answers
+from wharfinger.scheduling.contracts.scheduling import BindOutcome, CallInput, Placed
 
 
 @dataclass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from wharfinger.cache.cache import Cache
-from wharfinger.engine.pods.across_nodes import EVERYWHERE, MOST, NONE, AcrossNodes, conditions, rewritten, rules_of
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Unmoved
 from wharfinger.framework.profiles import load_profiles
@@ -11,6 +9,16 @@ from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND
+from wharfinger.scheduling.effects.binding.across_nodes import (
+    EVERYWHERE,
+    MOST,
+    NONE,
+    AcrossNodes,
+    conditions,
+    rewritten,
+    rules_of,
+)
+from wharfinger.scheduling.state.cache.cache import Cache
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 DB = LabelSelector((Requirement("app", Operator.IN, ("db",)),))

@@ -11,13 +11,19 @@ from prometheus_client import generate_latest
 
 from tests.engine.conftest import Hand, World
 from tests.extenders.extender_server import ExtenderServer
-from wharfinger.contracts.eviction import digest
-from wharfinger.contracts.extenders import NO_ANSWERS, AskExtenders, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
-from wharfinger.contracts.scheduling import AskInput, AskOutcome, Gone, Placed, Recorded, Refused
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
+from wharfinger.scheduling.contracts.eviction import digest
+from wharfinger.scheduling.contracts.extenders import (
+    NO_ANSWERS,
+    AskExtenders,
+    ExtenderAnswers,
+    ExtendersAnswered,
+    ExtendersFailed,
+)
+from wharfinger.scheduling.contracts.scheduling import AskInput, AskOutcome, Gone, Placed, Recorded, Refused
 
 
 @pytest.fixture

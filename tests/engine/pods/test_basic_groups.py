@@ -9,10 +9,10 @@ import pytest
 
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.test_preemption import evict, eviction, nominate
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.cohorts import GangName
-from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.etcd import keys
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 
 TEAM = GangName(namespace="default", name="team")
 CHAIN = "test/cohort/default/team"

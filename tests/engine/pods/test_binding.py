@@ -14,13 +14,13 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World, settled
 from tests.engine.pods.test_placing_lone import Fussy, with_plugin
-from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
-from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.pod import PodIdentity
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
+from wharfinger.scheduling.effects.placing import payload
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)

@@ -10,12 +10,12 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, sent
 from tests.extenders.extender_server import ExtenderServer
-from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.lone import bind_many_input
-from wharfinger.contracts.scheduling import BindInput, Bound, Placed
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profiles import load_profiles
+from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.scheduling.contracts.lone import bind_many_input
+from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Placed
 
 
 @pytest.fixture

@@ -14,11 +14,6 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_placing_cohorts import worst_seat
-from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
-from wharfinger.contracts.cohorts import MOST_PODS
-from wharfinger.contracts.scheduling import Bound
-from wharfinger.engine.pods.bind.outcome import PATIENCE, Outcome, Outcomes, rejected
-from wharfinger.engine.pods.cohort_payload import bound_many
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Put
@@ -27,6 +22,11 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
+from wharfinger.scheduling.contracts.cohorts import MOST_PODS
+from wharfinger.scheduling.contracts.scheduling import Bound
+from wharfinger.scheduling.effects.binding.cohort_payload import bound_many
+from wharfinger.scheduling.effects.binding.outcome import PATIENCE, Outcome, Outcomes, rejected
 
 
 async def many(world: World, pods: int, nodes: int, **more: Any) -> list[str]:

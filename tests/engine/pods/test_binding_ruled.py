@@ -14,11 +14,11 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand, World, settled
 from tests.engine.pods.test_binding_many import told
 from tests.engine.pods.test_three_workers import ZONE, apart, spread, together
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat
 from wharfinger.settings import BindSettings
 
 HOST = "kubernetes.io/hostname"

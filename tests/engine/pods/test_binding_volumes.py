@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from tests.engine.conftest import Hand, World
-from wharfinger.engine.pods.bind.outcome import SENDERS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Get, Operation
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.effects.binding.outcome import SENDERS
 
 GIB = "1Gi"
 

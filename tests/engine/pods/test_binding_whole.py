@@ -9,10 +9,10 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World, turns
-from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.engine.pods.bind.rounds import TURNS
 from wharfinger.etcd import keys
 from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.scheduling.effects.binding.rounds import TURNS
 
 APP = {"labelSelector": {"matchLabels": {"app": "gang"}}}
 

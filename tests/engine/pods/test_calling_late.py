@@ -19,14 +19,14 @@ from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
 from tests.patience import patient
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.plugin_calls import Held, PluginAnswer, first_answers
-from wharfinger.contracts.scheduling import Bound, Contended
-from wharfinger.engine.pods.calling import AT_ONCE, BUSY
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import Status
+from wharfinger.scheduling.contracts.eviction import Evicted
+from wharfinger.scheduling.contracts.plugin_calls import Held, PluginAnswer, first_answers
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended
+from wharfinger.scheduling.effects.binding.calling import AT_ONCE, BUSY
 
 
 async def by_default(call: BindCall) -> Status:

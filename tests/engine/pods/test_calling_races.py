@@ -14,14 +14,14 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.called_plugins import Licences, call_step, profiles_with
-from wharfinger.contracts.plugin_calls import CallsMade, Held, first_answers
-from wharfinger.contracts.scheduling import Bound, Gone, Placed
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Put, Store, TxnResult
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.contracts.plugin_calls import CallsMade, Held, first_answers
+from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Placed
 
 PODS, NODES, ROOM = 14, 3, 4
 """Pods of one CPU each; twelve have room."""

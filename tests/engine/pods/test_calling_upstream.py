@@ -18,16 +18,16 @@ from tests.engine.pods.called_plugins import (
 )
 from tests.engine.pods.upstream_world import UpstreamWorld, sent
 from wharfinger.apiserver.client import PODS
-from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.plugin_calls import Held, first_answers
-from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.right_to_bind import RightToBind
-from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.scheduling.contracts.plugin_calls import Held, first_answers
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
+from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
+from wharfinger.scheduling.effects.binding.writers import KeptKind
 
 WEB = PodKey("default", "web")
 

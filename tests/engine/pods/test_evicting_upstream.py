@@ -9,8 +9,8 @@ from tests.engine.conftest import Hand, pod_object
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld
 from wharfinger.apiserver.client import PODS
-from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.etcd import keys
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 from wharfinger.testing.memory_faults import MemoryRequest
 
 

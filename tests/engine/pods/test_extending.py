@@ -7,20 +7,6 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import CLUSTER, NOW, QUICK, Hand, World
-from wharfinger.contracts.extenders import (
-    NO_ANSWERS,
-    AskExtenders,
-    ExtenderAnswers,
-    ExtendersAnswered,
-    ExtendersFailed,
-)
-from wharfinger.contracts.scheduling import Placed, PlaceInput, PlaceOutcome, Refused
-from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.deciding import Decider
-from wharfinger.engine.pods.extending import MOST_ROUNDS, answered, outcome_of, question_of
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.placing_lone import LonePlacements
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
 from wharfinger.framework.extenders.extender_verdicts import (
@@ -34,11 +20,25 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.past import read_past
-from wharfinger.observe.recomputation import recompute
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK
+from wharfinger.scheduling.contracts.extenders import (
+    NO_ANSWERS,
+    AskExtenders,
+    ExtenderAnswers,
+    ExtendersAnswered,
+    ExtendersFailed,
+)
+from wharfinger.scheduling.contracts.scheduling import Placed, PlaceInput, PlaceOutcome, Refused
+from wharfinger.scheduling.effects.binding.core import Core
+from wharfinger.scheduling.effects.binding.finding import Finder
+from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.extending import MOST_ROUNDS, answered, outcome_of, question_of
+from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
+from wharfinger.scheduling.reading.past import read_past
+from wharfinger.scheduling.reading.recomputation import recompute
+from wharfinger.scheduling.state.pool import Identity, Pool
 
 URL = "http://extender"
 GPU = "example.com/gpu"

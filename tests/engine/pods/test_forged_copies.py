@@ -13,13 +13,13 @@ from tests.engine.pods.test_evicting_upstream import nominated, put, terminating
 from tests.engine.pods.test_preemption import eviction, nominate
 from tests.engine.pods.upstream_world import UpstreamWorld, group
 from wharfinger.apiserver.client import PODS
-from wharfinger.contracts import upstream_records
-from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.etcd import keys
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import AttemptRecord, HoldRecord
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
+from wharfinger.scheduling.model.promises import Promise
 
 
 def deletes(site: UpstreamWorld) -> list[str]:

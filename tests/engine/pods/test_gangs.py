@@ -9,11 +9,6 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World
-from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.contracts.cohorts import GangName
-from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.contracts.lone import placed_alone, refused_alone
-from wharfinger.contracts.scheduling import Refused
 from wharfinger.etcd import keys
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
@@ -23,9 +18,14 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.observe.past import PastState
-from wharfinger.observe.recomputation import recompute
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
+from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.scheduling import Refused
+from wharfinger.scheduling.reading.past import PastState
+from wharfinger.scheduling.reading.recomputation import recompute
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

@@ -11,15 +11,23 @@ import pytest
 from tests.conftest import EtcdServer
 from tests.engine.conftest import CLUSTER, NOW, PROFILES, QUICK, node_object, pod_object
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Placed, PlaceInput, RefusalInput, Rejected
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.decode import decode_node, decode_pod
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.contracts.scheduling import (
+    BindInput,
+    BindOutcome,
+    Bound,
+    Placed,
+    PlaceInput,
+    RefusalInput,
+    Rejected,
+)
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import EtcdSettings
 
 NODE = "node-for-large-pods"

@@ -12,8 +12,6 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
-from wharfinger.contracts.lone import placed_alone
 from wharfinger.etcd import keys
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
@@ -21,6 +19,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
+from wharfinger.scheduling.contracts.lone import placed_alone
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 MEMBERS = ("m0", "m1")

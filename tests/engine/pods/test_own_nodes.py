@@ -10,17 +10,17 @@ import pytest
 from tests.engine.conftest import PROFILES, Hand, World
 from tests.observe.test_explanation import explained
 from tests.observe.test_history import read
-from wharfinger.cli.understand import verdicts
-from wharfinger.cli.understand.story import tell
-from wharfinger.contracts.computation import Assumed
-from wharfinger.contracts.scheduling import Bound, Placed
-from wharfinger.engine.pods import payload
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.deciding_again import decide_again
-from wharfinger.observe.recomputation import Recomputation
+from wharfinger.scheduling.cli import verdicts
+from wharfinger.scheduling.cli.story import tell
+from wharfinger.scheduling.contracts.computation import Assumed
+from wharfinger.scheduling.contracts.scheduling import Bound, Placed
+from wharfinger.scheduling.effects.placing import payload
+from wharfinger.scheduling.reading.deciding_again import decide_again
+from wharfinger.scheduling.reading.recomputation import Recomputation
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(catch_up=1.0, behind=1.0)

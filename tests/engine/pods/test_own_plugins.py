@@ -9,12 +9,12 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World
 from tests.engine.pods.test_preemption import eviction, full_node, nominate, preemptor
-from wharfinger.contracts.scheduling import Placed, Refused, Rejected
 from wharfinger.etcd import keys
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused, Rejected
 
 USUAL = PROFILES["default-scheduler"]
 FAILURE = Status(Code.ERROR, ("the server is down",))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.computation import Assumed, Computation, Nominated
-from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.engine.pods import payload
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.points import Enabled
@@ -16,6 +13,9 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.contracts.computation import Assumed, Computation, Nominated
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.effects.placing import payload
 
 NODES = 20_000
 LONG = "ж" * 253

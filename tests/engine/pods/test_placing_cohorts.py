@@ -11,18 +11,19 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, World
 from tests.patience import patient
-from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Reasons, Seat, Stretch
-from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, Turn
-from wharfinger.contracts.computation import Computation
-from wharfinger.engine.pods import cohort_payload, placing_cohorts
-from wharfinger.engine.pods.cohort_payload import CohortPayload, size
-from wharfinger.engine.pods.cohort_sequencer import CohortSequencer
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Reasons, Seat, Stretch
+from wharfinger.scheduling.contracts.cohorts import MOST_PODS, CohortPod, Turn
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.effects.binding import cohort_payload
+from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload, size
+from wharfinger.scheduling.effects.placing import placing_cohorts
+from wharfinger.scheduling.effects.placing.cohort_sequencer import CohortSequencer
 
 MIB = 1024 * 1024
 

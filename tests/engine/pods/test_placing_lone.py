@@ -11,11 +11,6 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import CLUSTER, NOW, PROFILES, World
 from tests.patience import patient
-from wharfinger.contracts.scheduling import PlaceInput
-from wharfinger.engine.pods import payload
-from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
 from wharfinger.framework.interface import Permission
@@ -27,6 +22,11 @@ from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK
+from wharfinger.scheduling.contracts.scheduling import PlaceInput
+from wharfinger.scheduling.effects.binding.core import Core
+from wharfinger.scheduling.effects.binding.finding import Finder
+from wharfinger.scheduling.effects.placing import payload
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.engine.pods.test_placing_lone import DEFAULT
-from wharfinger.engine.pods.verification import ask_to_bind
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.effects.binding.verification import ask_to_bind
 
 
 class Answers:

@@ -17,17 +17,18 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import NOW, Hand, World, turns
 from tests.patience import patient
-from wharfinger.contracts.attempts import AttemptInput
-from wharfinger.contracts.cohort_records import numbered
-from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
-from wharfinger.contracts.lone import placed_group, refusal_input
-from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
-from wharfinger.engine.pods import payload, preemption
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
+from wharfinger.scheduling.contracts.attempts import AttemptInput
+from wharfinger.scheduling.contracts.cohort_records import numbered
+from wharfinger.scheduling.contracts.eviction import LISTED, Evicted, EvictInput, Victim
+from wharfinger.scheduling.contracts.lone import placed_group, refusal_input
+from wharfinger.scheduling.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
+from wharfinger.scheduling.effects.placing import payload
+from wharfinger.scheduling.effects.refusing import preemption
 from wharfinger.settings import BindSettings
 
 PAUSE = 20

@@ -8,8 +8,8 @@ import pytest
 
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.test_preemption import evict, eviction, full_node, nominate, preemptor
-from wharfinger.contracts.eviction import Evicted
 from wharfinger.etcd import keys
+from wharfinger.scheduling.contracts.eviction import Evicted
 
 REPELS_WEB = {
     "podAntiAffinity": {

@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.engine.conftest import World
 from tests.engine.pods.test_gangs import TEAM, bind_gang, gang_labels
-from wharfinger.contracts.lone import placed_alone
-from wharfinger.contracts.scheduling import Bound, Contended
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.gpus import GIB_LABEL, GPU, GPU_MEMORY
+from wharfinger.scheduling.contracts.lone import placed_alone
+from wharfinger.scheduling.contracts.scheduling import Bound, Contended
 from wharfinger.testing import node_manifest
 
 PROFILES = load_profiles({"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuMemory"}]}}}]})

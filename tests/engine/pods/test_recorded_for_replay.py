@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import NOW, PROFILES, World
-from wharfinger.cache.assumptions import digest_of
-from wharfinger.contracts.computation import Computation, LateVerdict, OwnNodes
-from wharfinger.contracts.scheduling import Refused
-from wharfinger.engine.pods import payload
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.points import Enabled
 from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.contracts.computation import Computation, LateVerdict, OwnNodes
+from wharfinger.scheduling.contracts.scheduling import Refused
+from wharfinger.scheduling.effects.placing import payload
+from wharfinger.scheduling.state.cache.assumptions import digest_of
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 

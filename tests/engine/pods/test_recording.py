@@ -8,9 +8,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import World
-from wharfinger.contracts.scheduling import Gone, Recorded
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
+from wharfinger.scheduling.contracts.scheduling import Gone, Recorded
 
 
 async def test_a_refusal_is_written_to_the_pod_and_kept_as_its_record(world: World) -> None:

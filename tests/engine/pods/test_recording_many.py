@@ -9,12 +9,12 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import CLUSTER, Hand, World
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.cohorts import GangName
-from wharfinger.contracts.eviction import Victim
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.process.names import pod_workflow_id
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.eviction import Victim
 
 
 async def refused(world: World, pods: int, **more: Any) -> tuple[Hand, PlacedMany]:

@@ -19,12 +19,12 @@ from tests.engine.pods.test_three_workers import ZONE, Forgetful, affinity, spre
 from tests.faults.rules_judge import RulesJudge, history_of
 from tests.patience import patient
 from tests.properties.shares import shared_out
-from wharfinger.contracts.cohort_scheduling import PlaceManyInput
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.scheduling import BindInput, Placed
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import PlaceManyInput
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.scheduling import BindInput, Placed
 from wharfinger.settings import BindSettings
 
 RACK = "example.com/rack"

@@ -11,11 +11,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World
-from wharfinger.contracts.attempts import FailureType
-from wharfinger.contracts.cohort_scheduling import PlacedMany
-from wharfinger.contracts.scheduling import Gone
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
+from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.settings import BindSettings
 
 RED = {"wharfinger.dev/tenant": "red"}

@@ -20,7 +20,6 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand, World, turns
 from tests.engine.pods.test_placing_lone import with_plugin
 from tests.patience import patient
-from wharfinger.contracts.scheduling import Placed
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, TxnResult, Unmoved
 from wharfinger.framework.snapshot import Snapshot
@@ -28,6 +27,7 @@ from wharfinger.framework.status import unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.surroundings import Namespace
+from wharfinger.scheduling.contracts.scheduling import Placed
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

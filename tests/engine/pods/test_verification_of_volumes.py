@@ -6,12 +6,12 @@ import pytest
 
 from tests.clock import Clock
 from tests.volumes import PROFILE, bound_claim, bound_volume, claim, host, limited, storage, user, volume
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.computation import Computation
-from wharfinger.engine.pods.across_nodes import NONE
-from wharfinger.engine.pods.verification import Verification, sees_beyond
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import StorageObject
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.effects.binding.across_nodes import NONE
+from wharfinger.scheduling.effects.binding.verification import Verification, sees_beyond
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import pod
 
 ALONE = frozenset({"ReadWriteOncePod"})

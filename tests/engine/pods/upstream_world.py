@@ -14,29 +14,29 @@ from tests.engine.intercepted import intercepted
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts import upstream_records
-from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.evicting import UpstreamEvictions
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.engine.upstream.telling import Teller
-from wharfinger.engine.upstream.writers import UpstreamWriters
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.model.promises import Importer, MayBind, Promise, UpstreamSide
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.observe.upstream_pods import promise_of
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
+from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
+from wharfinger.scheduling.model.promises import Importer, MayBind, Promise, UpstreamSide
+from wharfinger.scheduling.reading.upstream_pods import promise_of
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
 

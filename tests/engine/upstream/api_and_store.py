@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import Adopter
 from wharfinger.engine.upstream.copying import Copying
 from wharfinger.engine.upstream.promising import Promises
 from wharfinger.engine.upstream.rewriting import rewrite
-from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.model.promises import Importer, MayBind, Promise
 from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
+from wharfinger.scheduling.model.promises import Importer, MayBind, Promise
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
 

@@ -8,15 +8,15 @@ import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter, present
 from wharfinger.engine.upstream.copying import SeenState
-from wharfinger.engine.upstream.known_objects import StateEffect
 from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Operation, Put
-from wharfinger.model.promises import Importer
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.known_objects import StateEffect
+from wharfinger.scheduling.model.promises import Importer
 
 
 @pytest.fixture

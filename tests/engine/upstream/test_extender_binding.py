@@ -11,13 +11,13 @@ from aiohttp import web
 from tests.engine.upstream.api_and_store import NOW, POD, Between
 from tests.extenders.extender_server import ExtenderServer
 from wharfinger.apiserver.client import PODS
-from wharfinger.cache.cache import Cache
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.writers import KeptKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profiles import load_profiles
+from wharfinger.scheduling.effects.binding.writers import KeptKind
+from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import pod
 
 GPU = "example.com/gpu"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
 from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
-from wharfinger.model.promises import Promise, VolumeStep
+from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise
+from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
 SELECTED = "volume.kubernetes.io/selected-node"
 

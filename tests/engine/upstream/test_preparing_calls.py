@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Promise, VolumeStep
 from wharfinger.testing import MemoryStore, MemoryUpstream
 
 WEB = PodKey("default", "web")

@@ -10,16 +10,16 @@ import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
 from wharfinger.apiserver.client import PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream import promising
 from wharfinger.engine.upstream.restoring import forget_copies
-from wharfinger.engine.upstream.writers import KeptKind, KeptPromise
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
-from wharfinger.model.promises import MayBind
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise
+from wharfinger.scheduling.model.promises import MayBind
 from wharfinger.testing.memory_faults import MemoryRequest
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between
 from wharfinger.apiserver.client import PODS
-from wharfinger.engine.upstream.writers import Rehearsal, RehearsalKind
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
+from wharfinger.scheduling.effects.binding.writers import Rehearsal, RehearsalKind
 
 
 @pytest.fixture

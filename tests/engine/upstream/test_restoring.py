@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.upstream.api_and_store import Between
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.engine.upstream.restoring import TOGETHER, forget_copies
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
-from wharfinger.model.promises import Imported
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported
 
 
 @pytest.fixture

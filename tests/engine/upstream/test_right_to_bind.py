@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from wharfinger.apiserver.client import REQUEST_DEADLINE
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
-from wharfinger.model.promises import MayBind, UpstreamSide
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
+from wharfinger.scheduling.model.promises import MayBind, UpstreamSide
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing import MemoryStore
 

@@ -9,7 +9,7 @@ import pytest
 from wharfinger.apiserver.client import ApiAnswer
 from wharfinger.engine.upstream.sent_once import REMEMBERED, SentOnce
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.model.promises import Promise
+from wharfinger.scheduling.model.promises import Promise
 
 
 def promise(revision: int = 7, node: str = "n1") -> Promise:

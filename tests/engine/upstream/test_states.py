@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.engine.upstream.states import ObjectState, StateStep, take
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.objects.documents.decode import decode_pod
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect
+from wharfinger.scheduling.model.promises import Promise
 
 NOW = "2026-03-01T12:00:00Z"
 KEY = keys.pod("default", "a")

@@ -9,13 +9,13 @@ import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between, node_object
 from wharfinger.apiserver.client import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import present
-from wharfinger.engine.upstream.writers import KeptKind, RehearsalKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
-from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents.copies import copy_of, copy_of_promised, state_of
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.writers import KeptKind, RehearsalKind
+from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
 STAYS_AWAY = "the promise of pod default/a and the copy of the pod were not written by one transaction"
 

@@ -9,20 +9,20 @@ from typing import Any, cast
 
 from tests.worker_loops.lives.link import Link
 from tests.worker_loops.lives.worker import Parts
-from wharfinger.contracts.attempts import Wake
-from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.extenders import ExtendersAnswered, ExtendersFailed
-from wharfinger.contracts.scheduling import Bound
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
 from wharfinger.objects.model.pod import Pod
-from wharfinger.queue.active import ONE_BY_ONE, Active, Lane, by_priority
-from wharfinger.queue.entry import Entry
-from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.queue.window import Window
+from wharfinger.scheduling.contracts.attempts import Wake
+from wharfinger.scheduling.contracts.eviction import Evicted
+from wharfinger.scheduling.contracts.extenders import ExtendersAnswered, ExtendersFailed
+from wharfinger.scheduling.contracts.scheduling import Bound
+from wharfinger.scheduling.loops.run_ends import OverdueRuns, RunEnds
+from wharfinger.scheduling.loops.signals import Attempts
+from wharfinger.scheduling.state.queue.active import ONE_BY_ONE, Active, Lane, by_priority
+from wharfinger.scheduling.state.queue.entry import Entry
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.window import Window
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.run_ends import OverdueRuns, RunEnds
-from wharfinger.worker_loops.signals import Attempts
 
 
 class Through:

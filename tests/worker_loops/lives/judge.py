@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from tests.worker_loops.lives.temporal import Chain
 from tests.worker_loops.lives.worker import SimulatedWorker
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.queue.active import IN_GROUPS, Lane
-from wharfinger.queue.entry import Entry, Part
+from wharfinger.scheduling.state.queue.active import IN_GROUPS, Lane
+from wharfinger.scheduling.state.queue.entry import Entry, Part
 
 CONSISTENT_EVERY = 40
 """Looks at a worker between two at all that it has in its queue."""

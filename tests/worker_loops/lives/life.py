@@ -22,7 +22,7 @@ from tests.worker_loops.lives.truth import Truth
 from tests.worker_loops.lives.users import Users
 from tests.worker_loops.lives.weather import Weather
 from tests.worker_loops.lives.worker import WHOLE, Parts, SimulatedWorker
-from wharfinger.queue.entry import Part
+from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
 from wharfinger.testing import MemoryStore
 

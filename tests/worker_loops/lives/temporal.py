@@ -29,7 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.worker_loops.lives.loop import VirtualLoop
 from tests.worker_loops.lives.sdk import RunningWorkflow
 from tests.worker_loops.lives.weather import Troubles
-from wharfinger.contracts.attempts import backoff
+from wharfinger.scheduling.contracts.attempts import backoff
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 

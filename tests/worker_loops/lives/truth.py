@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from wharfinger.contracts.cohort_scheduling import BoundMany
-from wharfinger.contracts.scheduling import Bound
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany
+from wharfinger.scheduling.contracts.scheduling import Bound
 from wharfinger.testing import MemoryStore
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"

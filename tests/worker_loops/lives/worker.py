@@ -21,10 +21,6 @@ from tests.worker_loops.lives.loop import OWNER, VirtualLoop
 from tests.worker_loops.lives.sdk import activity_name
 from tests.worker_loops.lives.temporal import Chain, TemporalServer
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.attempts import AttemptInput, AttemptTimings, FailureType, Wake, backoff, chain_retry
-from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
-from wharfinger.engine.pool import Identity, Pool
 from wharfinger.etcd.store import Store
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.calls import CallFailed, ExtenderCalls
@@ -37,12 +33,23 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts.attempts import (
+    AttemptInput,
+    AttemptTimings,
+    FailureType,
+    Wake,
+    backoff,
+    chain_retry,
+)
+from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.scheduling.loops.run_ends import RunEnds
+from wharfinger.scheduling.loops.signals import Attempts, TemporalSide
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.run_ends import RunEnds
-from wharfinger.worker_loops.signals import Attempts, TemporalSide
 
 CLUSTER = "wharfinger"
 ALONE = "alone"

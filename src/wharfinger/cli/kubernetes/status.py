@@ -107,8 +107,8 @@ async def installed(store: Store) -> InstallationRecord:
 async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> LeaseName:
     """The Lease that the installation's workers hold, by the profiles that the live ones serve."""
     from wharfinger.apiserver.access_checks import LeaseName
-    from wharfinger.observe.serving import served_profiles
     from wharfinger.process.upstream import lease_name
+    from wharfinger.scheduling.reading.serving import served_profiles
 
     return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))
 

@@ -22,7 +22,6 @@ from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.understand.replay import written
 from wharfinger.cli.understand.supposed import progress
 from wharfinger.errors import ConfigurationError, UsageError
-from wharfinger.observe.remaking import limits_of
 from wharfinger.replaying.archived import Archive
 from wharfinger.replaying.builds import read_builds
 from wharfinger.replaying.changes import ProfileChange
@@ -36,6 +35,7 @@ from wharfinger.replaying.reruns import rerun
 from wharfinger.replaying.shadow import Shadow
 from wharfinger.replaying.spool import Spool
 from wharfinger.replaying.unreplayable import Unreplayable
+from wharfinger.scheduling.reading.remaking import limits_of
 
 Decided = tuple[ReplayTally, dict[str, Any]]
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.delivery_view import DeliveryView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.etcd.store import Store
 from wharfinger.registry import placement_keys
+from wharfinger.scheduling.contracts.attempts import FailureType
 
 WITHIN = 5.0
 """Seconds."""

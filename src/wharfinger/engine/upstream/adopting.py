@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.apiserver.client import revision_of, uid_of
-from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
 from wharfinger.engine.upstream.reading_together import ReadingTogether
 from wharfinger.engine.upstream.states import ObjectState, take
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, Operation, Store
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect, known_object
 
 TRIES = 20
 """Transactions before the caller is told to come again: nothing but constant change of one pod needs so many."""

@@ -19,16 +19,16 @@ from datetime import datetime
 from typing import NamedTuple
 
 from wharfinger.engine.upstream.adopting import Adopter, NotTheImporter
-from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect, known_object
 from wharfinger.engine.upstream.states import NOTHING, PODS, ObjectState, StateStep, kept, take
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, Operation, Put, Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits, Shape, cut
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect, known_object
+from wharfinger.scheduling.model.promises import Promise
 
 ROUNDS = 2
 """Tries of many states together; what is left then goes one by one."""

@@ -23,9 +23,9 @@ from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of, uid_of
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.engine.upstream.true_copies import TrueCopies
-from wharfinger.engine.upstream.writers import CopyKind
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.effects.binding.writers import CopyKind
 
 log = logging.getLogger(__name__)
 

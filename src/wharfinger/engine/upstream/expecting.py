@@ -18,8 +18,8 @@ from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS
 from wharfinger.errors import UpstreamError
 from wharfinger.etcd.store import Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.model.promises import Promise
 
 log = logging.getLogger(__name__)
 

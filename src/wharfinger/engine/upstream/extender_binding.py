@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wharfinger.cache.cache import Cache
 from wharfinger.framework.extenders.asking import Calls, ask_to_bind
 from wharfinger.framework.profile import Profile
-from wharfinger.model.promises import Promise
 from wharfinger.objects.model.extenders import Extender, binder_of
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.state.cache.cache import Cache
 
 
 class ExtenderBinders:

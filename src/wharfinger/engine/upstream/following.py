@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
 from wharfinger.engine.upstream.adopting import present
 from wharfinger.engine.upstream.copying import Copying, SeenState
-from wharfinger.engine.upstream.known_objects import StateEffect
 from wharfinger.engine.upstream.restoring import UpstreamWentBack
 from wharfinger.engine.upstream.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.copies import StateOfCopy
+from wharfinger.scheduling.effects.binding.known_objects import StateEffect
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -23,10 +23,10 @@ from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstr
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd.store import Store
-from wharfinger.model.promises import Promise, VolumeStep
 from wharfinger.objects.documents.storage import BIND_COMPLETED, SELECTED_NODE
 from wharfinger.objects.documents.volume_edit import BOUND_BY
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
 NOT_FOUND, CONFLICT = 404, 409
 

@@ -34,21 +34,21 @@ from wharfinger.engine.upstream import unproven
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.expecting import ExpectedNodes
 from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
-from wharfinger.engine.upstream.right_to_bind import RightToBind
 from wharfinger.engine.upstream.sent_once import SentOnce
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.engine.upstream.withdrawing import Withdrawals
-from wharfinger.engine.upstream.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
+from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
+from wharfinger.scheduling.model.promises import Promise
 
 AT_ONCE = 60
 """Binds that one worker has on the way. Of sixty each costs the API server and its etcd a fifth less than of thirty."""

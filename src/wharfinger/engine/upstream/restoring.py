@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wharfinger.contracts import upstream_records
 from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Operation, Put, Store
-from wharfinger.model.promises import Imported
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.model.promises import Imported
 
 TOGETHER = 100
 """Keys that are removed in one transaction."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.known_objects import known_object
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, Put, Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.known_objects import known_object
+from wharfinger.scheduling.model.promises import Promise
 
 TRIES = 10
 """Transactions before the caller has to come again: an edit of the pod may have it promised again at that moment."""

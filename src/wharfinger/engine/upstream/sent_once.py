@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from wharfinger.apiserver.client import ApiAnswer
-from wharfinger.model.promises import Promise
+from wharfinger.scheduling.model.promises import Promise
 
 REMEMBERED = 5_000
 """Binds that were carried out, the last ones. About 0.5 KB each."""

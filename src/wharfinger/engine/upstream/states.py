@@ -30,12 +30,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wharfinger.contracts import upstream_records
-from wharfinger.engine.upstream.known_objects import KnownObject, StateEffect
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import (
     copy_of,
@@ -46,6 +43,9 @@ from wharfinger.objects.documents.copies import (
     state_of,
 )
 from wharfinger.objects.documents.kinds import POD_GROUPS
+from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect
+from wharfinger.scheduling.model.promises import Promise
 
 PODS = "pods"
 COPIED_TOGETHER = frozenset({"podgroups"})

@@ -15,11 +15,11 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.client import Upstream, revision_of, uid_of
 from wharfinger.engine.upstream.adopting import Adopter, present
 from wharfinger.engine.upstream.states import PODS, ObjectState
-from wharfinger.engine.upstream.writers import ComparedCopy, CopyKind
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import copy_of, means_the_same, state_of
 from wharfinger.objects.model.pod import Pod
+from wharfinger.scheduling.effects.binding.writers import ComparedCopy, CopyKind
 
 log = logging.getLogger(__name__)
 

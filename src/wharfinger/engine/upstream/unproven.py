@@ -11,12 +11,12 @@ import logging
 from wharfinger.apiserver import client
 from wharfinger.apiserver.client import Upstream
 from wharfinger.engine.upstream.adopting import Adopter, present
-from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import fence_patch, is_other_object
 from wharfinger.apiserver.client import Upstream
 from wharfinger.engine.upstream.adopting import Adopter, present
-from wharfinger.engine.upstream.known_objects import KnownObject
 from wharfinger.engine.upstream.rewriting import rewrite
 from wharfinger.engine.upstream.states import PODS, ObjectState
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd.store import Store
-from wharfinger.model.promises import Promise
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.model.promises import Promise
 
 NOT_FOUND = 404
 

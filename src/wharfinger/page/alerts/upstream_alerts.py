@@ -6,9 +6,9 @@ import re
 
 from wharfinger.page.alerts.expressions import increase, largest, rate
 from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource
-from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.views.upstream import is_copied
+from wharfinger.scheduling.page.following import Following
 
 RULES = (
     AlertRule("CopiesOld", "max(wharfinger_upstream_import_lag_seconds) > 10",

@@ -1,7 +1,7 @@
 """The views of the page, each with its wing: a subclass of `page.parts.PageView` by its dotted name."""
 
 VIEWS = (
-    "wharfinger.page.views.scheduling.SchedulingView",
+    "wharfinger.scheduling.page.view.SchedulingView",
     "wharfinger.page.views.fleet.FleetsView",
     "wharfinger.page.views.kubernetes.KubernetesView",
     "wharfinger.page.views.placement.PlacementView",

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from wharfinger.client.fleets import FleetChange, Fleets
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.views.fleets import FleetLooks
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.web.actions import confirmed, done
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
+from wharfinger.scheduling.page.view import SchedulingView
 
 VERBS: Mapping[str, Callable[[Fleets, str, str], Awaitable[FleetChange]]] = {
     "pause": lambda fleets, tenant, why: fleets.pause(tenant, reason=why),

@@ -7,9 +7,9 @@ from typing import Any
 
 from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.views.upstream import is_copied, upstream
 from wharfinger.page.web.routes import Route, get
+from wharfinger.scheduling.page.view import SchedulingView
 
 
 class KubernetesView(PageView):

@@ -18,11 +18,11 @@ from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.views.hub_reading import HubReading
 from wharfinger.page.views.placements import PlacementLooks
 from wharfinger.page.views.run_actions import APPROVE, RESUME, RETRY, STOP, check_retry
-from wharfinger.page.views.scheduling import SchedulingView
 from wharfinger.page.views.update_runs import UpdateRunLooks
 from wharfinger.page.web.actions import ActionForm, confirmed, done
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
+from wharfinger.scheduling.page.view import SchedulingView
 
 
 class PlacementView(PageView):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wharfinger.model.promises import Promise
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.follow.following import Following
 from wharfinger.page.follow.plain import text
+from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.page.following import Following
 
 MOST_PROMISES = 5000
 

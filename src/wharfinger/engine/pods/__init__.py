@@ -1,1 +1,0 @@
-"""Places, binds, refuses and evicts pods: lone ones, cohorts and gangs."""

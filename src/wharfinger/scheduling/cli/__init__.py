@@ -1,0 +1,1 @@
+"""Commands about pods and attempts: describe, explain, pending and workflow-id."""

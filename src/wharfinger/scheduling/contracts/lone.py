@@ -1,0 +1,251 @@
+"""The group of one: maps a pod's part in a cohort or a gang to the flat contracts of a lone pod, and back to requests.
+
+`place`, `bind`, `record_refusal` and `evict` have flat payloads, which people read in the Temporal UI. A group's
+payloads store once what its pods share. Pure; workflows, the recorder and `observe` use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wharfinger.scheduling.contracts.attempts import AttemptInput
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    BindManyInput,
+    BoundMany,
+    BoundPod,
+    PlacedMany,
+    Reasons,
+    RecordedMany,
+    RecordManyInput,
+    RecordReason,
+    Seat,
+    SeatRanking,
+    Skipped,
+    Stretch,
+    TurnedAway,
+    Unbound,
+)
+from wharfinger.scheduling.contracts.computation import Assumed, Computation, ScoredNode
+from wharfinger.scheduling.contracts.eviction import EvictInput
+from wharfinger.scheduling.contracts.scheduling import (
+    BindInput,
+    Bound,
+    Contended,
+    Gone,
+    Placed,
+    Recorded,
+    RefusalInput,
+    Refused,
+    Rejected,
+)
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+def placed_alone(placed: PlacedMany, index: int) -> Placed:
+    """A seat as the placement of a lone pod; the seats before it are part of what its decision saw."""
+    seat = placed.seats[index]
+    stretch = placed.stretches[seat.stretch]
+    reasons = placed.reasons[seat.reasons] if seat.reasons is not None else Reasons()
+    best = (ScoredNode(node=seat.node, total=seat.score, plugins=seat.plugins),) if seat.score is not None else ()
+    others = tuple(ScoredNode(node=node, total=total) for node, total in seat.others.items())
+    if placed.rankings:
+        told = placed.rankings[index]
+    else:
+        better = _better(seat, others) if stretch.computation.own_nodes is not None else None
+        told = SeatRanking(passed_over=better)
+    return Placed(
+        uid=seat.uid,
+        create_revision=seat.create_revision,
+        pod_revision=seat.pod_revision,
+        node=seat.node,
+        node_revision=0,
+        score=seat.score,
+        ranking=told.nodes or (*best, *others),
+        passed_over=told.passed_over,
+        refusals=reasons.refusals,
+        computation=_seen(placed, stretch, index).model_copy(update={"feasible": seat.feasible}),
+        plugin_data=seat.plugin_data,
+    )
+
+
+def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:
+    """A pod that was turned away as the refusal of a lone pod."""
+    reasons = placed.reasons[away.reasons]
+    return Refused(
+        uid=away.uid,
+        create_revision=away.create_revision,
+        pod_revision=away.pod_revision,
+        message=reasons.message,
+        refusals=reasons.refusals,
+        rejectors=reasons.rejectors,
+        # What a cohort leaves to the pod's own attempt is not part of this decision.
+        only_assumed=away.own_attempt or placed.only_assumed,
+        nominated_node=away.nominated_node,
+        victims=away.victims,
+        late=away.late,
+        computation=_seen(placed, placed.stretches[away.stretch], away.after_seat).model_copy(
+            # A refused member of a gang that was placed is beyond the members that it needs: refused by itself.
+            update={"feasible": 0, **({"gang": ""} if placed.seats else {})}
+        ),
+    )
+
+
+def _better(seat: Seat, others: Sequence[ScoredNode]) -> ScoredNode | None:
+    """The best runner-up, if the worker preferred its own node to it; None if that is as good."""
+    best = max(others, key=lambda one: one.total, default=None)
+    return best if best is not None and seat.score is not None and best.total > seat.score else None
+
+
+def _seen(placed: PlacedMany, stretch: Stretch, seats: int) -> Computation:
+    """What a decision after so many seats saw: the overlay of its stretch, and the seats since."""
+    taken = tuple(
+        Assumed(pod=f"{seat.namespace}/{seat.name}", create_revision=seat.create_revision, node=seat.node)
+        for seat in placed.seats[stretch.first_seat : seats]
+    )
+    seen = {"assumed": stretch.computation.assumed + taken, "domain": placed.domain}
+    return stretch.computation.model_copy(update=seen)
+
+
+# --- a lone pod as a group ------------------------------------------------------------------------
+
+
+def placed_group(pod: AttemptInput, outcome: Placed | Refused | Gone) -> PlacedMany:
+    """The decision about a lone pod as that of a group; what only `place` answers is left out."""
+    if isinstance(outcome, Gone):
+        gone = Skipped(namespace=pod.namespace, name=pod.name, reason=outcome.line, gone=outcome.why)
+        return PlacedMany(skipped=(gone,))
+    stretches = (Stretch(first_seat=0, computation=outcome.computation),)
+    if isinstance(outcome, Placed):
+        return PlacedMany(seats=(_seat(pod.namespace, pod.name, outcome),), stretches=stretches)
+    away = TurnedAway(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=outcome.uid,
+        create_revision=outcome.create_revision,
+        pod_revision=outcome.pod_revision,
+        reasons=0,
+        nominated_node=outcome.nominated_node,
+        victims=outcome.victims,
+        victim_count=outcome.victim_count,
+        victims_digest=outcome.victims_digest,
+        late=outcome.late,
+    )
+    why = Reasons(refusals=outcome.refusals, rejectors=outcome.rejectors, message=outcome.message)
+    return PlacedMany(
+        turned_away=(away,),
+        reasons=(why,),
+        stretches=stretches,
+        only_assumed=outcome.only_assumed,
+        leaving=outcome.leaving,
+    )
+
+
+def bound_group(pod: AttemptInput, outcome: Bound | Contended | Rejected | Gone) -> BoundMany:
+    """What became of the seat of a lone pod."""
+    who = {"namespace": pod.namespace, "name": pod.name}
+    if isinstance(outcome, Bound):
+        return BoundMany(bound=(BoundPod(**who, node=outcome.node, revision=outcome.revision, notes=outcome.notes),))
+    unbound = Unbound(
+        **who,
+        kind=outcome.kind,
+        plugin=outcome.plugin if isinstance(outcome, Rejected) else "",
+        message=outcome.line if isinstance(outcome, Gone) else outcome.message,
+        reason=outcome.why if isinstance(outcome, Gone) else "",
+    )
+    return BoundMany(unbound=(unbound,))
+
+
+def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedMany:
+    """What became of the record of a lone pod."""
+    if isinstance(outcome, Gone):
+        return RecordedMany(gone=1, gone_reasons={outcome.why: 1})
+    name = f"{request.namespace}/{request.name}"
+    nominated = {name: outcome.revision} if request.nominated_node and outcome.nominated else {}
+    return RecordedMany(
+        recorded=1,
+        revision=outcome.revision,
+        lapsed=() if outcome.nominated else (name,),
+        record_revisions=nominated,
+    )
+
+
+def _seat(namespace: str, name: str, placed: Placed) -> Seat:
+    return Seat(
+        namespace=namespace,
+        name=name,
+        uid=placed.uid,
+        create_revision=placed.create_revision,
+        pod_revision=placed.pod_revision,
+        node=placed.node,
+        others={one.node: one.total for one in placed.ranking if one.node != placed.node},
+        recorded=True,
+        plugin_data=placed.plugin_data,
+    )
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def bind_many_input(request: BindInput) -> BindManyInput:
+    """The placement of a lone pod as a cohort of one seat."""
+    seat = _seat(request.namespace, request.name, request.placed)
+    return BindManyInput(
+        seats=(seat.model_copy(update={"attempt": request.attempt}),),
+        computations=(request.placed.computation,),
+        workflow_id=request.workflow_id,
+        run_id=request.run_id,
+    )
+
+
+def refusal_input(
+    refused: PlacedMany | RecordManyInput,
+    reason: RecordReason = "Unschedulable",
+    one: TurnedAway | None = None,
+    *,
+    workflow_id: str,
+    run_id: str,
+) -> RefusalInput:
+    """What to record for one pod of a group, the first one by default; the ids are those of the run it waits with."""
+    one = refused.turned_away[0] if one is None else one
+    reasons = refused.reasons[one.reasons]
+    return RefusalInput(
+        namespace=one.namespace,
+        name=one.name,
+        uid=one.uid,
+        create_revision=one.create_revision,
+        pod_revision=one.pod_revision,
+        attempt=one.attempt,
+        reason=reason,
+        message=reasons.message,
+        rejectors=reasons.rejectors,
+        revision=refused.revision,
+        nominated_node=one.nominated_node,
+        victims=one.victims,
+        victim_count=one.victim_count,
+        victims_digest=one.victims_digest,
+        workflow_id=workflow_id,
+        run_id=run_id,
+    )
+
+
+def evict_input(one: TurnedAway, record_revision: int, *, workflow_id: str, run_id: str) -> EvictInput:
+    """The victims of the pod's nomination, for the attempt record that was just written."""
+    return EvictInput(
+        namespace=one.namespace,
+        name=one.name,
+        uid=one.uid,
+        create_revision=one.create_revision,
+        node=one.nominated_node,
+        victims=one.victims,
+        in_record=one.victim_count > len(one.victims),
+        record_revision=record_revision,
+        workflow_id=workflow_id,
+        run_id=run_id,
+    )
+
+
+def victims_listed(one: TurnedAway) -> str:
+    """The victims, for people."""
+    more = one.victim_count - len(one.victims)
+    return ", ".join(victim.pod for victim in one.victims) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""What the activities of attempts do: place, bind, refuse, and clear nodes."""

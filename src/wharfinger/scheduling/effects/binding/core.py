@@ -1,0 +1,160 @@
+"""What deciding and committing share on one worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from wharfinger.objects.model.pod import PodIdentity
+from wharfinger.process.parts import ProcessParts
+from wharfinger.process.transactions import Limits
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.effects.binding.eligibility import Eligibility
+from wharfinger.scheduling.effects.binding.verification import Verification
+from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
+from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+BOUND = "bound"
+REFUSED = "refused"
+CONTENDED = "contended"
+ERROR = "error"
+
+
+class Tally:
+    """What decisions came to, counted: by profile for this worker, and by revision and tenant for its fleet.
+
+    A bind is often another worker's than the decision. It counts for the revision that decided, so that a canary can be
+    judged; a worker started by hand has none, and is counted under the empty one.
+    """
+
+    def __init__(self, metrics: Metrics, *, tenant: str = "common", fleet_revision: str = "") -> None:
+        """`fleet_revision`: of this worker's template; empty when it was started by hand."""
+        self._metrics = metrics
+        self._tenant = tenant
+        self.fleet_revision = fleet_revision
+
+    def bound(self, profile: str, computation: Computation, took: float, pods: int = 1) -> None:
+        """Pods were bound: what their decisions (`computation`) and their bind (`took`, seconds) took."""
+        self._outcome(BOUND, computation.fleet_revision, pods)
+        self._took("scheduled", profile, [computation.micros / 1e6 + took] * pods, pods)
+
+    def refused(self, profile: str, took: float, pods: int = 1) -> None:
+        """Pods fit nowhere; `took`: seconds of each decision."""
+        self._outcome(REFUSED, self.fleet_revision, pods)
+        self._took("unschedulable", profile, [took] * pods, pods)
+
+    def refused_together(self, profile: str, took: float, pods: int) -> None:
+        """A gang fits nowhere: one decision for all."""
+        self._outcome(REFUSED, self.fleet_revision, pods)
+        self._took("unschedulable", profile, [took], pods)
+
+    def refused_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """Plugins refused pods that were placed, right before their bind."""
+        self._outcome(REFUSED, computation.fleet_revision, pods)
+        self._took("unschedulable", profile, [computation.micros / 1e6] * pods, pods)
+
+    def failed(self, profile: str) -> None:
+        """A decision raised."""
+        self._failed(profile, self.fleet_revision, 1)
+
+    def failed_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """A plugin raised right before the bind, or etcd can never take the pods as they would be written."""
+        self._failed(profile, computation.fleet_revision, pods)
+
+    def contended(self, computation: Computation, pods: int = 1) -> None:
+        """No node was left for a placement; once for all members of a gang."""
+        self._outcome(CONTENDED, computation.fleet_revision, pods)
+        self._metrics.contended.inc()
+
+    def _failed(self, profile: str, fleet_revision: str, pods: int) -> None:
+        self._outcome(ERROR, fleet_revision, pods)
+        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc(pods)
+
+    def _outcome(self, outcome: str, fleet_revision: str, pods: int) -> None:
+        self._metrics.fleet_attempts.labels(tenant=self._tenant, revision=fleet_revision, outcome=outcome).inc(pods)
+
+    def _took(self, result: str, profile: str, took: list[float], pods: int) -> None:
+        labels = {"result": result, "profile": profile}
+        self._metrics.schedule_attempts.labels(**labels).inc(pods)
+        duration = self._metrics.attempt_duration.labels(**labels)
+        for each in took:
+            duration.observe(each)
+
+
+Kind = TypeVar("Kind", str, PodIdentity)
+
+
+class Locks:
+    """Of pods, nodes and namespaces inside one worker: what is known of them is used by one bind at a time.
+
+    By what is locked: a pod's identity, a node's name, a key of etcd. A bind that takes several takes them in this
+    order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def hold(self, several: Iterable[Kind]) -> AsyncIterator[None]:
+        """All of one kind, each once; taken in their order, so that no two tasks wait for each other."""
+        held: list[asyncio.Lock] = []
+        try:
+            for what in sorted(set(several)):
+                lock = self._locks.get(what)
+                if lock is None:  # it lives as long as a task holds or awaits it
+                    lock = self._locks[what] = asyncio.Lock()
+                await lock.acquire()
+                held.append(lock)
+            yield
+        finally:
+            for lock in held:
+                lock.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The parts that every activity of one worker uses."""
+
+    process: ProcessParts
+    pool: Pool
+    identity: Identity
+    settings: BindSettings
+    limits: Limits
+    """Of etcd's transactions."""
+    eligibility: Eligibility
+    verification: Verification
+    tally: Tally
+    locks: Locks = field(default_factory=Locks)
+    upstream: UpstreamWriters | None = None
+    """What writes to the Kubernetes API, where one is the store."""
+
+    @classmethod
+    def of(
+        cls,
+        process: ProcessParts,
+        pool: Pool,
+        identity: Identity,
+        settings: BindSettings,
+        limits: Limits,
+        *,
+        upstream: UpstreamWriters | None = None,
+    ) -> Core:
+        """Made once for a worker. `upstream`: where a Kubernetes API is the store."""
+        store, cache = process.store, pool.cache
+        return cls(
+            process=process,
+            pool=pool,
+            identity=identity,
+            settings=settings,
+            limits=limits,
+            eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
+            verification=Verification(cache=cache, profiles=pool.profiles),
+            tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
+            upstream=upstream,
+        )

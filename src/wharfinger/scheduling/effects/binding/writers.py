@@ -1,0 +1,182 @@
+"""What attempts need of a Kubernetes API that is the store, and what they are answered.
+
+The parts themselves follow the API, and no attempt knows them: `promising`, `telling`, `evicting` and `true_copies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.model.promises import Promise
+
+
+class KeptKind(StrEnum):
+    """What became of a promise."""
+
+    KEPT = "kept"
+    NOT_READY = "not ready"
+    """Its volumes are not prepared yet, or plugins are to be called first."""
+    GONE = "gone"
+    """The pod does not exist any more, or is bound elsewhere."""
+    CHANGED = "changed"
+    """The pod is not bound, and is another one than was promised: place it anew."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """The extender that binds the pod failed: its attempt fails, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPromise:
+    """What became of a promise, and what the API says of the pod."""
+
+    kind: KeptKind
+    node: str = ""
+    """Where the pod is bound; empty = nowhere."""
+    message: str = ""
+    """Why it is not bound, or what it waits for."""
+    bound_by: str = ""
+    """`<workflow id>@<run id>` of what bound it, if one did."""
+    calls: tuple[str, ...] = ()
+    """Of one that is not ready: the plugins that are to be called now, `PreBind/<plugin>`; empty = volumes first."""
+
+
+class RehearsalKind(StrEnum):
+    """What a dry run of a promise came to."""
+
+    AGREED = "agreed"
+    """The API would bind the pod."""
+    SENT = "sent"
+    """The pod is bound there already, by this very attempt."""
+    REFUSED = "refused"
+    NOT_OFFERED = "not offered"
+    """An admission webhook does not support dry runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Whether the API would carry a promise out."""
+
+    kind: RehearsalKind
+    message: str = ""
+    """Why not."""
+
+
+class CopyKind(StrEnum):
+    """How the copy of a pod compares with the pod in the API."""
+
+    TRUE = "true"
+    GONE = "gone"
+    """There is no such pod: not of that name, or not with that uid."""
+    OTHER = "other"
+    """The API has something else, which was copied: look again."""
+
+
+class ComparedCopy(NamedTuple):
+    """What a read of the API has found."""
+
+    kind: CopyKind
+    object: Mapping[str, Any] = {}
+    """The pod in the API; empty where it is gone."""
+
+
+class PromiseKeeper(Protocol):
+    """Sends promises to the API (`promising`). Every call raises `StoreError`, and what the API does not do."""
+
+    async def keep(self, pod: PodKey, attempt: str = "", known: Promise | None = None) -> KeptPromise:
+        """Send the pod's promise until it is settled."""
+        ...
+
+    async def agree(self, pod: PodKey, promise: Promise) -> bool:
+        """The plugins that the promise waits for agree."""
+        ...
+
+    async def look(self, pod: PodKey, promise: Promise) -> KnownObject:
+        """Take in what the API has of a promised pod."""
+        ...
+
+    async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
+        """Give the pod's promise up; what etcd has afterwards."""
+        ...
+
+    async def may_be_sent(self, pod: PodKey, promise: Promise) -> bool:
+        """Whether the promise may be sent now."""
+        ...
+
+    async def rehearse(self, pod: PodKey, attempt: str) -> Rehearsal:
+        """Whether the API would carry the promise out, by a dry run."""
+        ...
+
+
+class AttemptTeller(Protocol):
+    """Tells the API of attempts (`telling`). Only `clear_nomination` raises."""
+
+    async def refused(
+        self, pod: Pod, raw: bytes, *, reason: str, message: str, nominated: str | None, run: str
+    ) -> bool:
+        """Tell a refusal, or its nomination; whether the API has it now."""
+        ...
+
+    async def clear_nomination(self, pod: Pod, raw: bytes) -> str | None:
+        """Clear a nomination: why the API refuses, empty when it was done, None = look again."""
+        ...
+
+    def scheduled(self, pod: Pod, node: str, *, run: str) -> None:
+        """The pod was bound."""
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, *, run: str) -> None:
+        """The victim was evicted for the preemptor."""
+
+    def gang_torn(self, pod: Pod, gang: str, *, bound: int, members: int, cause: str, policy: str, run: str) -> None:
+        """Some members of a gang are bound, and the others cannot follow."""
+
+    def dry_run_unsupported(self, pod: Pod, gang: str, message: str, *, run: str) -> None:
+        """A gang is bound without dry runs."""
+
+
+class CopyComparer(Protocol):
+    """Compares copies with the API (`true_copies`)."""
+
+    async def compare(self, pod: Pod, raw: bytes) -> ComparedCopy:
+        """Read the pod in the API. Raises `UpstreamError` and `StoreError`."""
+        ...
+
+
+class ApiEvictions(Protocol):
+    """Evicts pods from the API (`evicting`). Every call raises `UpstreamError` and `StoreError`."""
+
+    @property
+    def copies(self) -> CopyComparer:
+        """What compares copies before anything is deleted because of them."""
+        ...
+
+    async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:
+        """Whether the API has the preemptor as its copy says, still waiting."""
+        ...
+
+    async def evict(self, victim: Pod, raw: bytes, *, scheduler: str, preemptor: str = "pod") -> bool:
+        """Mark and delete a pod; whether it was done."""
+        ...
+
+
+class TornPolicy(StrEnum):
+    """What happens to the bound members of a gang of which others went after their dry run."""
+
+    KEEP = "Keep"
+    """They stay; the gang's next attempt prefers their domain."""
+    EVICT = "Evict"
+    """They are deleted, so that the gang is placed anew as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamWriters:
+    """Made once for a worker."""
+
+    promises: PromiseKeeper
+    teller: AttemptTeller
+    evictions: ApiEvictions
+    torn_gangs: TornPolicy = TornPolicy.KEEP

@@ -1,0 +1,30 @@
+"""What activities of pods, nodes and placements fail with (`engine.failures` maps errors to it)."""
+
+from __future__ import annotations
+
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wharfinger.errors import PluginError
+from wharfinger.process.failures import Failures
+from wharfinger.scheduling.contracts.attempts import FailureType
+
+PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
+"""A decision that failed is not retried by itself: the next attempt places again."""
+
+
+def behind(seen: int, wanted: int) -> ApplicationError:
+    """This worker's cache has not come far enough to decide."""
+    return ApplicationError(
+        f"this worker has seen etcd up to revision {seen}, and must have seen {wanted}",
+        type=FailureType.BEHIND,
+        category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+def wrong_id(what: str, found: str, right: str) -> ApplicationError:
+    """The run is not the pod's own, or the gang's; never retried."""
+    return ApplicationError(
+        f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
+        type=FailureType.WRONG_ID,
+        non_retryable=True,
+    )

@@ -1,0 +1,293 @@
+"""Places the pods of a cohort in order, each on the snapshot that those before it left.
+
+A stretch of decisions is made without an await. After some ten milliseconds other tasks run, and a new stretch begins
+on what is known then. Etcd is not asked: a pod that does not look pending is skipped, and its owner finds out why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wharfinger.errors import PluginError
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.objects.model.texts import one_line
+from wharfinger.process.failures import MESSAGE_LIMIT
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    PlacedMany,
+    PlaceManyInput,
+    Reasons,
+    Seat,
+    SeatRanking,
+    Skipped,
+    Stretch,
+    TurnedAway,
+)
+from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
+from wharfinger.scheduling.contracts.scheduling import Gone
+from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
+from wharfinger.scheduling.effects.binding.core import Core
+from wharfinger.scheduling.effects.binding.finding import Finder
+from wharfinger.scheduling.effects.binding.groups import COHORT, Chosen, Denied
+from wharfinger.scheduling.effects.placing.cohort_sequencer import CohortSequencer
+from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.extending import left_to_an_own_attempt
+from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, untold
+from wharfinger.scheduling.state.queue.candidates import PodClass, pod_class
+
+log = logging.getLogger(__name__)
+
+STRETCH = 0.05
+"""Seconds of deciding at most, before other tasks run."""
+LONGEST = 5.0
+"""Seconds of deciding in all. The rest is skipped, because a cohort whose activity times out has decided nothing."""
+TOO_LONG = "the decisions of its cohort took too long"
+TOO_LARGE = "the decisions of its cohort are as large as they may be"
+
+
+class Candidate(NamedTuple):
+    """A pod to be decided for."""
+
+    asked: CohortPod
+    pod: Pod
+
+
+class Away(NamedTuple):
+    """Why a class of pods is turned away, for as long as no other pod is placed."""
+
+    reasons: int
+    """Their index."""
+    own_attempt: bool
+    late: LateVerdict | None = None
+
+
+@dataclass(slots=True)
+class OpenStretch:
+    """A stretch that is going on."""
+
+    profile: Profile
+    first_seat: int
+    computation: Computation
+    start: int
+    began: float
+    feasible: int | None = None
+    """Of its first decision."""
+    decided: int = 0
+    refused: int = 0
+    """Of these."""
+    known: dict[PodClass, Away] = field(default_factory=dict)
+    """Classes that were refused since a pod was last placed."""
+
+    def closed(self, now: float) -> Stretch:
+        """As it travels."""
+        took = {"micros": round((now - self.began) * 1e6), "feasible": self.feasible or 0}
+        return Stretch(first_seat=self.first_seat, computation=self.computation.model_copy(update=took))
+
+
+class CohortPlacements:
+    """Decides for the cohorts of one worker."""
+
+    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
+        self._core = core
+        self._finder = finder
+        self._decider = decider
+        self._sequencer = CohortSequencer()
+
+    async def place(self, request: PlaceManyInput) -> PlacedMany:
+        """Decide and assume. A pod whose plugins fail is turned away: an attempt of its own reports why.
+
+        Raises the failure Behind.
+        """
+        await self._finder.wait_for(request.pods)
+        cohort = CohortDecision(self._core, self._finder, self._decider, len(request.pods))
+        try:
+            async with self._sequencer.take(request.turn):
+                self._finder.begin(request.pods)
+                return await cohort.decide(request.pods)
+        except BaseException:  # no activity will bind these
+            cohort.forget()
+            raise
+
+
+class CohortDecision:
+    """One cohort while it is decided."""
+
+    def __init__(self, core: Core, finder: Finder, decider: Decider, pods: int) -> None:
+        """`pods`: how many there are."""
+        self._core = core
+        self._finder = finder
+        self._decider = decider
+        self._payload = CohortPayload(pods)
+        self._seats: list[Seat] = []
+        self._rankings: list[SeatRanking] = []
+        self._taken: set[PodIdentity] = set()
+        """By these seats."""
+        self._away: list[TurnedAway] = []
+        self._skipped: list[Skipped] = []
+        self._stretches: list[Stretch] = []
+        self._stretch: OpenStretch | None = None
+        self._last: tuple[Evaluation, int | None] | None = None
+        """The last placing decision, and the index of why other nodes were refused."""
+
+    async def decide(self, pods: tuple[CohortPod, ...]) -> PlacedMany:
+        """Decide in order, as far as time and room allow."""
+        began = self._core.process.clock()
+        for one in pods:
+            if self._stretch is not None and self._core.process.clock() - self._stretch.began > STRETCH:
+                self.close_stretch()
+                await asyncio.sleep(0)
+            pod = self._finder.of_cohort(one, self._taken)
+            if isinstance(pod, Pod) and (self._payload.full or self._core.process.clock() - began > LONGEST):
+                pod = TOO_LARGE if self._payload.full else TOO_LONG
+            if isinstance(pod, Pod):
+                self.decide_one(one, pod)
+            else:
+                reason, gone = (pod.reason, pod.why) if isinstance(pod, Gone) else (pod, "")
+                self._skipped.append(Skipped(namespace=one.namespace, name=one.name, reason=reason, gone=gone))
+        self.close_stretch()
+        return PlacedMany(
+            seats=tuple(self._seats),
+            turned_away=tuple(self._away),
+            skipped=tuple(self._skipped),
+            reasons=self.reasons(),
+            stretches=tuple(self._stretches),
+            rankings=tuple(self._rankings) if self._payload.small else (),
+        )
+
+    def forget(self) -> None:
+        """End the assumptions of all seats, and let the next decision tell what these told: they are not recorded."""
+        cache = self._core.pool.cache
+        for identity in self._taken:
+            cache.forget_unsent(identity)
+        made = [stretch.computation for stretch in self._stretches]
+        for computation in reversed(made if self._stretch is None else [*made, self._stretch.computation]):
+            untold(cache, computation)
+
+    # --- one pod ------------------------------------------------------------------------------
+
+    def decide_one(self, asked: CohortPod, pod: Pod) -> Seat | TurnedAway:
+        """Decide for the next pod, on what is known now, in the open stretch or in a new one."""
+        seats = len(self._seats)
+        self._decide_one(Candidate(asked, pod))
+        return self._seats[-1] if len(self._seats) > seats else self._away[-1]
+
+    def reasons(self) -> tuple[Reasons, ...]:
+        """Those that were given so far, by index."""
+        return tuple(self._payload.reasons)
+
+    def _decide_one(self, one: Candidate) -> None:
+        profile = self._core.pool.profiles[one.pod.scheduler_name]
+        snapshot = self._core.pool.cache.snapshot()
+        stretch = self._opened(profile, snapshot)
+        stretch.decided += 1
+        try:
+            self._place_or_turn_away(stretch, one, snapshot)
+        except PluginError as error:
+            log.warning("plugin_failed error=%r", str(error))
+            self._failed(stretch, one, str(error), (error.plugin,))
+        except Exception as error:  # what is wrong with one pod must not hinder the others
+            log.exception("cohort_pod_not_decided pod=%s", one.pod.key)
+            if one.pod.identity not in self._taken:
+                self._core.pool.cache.forget_unsent(one.pod.identity)
+            self._failed(stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())
+
+    def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
+        pod, profile, decider = one.pod, stretch.profile, self._decider
+        denied = decider.admit(pod, profile, snapshot, COHORT)
+        if denied is not None:
+            self._refuse(stretch, one, self._why(denied))
+            return
+        denied = left_to_an_own_attempt(pod, profile)
+        if denied is not None:
+            self._refuse(stretch, one, self._why(denied))
+            return
+        if stretch.known and (away := stretch.known.get(pod_class(pod))) is not None:
+            self._refuse(stretch, one, away)
+            return
+        evaluation = decider.evaluate(pod, profile, snapshot)
+        if stretch.feasible is None:
+            stretch.feasible = evaluation.feasible_count
+        answer = decider.conclude(pod, profile, evaluation, COHORT, self._taken)
+        if isinstance(answer, Denied):
+            away = self._why(answer)
+            if evaluation.node is None:
+                stretch.known[pod_class(pod)] = away
+            self._refuse(stretch, one, away)
+        else:
+            self._seat(stretch, one.asked, answer)
+
+    def _seat(self, stretch: OpenStretch, asked: CohortPod, chosen: Chosen) -> None:
+        reasons = self._reasons(chosen.evaluation)
+        ranking = self._payload.ranking_of(chosen)
+        others = ranking.others if ranking.nodes else chosen.evaluation.runners_up(RANKED_LIMIT - 1)
+        self._seats.append(self._payload.seat_of(chosen, asked, reasons, stretch=len(self._stretches), others=others))
+        self._rankings.append(ranking)
+        self._taken.add(chosen.pod.identity)
+        stretch.known.clear()
+
+    def _reasons(self, evaluation: Evaluation) -> int | None:
+        """The index of why other nodes were refused; most decisions refuse for the same reasons as the one before."""
+        if self._last is not None and evaluation.refuses_as(self._last[0]):
+            index = self._last[1]
+        else:
+            index = self._payload.because(evaluation.refusals) if evaluation.refusals else None
+        self._last = evaluation, index
+        return index
+
+    def _why(self, denied: Denied) -> Away:
+        reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
+        return Away(reasons, denied.own_attempt, denied.late)
+
+    def _failed(self, stretch: OpenStretch, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
+        """An attempt of its own reports the failure, and tries again."""
+        self._core.tally.failed(stretch.profile.name)
+        self._turn_away(one, Away(self._payload.because({}, message, rejectors), own_attempt=True))
+
+    def _refuse(self, stretch: OpenStretch, one: Candidate, away: Away) -> None:
+        stretch.refused += 1
+        self._turn_away(one, away)
+
+    def _turn_away(self, one: Candidate, away: Away) -> None:
+        told = self._payload.away_of(
+            one.pod,
+            one.asked,
+            away.reasons,
+            after_seat=len(self._seats),
+            stretch=len(self._stretches),
+            own_attempt=away.own_attempt,
+            late=away.late,
+        )
+        self._away.append(told)
+
+    # --- stretches ----------------------------------------------------------------------------
+
+    def _opened(self, profile: Profile, snapshot: Snapshot) -> OpenStretch:
+        """The current stretch; a new one for another profile, and where a sampling profile begins elsewhere."""
+        start, stretch = self._decider.start, self._stretch
+        if stretch is not None and stretch.profile is profile and stretch.start == start:
+            return stretch
+        self.close_stretch()
+        preferring = self._decider.preference(snapshot) is not None
+        overlay, began = self._payload.overlay, self._core.process.clock()
+        computation = self._decider.computation(profile, snapshot, overlay, began, start=start, preferring=preferring)
+        self._stretch = OpenStretch(profile, len(self._seats), computation, start, began)
+        return self._stretch
+
+    def close_stretch(self) -> None:
+        """End the open stretch, if there is one: something else may happen now."""
+        stretch, self._stretch = self._stretch, None
+        if stretch is None:
+            return
+        closed = stretch.closed(self._core.process.clock())
+        self._stretches.append(closed)
+        each = closed.computation.micros / 1e6 / max(1, stretch.decided)
+        if stretch.refused:
+            self._core.tally.refused(stretch.profile.name, each, stretch.refused)
+        for _ in range(stretch.decided):
+            self._core.process.metrics.algorithm_duration.observe(each)

@@ -1,0 +1,1 @@
+"""Refuses pods, and makes room for them: attempt records, nominations and evictions."""

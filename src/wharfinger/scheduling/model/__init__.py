@@ -1,0 +1,1 @@
+"""Facts of scheduling beside a Kubernetes API, standard library only."""

@@ -1,0 +1,184 @@
+"""What waits and why: the reasons with their pods and their trend, and what no worker serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from wharfinger.errors import NotFound
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.gang import GangKey, standing
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.page.follow.plain import text
+from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import served_names
+from wharfinger.scheduling.page.following import Following
+from wharfinger.scheduling.page.objects import pod_in_short
+from wharfinger.scheduling.page.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
+from wharfinger.scheduling.reading.serving import WITHOUT_INSTANCES
+
+MOST_TRENDS = 100
+"""Reasons whose numbers are kept over time, in each namespace that somebody looks at."""
+MOST_NAMESPACES = 100
+"""Namespaces of which they are kept."""
+MOST_PODS = 5000
+"""Pods of one answer."""
+UNSEEN = 2 * SLOT_SECONDS
+"""Seconds without a look at a namespace after which its numbers begin anew: in between nobody counted."""
+EXAMPLES = 3
+NONE_WAITS = "no pod waits for that now"
+HOLD, HOLD_BY_POD = 0.1, 2e-5
+"""Seconds for which the groups hold, and for each pod in them."""
+
+
+@dataclass(slots=True)
+class _Trends:
+    """How many pods waited in a namespace, by reason."""
+
+    since: float
+    """Since when that is known, monotonic seconds."""
+    noted: float
+    rings: dict[ReasonKey, LevelRing] = field(default_factory=dict)
+
+
+class PendingPods:
+    """Groups the waiting pods, and remembers how many there were."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._trends: dict[str, _Trends] = {}
+        """By namespace; the one that was looked at last comes last."""
+        self._restarts = 0
+        self._kept: dict[str, tuple[int, float, list[tuple[ReasonKey, list[PodKey]]]]] = {}
+
+    def groups(self, namespace: str = "") -> list[tuple[ReasonKey, list[PodKey]]]:
+        """The waiting pods by reason, the largest group first, in each the oldest first.
+
+        Those of a moment ago are answered again: at thousands of changes a second, sorting is not for each, and the
+        more pods wait, the longer it takes.
+        """
+        model, clock = self._following.model, self._following.clock()
+        kept = self._kept.get(namespace)
+        if kept is not None and (kept[0] == model.changes or clock < kept[1]):
+            return kept[2]
+        groups: dict[ReasonKey, list[PodKey]] = {}
+        for key, pods in model.waiting(namespace):
+            groups.setdefault(self._told(key), []).extend(pods)
+        for key, pods in groups.items():
+            if key.reason in (NOT_TRIED, NOT_SERVED, GANG_INCOMPLETE):  # of several schedulers, tenants or gangs
+                pods.sort(key=lambda one: model.cache.pods[one].create_revision)
+        found = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))
+        if len(self._kept) > 2 * MOST_NAMESPACES:
+            self._kept.clear()
+        hold = HOLD + HOLD_BY_POD * sum(map(len, groups.values()))
+        self._kept[namespace] = model.changes, clock + hold, found
+        return found
+
+    def reasons(self, namespace: str = "") -> list[dict[str, Any]]:
+        """The groups, each with its number, its oldest pod and its trend."""
+        return [self._reason(namespace, key, pods) for key, pods in self.groups(namespace)]
+
+    def group(self, slug: str, namespace: str = "") -> tuple[ReasonKey, list[PodKey]]:
+        """One of the groups. Raises `NotFound` when nothing waits for it."""
+        for key, pods in self.groups(namespace):
+            if key.slug == slug:
+                return key, pods
+        raise NotFound(NONE_WAITS)
+
+    def pods(self, slug: str, namespace: str = "", most: int = MOST_PODS) -> dict[str, Any]:
+        """The pods of one reason, the oldest first. Raises `NotFound` when nothing waits for it."""
+        key, pods = self.group(slug, namespace)
+        model = self._following.model
+        rows = [pod_in_short(model, model.cache.pods[one]) for one in pods[:most] if one in model.cache.pods]
+        return self._reason(namespace, key, pods) | {"pods": rows, "omitted": max(0, len(pods) - most)}
+
+    def number(self, namespace: str = "") -> int:
+        """How many pods wait for more than their turn: refused, held back, or taken by nobody."""
+        return sum(len(pods) for key, pods in self.groups(namespace) if key.reason != NOT_TRIED)
+
+    def trend(self, namespace: str = "") -> list[int | None] | None:
+        """How many waited, over time; None where that is not kept."""
+        ring = self._ring(namespace, _ALL)
+        return ring.series() if ring is not None else None
+
+    def note(self, namespaces: set[str]) -> None:
+        """Remember the present numbers, of all namespaces together and of those that somebody looks at."""
+        clock = self._following.clock()
+        if self._restarts != self._following.restarts:
+            self._restarts = self._following.restarts
+            self._trends.clear()
+        for namespace in ("", *sorted(namespaces)):
+            groups = self.groups(namespace)
+            present = {key: len(pods) for key, pods in groups[:50]}
+            present[_ALL] = sum(len(pods) for _, pods in groups)
+            trends = self._trends.pop(namespace, None)
+            if trends is None or clock - trends.noted > UNSEEN:
+                trends = _Trends(clock, clock)
+            self._trends[namespace] = trends
+            trends.noted = clock
+            for key, ring in trends.rings.items():
+                if key not in present:
+                    ring.note(clock, 0)
+            for key, count in present.items():
+                _ring(trends, key).note(clock, count)
+        for unseen in [one for one in self._trends if one][: max(0, len(self._trends) - 1 - MOST_NAMESPACES)]:
+            del self._trends[unseen]
+
+    def _ring(self, namespace: str, key: ReasonKey) -> LevelRing | None:
+        trends = self._trends.get(namespace)
+        return trends.rings.get(key) if trends is not None else None
+
+    def _reason(self, namespace: str, key: ReasonKey, pods: list[PodKey]) -> dict[str, Any]:
+        model = self._following.model
+        oldest = model.cache.pods.get(pods[0])
+        ring = self._ring(namespace, key)
+        record = model.record_of(oldest) if oldest is not None else None
+        return {
+            "slug": text(key.slug),
+            "reason": text(key.reason),
+            "plugins": [text(plugin) for plugin in key.plugins] if key.reason not in _OF_PLACES else [],
+            "title": text(key.title()),
+            "count": len(pods),
+            "oldest": text(str(pods[0])),
+            "oldestSeconds": seconds_since(oldest.creation_timestamp, model.now()) if oldest is not None else None,
+            "message": text(record.message) if record is not None else None,
+            "examples": [text(str(one)) for one in pods[:EXAMPLES]],
+            "trend": ring.series()[-60:] if ring is not None else None,
+        }
+
+    def _told(self, key: ReasonKey) -> ReasonKey:
+        """Of pods that were not tried: whether anybody takes them, and whether their gang is complete."""
+        if key.reason != NOT_TRIED or len(key.plugins) != 3:
+            return key
+        scheduler, label, gang = key.plugins
+        if not self._served(scheduler, label):
+            return ReasonKey(NOT_SERVED, (scheduler,))
+        if gang and self._held(GangKey(*gang.split("/", 1))):
+            return ReasonKey(GANG_INCOMPLETE)
+        return ReasonKey(NOT_TRIED)
+
+    def _served(self, scheduler: str, label: str) -> bool:
+        model = self._following.model
+        pool = label if label and label in model.cache.tenants else COMMON
+        records = [record for (tenant, _, _), record in model.instances.items() if tenant == pool]
+        names = served_names(records) if records else WITHOUT_INSTANCES
+        return names is None or scheduler in names
+
+    def _held(self, key: GangKey) -> str:
+        cache = self._following.cache
+        return standing(key, cache.gangs.of(key), cache.surroundings.pod_group(*key)).held
+
+
+def _ring(trends: _Trends, key: ReasonKey) -> LevelRing:
+    ring = trends.rings.get(key)
+    if ring is None:
+        if len(trends.rings) >= MOST_TRENDS:
+            faded = next((one for one, kept in trends.rings.items() if kept.faded), None)
+            trends.rings.pop(faded or next(one for one in trends.rings if one != _ALL))
+        ring = trends.rings[key] = LevelRing(trends.since)
+    return ring
+
+
+_ALL = ReasonKey("")
+_OF_PLACES = (NOT_TRIED, NOT_SERVED, GANG_INCOMPLETE, CALLING_PLUGINS)

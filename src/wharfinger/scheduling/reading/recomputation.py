@@ -1,0 +1,224 @@
+"""A recorded decision, decided again: on the state of its revision, by its profile, with what it saw beyond etcd.
+
+Pure: who reads the state is `observe.past`, who finds the record and the profile `observe.deciding_again`. The decision
+itself is made and compared by `observe.remaking`; here is what every plugin says of every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from wharfinger.errors import NotFound
+from wharfinger.framework.domain import Domain, domain, terms_of
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
+from wharfinger.framework.preferred_nodes import owned
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.scoring import Preference
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.process.transactions import STOCK, Limits
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+from wharfinger.scheduling.effects.placing.extending import Answers
+from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
+from wharfinger.scheduling.reading.past import PastState
+from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of
+from wharfinger.scheduling.state.cache.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdicts:
+    """What every plugin says of one node."""
+
+    node: str
+    examined: bool
+    """Whether the decision looked at it: sampling profiles look at some nodes only, a nomination at its own node."""
+    feasible: bool
+    refusals: Mapping[str, tuple[str, ...]]
+    """Plugin -> reasons, of every plugin that refuses; all other filters let the pod pass, if they were asked."""
+    scores: Mapping[str, int]
+    """Score plugin -> weighted normalised score; empty where none was given."""
+    total: int | None
+    """None where no scores were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """A decision, and what every node had to do with it."""
+
+    pod: PodKey
+    computation: Computation
+    recorded: DecisionSaid
+    recomputed: DecisionSaid | None
+    """None where it could not be made again; `lacks` says why."""
+    differs: tuple[str, ...]
+    """What is not as recorded, by name, as replay compares (`observe.comparing`)."""
+    lacks: tuple[str, ...]
+    """Why it cannot be told whether it is the same, in sentences; empty = it can."""
+    filters: tuple[str, ...]
+    """Every filter plugin, in order."""
+    skipped: tuple[str, ...]
+    """Filter plugins that had nothing to look at for this pod."""
+    refused_by: str
+    """The plugin that refused the pod altogether before any filter ran; empty for none."""
+    scorers: tuple[str, ...]
+    """Every score plugin, in order."""
+    nodes: tuple[NodeVerdicts, ...]
+    """By name."""
+    notes: tuple[str, ...]
+    """What one should know of it, in sentences."""
+
+    @property
+    def same(self) -> bool | None:
+        """Whether the decision is the recorded one, to the letter; None = it cannot be told, see `lacks`."""
+        return None if self.lacks else not self.differs
+
+
+def recompute(
+    state: PastState,
+    key: PodKey,
+    outcome: Placed | Refused,
+    profile: Profile,
+    *,
+    many: PlacedMany | None = None,
+    others: Mapping[str, Profile] = MappingProxyType({}),
+    limits: Limits = STOCK,
+    verdicts: ExtenderVerdicts | None = None,
+    preemption: PreemptionVerdicts | None = None,
+) -> Recomputation:
+    """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`.
+
+    `many`: the whole decision, where the pod was decided with others; `others`: profiles of the same configuration;
+    `limits`: of etcd's transactions, by which gangs are refused.
+    `verdicts` and `preemption`: what extenders were recorded to say; no extender is called.
+    """
+    computation = outcome.computation
+    cache = _cache(state)
+    pod = _subject(cache, state.revision, key, outcome)
+    remaking = Remaking(cache, pod, profile, others, state.format, limits)
+
+    def evaluate() -> Evaluation:
+        """For the pod alone, among the nodes of its gang's domain."""
+        snapshot = cache.snapshot(excluding=pod.identity)
+        return profile.evaluate(
+            pod,
+            snapshot,
+            start=computation.start,
+            preference=_preference(snapshot, computation),
+            domain=_domain(snapshot, computation),
+            verdicts=verdicts,
+            preemption=preemption,
+        )
+
+    remade = _remade(remaking, outcome, many, Answers(verdicts, preemption), evaluate)
+    compared, evaluation = remade.compared, remade.evaluation
+    notes = list(_notes(outcome, evaluation, many))
+    if compared is None and evaluation is None:
+        evaluation = evaluate()
+    elif evaluation is None and compared is not None:
+        notes.append(f"{', '.join(compared.again.rejectors)} held the pod back before any node was looked at")
+    extenders = tuple(one.extender for one in verdicts.verdicts) if verdicts is not None else ()
+    scoring = tuple(one.extender for one in verdicts.verdicts if one.scores) if verdicts is not None else ()
+    asked = evaluation is not None
+    return Recomputation(
+        pod=key,
+        computation=computation,
+        recorded=compared.recorded if compared is not None else said_alone(outcome),
+        recomputed=compared.again if compared is not None else None,
+        differs=compared.differs if compared is not None else (),
+        lacks=remade.lacks,
+        filters=(*profile.at.get("filter", ()), *extenders) if asked else (),
+        skipped=_skipped(profile, evaluation),
+        refused_by=evaluation.refused_before_filtering if evaluation is not None else "",
+        scorers=(*profile.at.get("score", ()), *scoring) if asked else (),
+        nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)) if evaluation is not None else (),
+        notes=tuple(notes),
+    )
+
+
+def _remade(
+    remaking: Remaking,
+    outcome: Placed | Refused,
+    many: PlacedMany | None,
+    answers: Answers,
+    evaluate: Callable[[], Evaluation],
+) -> Remade:
+    part = part_of(many, remaking.pod.key) if many is not None else None
+    if many is None or part is None:
+        return remaking.alone(outcome, answers)
+    stretch = many.stretches[part.stretch].computation
+    seats = outcome.computation.assumed[len(stretch.assumed) :]
+    if stretch.gang:
+        return remaking.in_gang(many, part, seats, evaluate)
+    return remaking.in_cohort(many, part, seats)
+
+
+def _notes(outcome: Placed | Refused, evaluation: Evaluation | None, many: PlacedMany | None) -> Iterator[str]:
+    if evaluation is not None and evaluation.refused_before_filtering:
+        yield f"{evaluation.refused_before_filtering} refused the pod before any filter ran"
+    gang = outcome.computation.gang
+    if gang and many is not None and isinstance(outcome, Refused):
+        yield f"gang {gang} was refused as a whole: what is said of nodes is for the pod alone, before other members"
+    if isinstance(outcome, Refused) and outcome.late is not None:
+        point = outcome.late.point.capitalize()
+        yield f"{outcome.late.plugin} refused the chosen node {outcome.late.node} afterwards, at {point}, by the record"
+
+
+def _cache(state: PastState) -> Cache:
+    """The state as a worker has it; pods have the priorities that the classes of then gave them."""
+    cache = Cache(clock=lambda: 0.0)
+    for node in state.nodes:
+        cache.set_node(node)
+    for thing in state.surroundings:
+        cache.set_surrounding(thing)
+    for pod in state.pods:
+        cache.set_pod(pod)
+    cache.progress.advance(state.revision)
+    return cache
+
+
+def _subject(cache: Cache, revision: int, key: PodKey, outcome: Placed | Refused) -> Pod:
+    pod = cache.pods.get(key)
+    if pod is None or pod.create_revision != outcome.create_revision:
+        raise NotFound(f"etcd held no pod {key} at revision {revision}: it was changed behind wharfinger's back")
+    return pod
+
+
+def _preference(snapshot: Snapshot, computation: Computation) -> Preference | None:
+    """The nodes that the deciding worker preferred, as far as it is known."""
+    own = computation.own_nodes
+    if own is None or not own.members:
+        return None
+    return Preference(owned(snapshot.node_columns.names, own.members, own.me), own.margin)
+
+
+def _skipped(profile: Profile, evaluation: Evaluation | None) -> tuple[str, ...]:
+    if evaluation is None:
+        return ()
+    return tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters)
+
+
+def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
+    refusals = evaluation.verdicts()
+    ranking = {one.node: one for one in evaluation.ranking(evaluation.feasible_count)}
+    feasible = frozenset(evaluation.feasible)
+    examined = evaluation.examined
+    for row, name in enumerate(evaluation.snapshot.names):
+        ranked = ranking.get(name)
+        yield NodeVerdicts(
+            node=name,
+            examined=examined is None or bool(examined[row]),
+            feasible=name in feasible,
+            refusals={plugin: status.reasons for plugin, status in refusals.get(name, {}).items()},
+            scores=dict(ranked.plugins) if ranked else {},
+            total=ranked.total if ranked else None,
+        )
+
+
+def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:
+    """The nodes among which the pod's gang was placed."""
+    return domain(snapshot, terms_of(computation.domain)) if computation.domain else None

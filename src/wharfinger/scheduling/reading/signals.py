@@ -1,0 +1,64 @@
+"""The signals that a pod's open attempt takes: `wake` and `permit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.errors import ServerError
+from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.contracts.attempts import PermitDecision, Wake
+
+RPC_TIMEOUT = timedelta(seconds=5)
+"""For one signal."""
+_NOT_OPEN = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
+"""There is no open run, or can be none: the id is too long, say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """What became of a signal."""
+
+    delivered: bool
+    workflow_id: str
+    """Of the run that got it, or would have."""
+    why: str = ""
+    """One line with why it was refused; empty when it was delivered."""
+
+
+async def wake(client: Client, record: AttemptRecord | None, *, cluster: str, pod: Pod) -> Signalled:
+    """Make the pod's parked attempt, or its gang's, try again at once. Raises `ServerError`.
+
+    `record`: of the pod's last attempt.
+    """
+    workflow_id = pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
+    if record is not None and record.parked:
+        # The record may be any client's: workflows of others are left alone.
+        named = record.workflow_id
+        workflow_id = named if named.startswith(f"{cluster}/") else workflow_id
+    attempts = record.attempt if record is not None and not pod.group else 0
+    return await _signal(client, workflow_id, "wake", Wake(attempts=attempts), pod)
+
+
+async def permit(client: Client, *, cluster: str, pod: Pod, permission: PermitDecision) -> Signalled:
+    """Allow or refuse the bind of a pod that a Permit plugin holds. Raises `ServerError`."""
+    workflow_id = pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
+    return await _signal(client, workflow_id, "permit", permission, pod)
+
+
+async def _signal(client: Client, workflow_id: str, name: str, argument: Any, pod: Pod) -> Signalled:
+    if pod.bound:  # its run may be open for a moment more
+        return Signalled(False, workflow_id, f"pod {pod.key} is bound to {pod.node_name} already")
+    try:
+        await client.get_workflow_handle(workflow_id).signal(name, argument, rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        if error.status in _NOT_OPEN:
+            return Signalled(False, workflow_id, f"pod {pod.key} has no open attempt")
+        raise ServerError(f"Temporal did not take the signal {name} for pod {pod.key}: {error.message}") from error
+    return Signalled(True, workflow_id)

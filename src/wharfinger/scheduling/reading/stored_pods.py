@@ -1,0 +1,170 @@
+"""Stored pods with what other keys say about them: attempt records, promises of binds, gangs that hold them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event, KeyValue, Store
+from wharfinger.objects.documents.kinds import POD, Kind, Reference
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.priority import PriorityClasses
+from wharfinger.process.api_copies import has_copies
+from wharfinger.process.records import AttemptRecord
+from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, priority_classes, read, resolved
+from wharfinger.scheduling.reading.held_gangs import HeldGangs, held_of, pod_groups
+from wharfinger.scheduling.reading.upstream_pods import promise_of, promised_pod, promises_of
+
+
+async def every_pod(store: Store, namespace: str = "") -> tuple[int, list[Stored]]:
+    """All pods, and the revision they show."""
+    return await StoredPods(store, namespace=namespace).every()
+
+
+async def one_pod(store: Store, namespace: str, name: str) -> Stored:
+    """One pod. Raises `NotFound` when there is none."""
+    return await StoredPods(store, namespace=namespace).one(name)
+
+
+async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
+    """The record of the pod's last refused attempt, when it is about this life of the pod."""
+    kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
+    record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
+    return record if record is not None and record.create_revision == found.kv.create_revision else None
+
+
+async def attempt_records(store: Store) -> dict[PodKey, AttemptRecord]:
+    """The records of all pods' last refused attempts."""
+    records = keys.attempt.records(store, AttemptRecord.model_validate_json)
+    return {PodKey(*pod): record async for pod, record in records}
+
+
+async def held_member(store: Store, pod: Pod) -> str:
+    """Why this pod waits for others of its gang; empty when it does not."""
+    if not pod.group or not pod.pending:
+        return ""
+    _, found = await every_pod(store, pod.namespace)
+    pods = [entry.pod for entry in found if entry.pod is not None and entry.pod.group == pod.group]
+    return (await held_of(store, pods, pod.namespace)).get(pod.key, "")
+
+
+def _refused(found: Stored, record: AttemptRecord | None) -> Stored:
+    """The same with the refusal and the nomination of the record, where pods do not carry these."""
+    pod = found.pod
+    if pod is None or record is None or pod.bound or record.create_revision != pod.create_revision:
+        return found
+    condition = ("False", record.reason, record.message)
+    return replace(found, pod=replace(pod, condition=condition, nominated_node_name=record.nominated_node))
+
+
+class StoredPods(StoredObjects):
+    """A pod changes, too, when its attempt record does, its promise, or what its gang waits for.
+
+    Priority classes and PodGroups that are followed are those of the list.
+    """
+
+    def __init__(self, store: Store, kind: Kind = POD, namespace: str = "") -> None:
+        super().__init__(store, kind, namespace)
+        self._classes = PriorityClasses()
+        self._records: dict[PodKey, AttemptRecord] = {}
+        """Empty where pods carry refusals themselves."""
+        self._promises: set[PodKey] = set()
+        """Pods whose bind the Kubernetes API has not shown yet."""
+        self._gangs = HeldGangs({})
+
+    async def every(self) -> tuple[int, list[Stored]]:
+        """All pods, as their classes, records and promises say, and the revision they show."""
+        self._classes = await priority_classes(self._store)
+        if self.format.marks_pods:
+            self._promises = set(await promises_of(self._store, self.namespace))
+        else:
+            self._records = await attempt_records(self._store)
+        return await super().every()
+
+    async def one(self, name: str) -> Stored:
+        """One pod, as its class, record and promise say. Raises `NotFound` when there is none."""
+        stored = await super().one(name)
+        if not stored.format.marks_pods:
+            stored = _refused(stored, await record_of(self._store, stored))
+        elif stored.pod is not None and await promise_of(self._store, stored.pod.key) is not None:
+            stored = replace(stored, promised=True)
+        asks = stored.pod is not None and stored.pod.class_terms is not None
+        return resolved(stored, await priority_classes(self._store)) if asks else stored
+
+    async def completed(self, found: list[Stored]) -> list[Stored]:
+        """All pods that were found, or one read by its name, with why gangs hold them back."""
+        pods = [entry.pod for entry in found if entry.pod is not None]
+        if len(pods) == 1:  # the others of its gang may not have been read
+            held = {pod.key: await held_member(self._store, pod) for pod in pods}
+        else:
+            held = await held_of(self._store, pods, self.namespace)
+        return [replace(one, held=held.get(one.pod.key, "")) if one.pod is not None else one for one in found]
+
+    async def follow(self, name: str = "") -> tuple[str, int]:
+        """List pods, and read what their rows depend on: after the list, so that nothing is missed in between."""
+        self._name = name
+        revision, found = await self.every()
+        self._classes = await priority_classes(self._store)
+        self._gangs = HeldGangs(await pod_groups(self._store, self.namespace))
+        self._promises = set(await promises_of(self._store))
+        beside = await has_copies(self._store) or not self.format.marks_pods
+        if not self.format.marks_pods:
+            self._records = await attempt_records(self._store)
+        for entry in found:
+            self._gangs.set_pod(entry.kv.key, entry.pod)
+        self._set(map(self._held, found))
+        return keys.ROOT if beside else self._prefix, revision
+
+    def _decoded(self, kv: KeyValue) -> Stored:
+        found = resolved(read(POD, kv, self.format), self._classes)
+        if found.pod is not None and found.pod.key in self._promises:
+            found = replace(found, promised=True)
+        return _refused(found, self._records.get(PodKey(found.namespace, found.name)))
+
+    def _held(self, entry: Stored) -> Stored:
+        """The same with why its gang holds it back; empty when none does."""
+        held = self._gangs.held(entry.kv.key, entry.pod)
+        return entry if held == entry.held else replace(entry, held=held)
+
+    def _taken(self, event: Event) -> Stored:
+        entry = self._decoded(event.kv)
+        self._gangs.set_pod(event.kv.key, None if event.deleted else entry.pod)
+        return self._held(entry)
+
+    def _first(self, events: Sequence[Event]) -> Iterator[Stored]:
+        for event in events:
+            pod = None if self.format.marks_pods else keys.attempt.parse(event.kv.key)
+            if pod is not None:
+                yield from self._record_changed(event, PodKey(*pod))
+        for event in events:
+            if (promised := promised_pod(event.kv.key)) is not None:
+                (self._promises.discard if event.deleted else self._promises.add)(promised)
+                yield from self._again(promised)
+
+    def _record_changed(self, event: Event, pod: PodKey) -> Iterator[Stored]:
+        """A record that ends changes no row: its pod is about to be bound, or is gone."""
+        record = None if event.deleted else AttemptRecord.from_bytes(event.kv.value)
+        if record is None:
+            self._records.pop(pod, None)
+            return
+        self._records[pod] = record
+        yield from self._again(pod)
+
+    def _again(self, pod: PodKey) -> Iterator[Stored]:
+        """The pod, if what is known of it makes another row now."""
+        key = key_of(Reference(POD, *pod))
+        before = self.known.get(key)
+        if before is None:
+            return
+        now = self._held(self._decoded(before.kv))
+        if (now.pod, now.promised) != (before.pod, before.promised):
+            self.known[key] = now
+            yield now
+
+    def _last(self) -> Iterator[Stored]:
+        """Pods that a gang holds back since these changes, or no longer."""
+        for key, before in self.known.items() if self._gangs.take_changes() else ():
+            if (now := self._held(before)) is not before:
+                self.known[key] = now
+                yield now

@@ -1,0 +1,36 @@
+"""What a worker decides on, and how it is named. Both are made once, and its activities and loops share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profile import Profile
+from wharfinger.objects.model.ownership import Ownership
+from wharfinger.scheduling.state.cache.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What one worker decides on: its pool's pods, the state that it has seen, and its profiles."""
+
+    cache: Cache
+    profiles: Mapping[str, Profile]
+    """By scheduler name."""
+    ownership: Ownership
+    preferred_nodes: PreferredNodes = field(default_factory=PreferredNodes)
+    """The loops set which workers share the nodes; decisions read which are this worker's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How one worker is named in what it writes."""
+
+    cluster: str
+    name: str
+    """The worker's own; kept with its decisions."""
+    fleet_revision: str = ""
+    """Of the template that the worker was made from; empty when it was started by hand."""
+    incarnation: str = ""
+    """This life of the worker: `<digest of its software>-<chance>`; empty where none is kept."""
