@@ -25,11 +25,11 @@ from kubernetes_pods import NAMESPACE, node_name
 from wharfinger.apiserver.client import PODS, revision_of, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.engine.upstream.adopting import Adopter
-from wharfinger.engine.upstream.promising import Promises
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put
+from wharfinger.kubernetes.effects.adopting import Adopter
+from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import upstream_records

@@ -37,6 +37,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
+from wharfinger.kubernetes.loops.upstream import connect_upstream, open_upstream
 from wharfinger.observe.fleets import FleetView
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import limits, lives, locks
@@ -54,7 +55,6 @@ from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.process.transactions import Limits
-from wharfinger.process.upstream import connect_upstream, open_upstream
 from wharfinger.runtime.processes import Processes
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process

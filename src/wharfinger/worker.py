@@ -13,7 +13,6 @@ from temporalio.client import Client
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.engine.upstream.extender_binding import ExtenderBinders
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.errors import refuse
 from wharfinger.framework.config.extender_fields import binding
@@ -23,6 +22,8 @@ from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
+from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
+from wharfinger.kubernetes.loops.upstream import ConnectedUpstream
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process import logs
 from wharfinger.process.build import build_id
@@ -34,7 +35,6 @@ from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.process.transactions import Limits
-from wharfinger.process.upstream import ConnectedUpstream
 from wharfinger.scheduling.contracts.attempts import AttemptTimings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.scheduling.loops.attempts import TemporalAttempts

@@ -21,6 +21,7 @@ from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.origins import enabling, package
 from wharfinger.framework.profiles import Configured
+from wharfinger.kubernetes.loops.upstream import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection
@@ -29,7 +30,6 @@ from wharfinger.process.names import check_cluster
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.temporal_configuration import temporal_configuration
-from wharfinger.process.upstream import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.serving.server import Server

@@ -10,14 +10,14 @@ from typing import Any
 from tests.engine.upstream.api_and_store import NOW, POD, Between, node_object
 from wharfinger.apiserver.access_checks import LeaseName
 from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiResource
-from wharfinger.cli.kubernetes.status import _lines
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.cli.status import _lines
+from wharfinger.kubernetes.loops.upstream import COPIED_KINDS
+from wharfinger.kubernetes.reading import upstream_audit, upstream_status
+from wharfinger.kubernetes.reading.upstream_audit import UpstreamAudit, audit
+from wharfinger.kubernetes.reading.upstream_status import UpstreamStatus, read_status
 from wharfinger.objects.documents.copies import copy_of
-from wharfinger.observe import upstream_audit, upstream_status
-from wharfinger.observe.upstream_audit import UpstreamAudit, audit
-from wharfinger.observe.upstream_status import UpstreamStatus, read_status
 from wharfinger.process.records import InstallationRecord
-from wharfinger.process.upstream import COPIED_KINDS
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.model.promises import Imported
 

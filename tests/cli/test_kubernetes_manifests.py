@@ -12,11 +12,11 @@ import yaml
 
 from tests.cli.conftest import Shell
 from wharfinger.apiserver.access_checks import NeededAccess
-from wharfinger.cli.kubernetes import etcd_objects, temporal_objects
-from wharfinger.cli.kubernetes.install_choices import InstallChoices
-from wharfinger.cli.kubernetes.rbac_objects import needs, rbac_objects
 from wharfinger.dev import etcd
 from wharfinger.errors import UsageError
+from wharfinger.kubernetes.cli import etcd_objects, temporal_objects
+from wharfinger.kubernetes.cli.install_choices import InstallChoices
+from wharfinger.kubernetes.cli.rbac_objects import needs, rbac_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))

@@ -17,8 +17,8 @@ from tests.integration.dev_tree import wait_until
 from tests.upstream import conftest as api_servers
 from tests.upstream.api_server_process import ApiServerProcess, LimitedUser
 from wharfinger.apiserver.client import ApiResource
-from wharfinger.cli.kubernetes.install_choices import InstallChoices, Manifest
-from wharfinger.cli.kubernetes.manifests import OnlyChoice, objects_of
+from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest
+from wharfinger.kubernetes.cli.manifests import OnlyChoice, objects_of
 
 kube_apiserver = api_servers.kube_apiserver
 """The fixture of that folder."""

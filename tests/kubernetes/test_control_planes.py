@@ -18,9 +18,9 @@ from tests.kubernetes.objects import creating, names, node
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.registry.etcd_process import PROGRAM, EtcdProcess
 from wharfinger.apiserver import client
-from wharfinger.cli.kubernetes.install_choices import InstallChoices
-from wharfinger.cli.kubernetes.manifests import OnlyChoice, text_of
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.cli.install_choices import InstallChoices
+from wharfinger.kubernetes.cli.manifests import OnlyChoice, text_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from tests.page.cluster import Page
-from wharfinger.page.alerts import etcd_alerts, hub_alerts, upstream_alerts
+from wharfinger.kubernetes.page import upstream_alerts
+from wharfinger.page.alerts import etcd_alerts, hub_alerts
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED
 from wharfinger.page.web.api import routes

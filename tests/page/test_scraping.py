@@ -11,8 +11,8 @@ from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
+from wharfinger.kubernetes.page.upstream_alerts import UpstreamAlerts
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
-from wharfinger.page.alerts.upstream_alerts import UpstreamAlerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
 from wharfinger.scheduling.page.view import SchedulingView

@@ -11,9 +11,9 @@ from random import Random
 from typing import NamedTuple
 
 from tests.properties.promise_world import NAMES, ApiSide, EtcdSide, key_of, present, promise_of
-from wharfinger.engine.upstream.states import ObjectState, StateStep, take
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put
+from wharfinger.kubernetes.effects.states import ObjectState, StateStep, take
 from wharfinger.scheduling.contracts.upstream_records import promise_in
 from wharfinger.scheduling.effects.binding.known_objects import KnownObject
 from wharfinger.scheduling.model.promises import Promise

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put
+from wharfinger.kubernetes.effects.states import ObjectState
 from wharfinger.objects.documents.copies import copy_of, same_but_revision, state_of
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 

@@ -13,7 +13,7 @@ import pytest
 from tests.properties.promise_lives import lived
 from tests.properties.promise_world import RuleBroken
 from tests.properties.shares import shared_out
-from wharfinger.engine.upstream import states
+from wharfinger.kubernetes.effects import states
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
 
 PARTS = 40

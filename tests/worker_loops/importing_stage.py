@@ -14,8 +14,9 @@ import orjson
 
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES, NODES, PODS
-from wharfinger.engine.upstream.election import Election, LeaseTerms
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.effects.election import Election, LeaseTerms
+from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.transactions import Limits
@@ -25,7 +26,6 @@ from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.worker_loops.importing import Importing
 
 NAME, NAMESPACE = "kube-scheduler", "kube-system"
 OURS = "test_1"

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.virtual_time import VirtualTime
-from wharfinger.engine.upstream.adopting import NotTheImporter
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
+from wharfinger.kubernetes.effects.adopting import NotTheImporter
+from wharfinger.kubernetes.loops.active_key import ActiveKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
-from wharfinger.worker_loops.active_key import ActiveKey
 
 USUAL = ActiveTerms(gone_after=10.0, ended_by=10.0, ttl=4.0)
 

@@ -12,10 +12,11 @@ import pytest
 from tests.engine.upstream.api_and_store import POD, Between
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from wharfinger.engine.upstream.adopting import present
-from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.errors import UpstreamError
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.effects.adopting import present
+from wharfinger.kubernetes.effects.states import ObjectState
+from wharfinger.kubernetes.loops.promise_sweep import SAY_EVERY, PromiseSweep
 from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
@@ -24,7 +25,6 @@ from wharfinger.scheduling.model.promises import UpstreamSide, VolumeStep
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.testing.memory_faults import MemoryRequest
-from wharfinger.worker_loops.promise_sweep import SAY_EVERY, PromiseSweep
 
 AFTER = 15.0
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from wharfinger.kubernetes.loops.refusal_sweep import RefusalSweep
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.worker_loops.refusal_sweep import RefusalSweep
 
 
 class AllShards:

@@ -9,9 +9,9 @@ import pytest
 from tests.virtual_time import VirtualTime
 from tests.worker_loops.importing_stage import Site
 from wharfinger.apiserver.client import LEASES
+from wharfinger.kubernetes.loops.upstream_side import UpstreamLoops
 from wharfinger.scheduling.model.promises import Imported, UpstreamSide
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.worker_loops.upstream_side import UpstreamLoops
 
 TOLD = Imported({"pods": 7})
 

@@ -50,7 +50,7 @@ COMMANDS = {
     "ui": "wharfinger.cli.processes.ui",
     "dev": "wharfinger.cli.processes.dev",
     "demo": "wharfinger.cli.processes.demo",
-    "kubernetes": "wharfinger.cli.kubernetes.commands",
+    "kubernetes": "wharfinger.kubernetes.cli.commands",
     "etcd": "wharfinger.cli.etcd.commands",
     "fleet": "wharfinger.cli.fleet.commands",
     "host": "wharfinger.cli.fleet.hosts",

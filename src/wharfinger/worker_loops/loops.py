@@ -16,6 +16,7 @@ from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
+from wharfinger.kubernetes.loops.upstream_side import MakeUpstreamLoops
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.reachability import Reachability
@@ -46,7 +47,6 @@ from wharfinger.worker_loops.gauges import Gauges, UnservedPods
 from wharfinger.worker_loops.grants import OwnGrant, decode_grant, min_ready
 from wharfinger.worker_loops.lifecycle import Lifecycle
 from wharfinger.worker_loops.membership import Membership, place_of
-from wharfinger.worker_loops.upstream_side import MakeUpstreamLoops
 
 log = logging.getLogger(__name__)
 

@@ -8,28 +8,28 @@ from functools import partial
 
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
-from wharfinger.engine.upstream.adopting import Adopter
-from wharfinger.engine.upstream.election import Election, LeaseTerms
-from wharfinger.engine.upstream.evicting import UpstreamEvictions
-from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.telling import Teller
+from wharfinger.kubernetes.effects.adopting import Adopter
+from wharfinger.kubernetes.effects.election import Election, LeaseTerms
+from wharfinger.kubernetes.effects.evicting import UpstreamEvictions
+from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
+from wharfinger.kubernetes.effects.promising import Promises
+from wharfinger.kubernetes.effects.telling import Teller
+from wharfinger.kubernetes.loops.importing import Importing
+from wharfinger.kubernetes.loops.promise_sweep import PromiseSweep
+from wharfinger.kubernetes.loops.refusal_sweep import RefusalSweep
+from wharfinger.kubernetes.loops.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
+from wharfinger.kubernetes.loops.upstream_side import MakeUpstreamLoops, UpstreamLoops
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
-from wharfinger.process.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import TornPolicy, UpstreamWriters
 from wharfinger.scheduling.loops.shards import Shards
 from wharfinger.scheduling.model.promises import UpstreamSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.settings import WorkerSettings
-from wharfinger.worker_loops.importing import Importing
-from wharfinger.worker_loops.promise_sweep import PromiseSweep
-from wharfinger.worker_loops.refusal_sweep import RefusalSweep
-from wharfinger.worker_loops.upstream_side import MakeUpstreamLoops, UpstreamLoops
 
 
 class UpstreamParts:

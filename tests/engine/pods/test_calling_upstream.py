@@ -18,10 +18,10 @@ from tests.engine.pods.called_plugins import (
 )
 from tests.engine.pods.upstream_world import UpstreamWorld, sent
 from wharfinger.apiserver.client import PODS
-from wharfinger.engine.upstream.adopting import Adopter
-from wharfinger.engine.upstream.promising import Promises
 from wharfinger.framework.async_plugins import BindCall
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
+from wharfinger.kubernetes.effects.adopting import Adopter
+from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.attempts import FailureType
 from wharfinger.scheduling.contracts.plugin_calls import Held, first_answers

@@ -10,9 +10,9 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand
 from tests.engine.pods.upstream_world import UpstreamWorld, group, kinds, sent
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
+from wharfinger.kubernetes.effects.restoring import forget_copies
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.testing.memory_faults import MemoryRequest

@@ -14,16 +14,16 @@ from tests.engine.intercepted import intercepted
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
-from wharfinger.engine.upstream.adopting import Adopter, present
-from wharfinger.engine.upstream.evicting import UpstreamEvictions
-from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.promising import Promises
-from wharfinger.engine.upstream.states import ObjectState
-from wharfinger.engine.upstream.telling import Teller
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.kubernetes.effects.adopting import Adopter, present
+from wharfinger.kubernetes.effects.evicting import UpstreamEvictions
+from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
+from wharfinger.kubernetes.effects.promising import Promises
+from wharfinger.kubernetes.effects.states import ObjectState
+from wharfinger.kubernetes.effects.telling import Teller
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts

@@ -8,11 +8,11 @@ import pytest
 
 from tests.engine.upstream.api_and_store import POD, Between, node_object, pod_object
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.engine.upstream.adopting import NotTheImporter, present
-from wharfinger.engine.upstream.copying import SeenState
-from wharfinger.engine.upstream.states import ObjectState
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Operation, Put
+from wharfinger.kubernetes.effects.adopting import NotTheImporter, present
+from wharfinger.kubernetes.effects.copying import SeenState
+from wharfinger.kubernetes.effects.states import ObjectState
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.effects.binding.known_objects import StateEffect

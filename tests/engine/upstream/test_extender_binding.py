@@ -11,11 +11,11 @@ from aiohttp import web
 from tests.engine.upstream.api_and_store import NOW, POD, Between
 from tests.extenders.extender_server import ExtenderServer
 from wharfinger.apiserver.client import PODS
-from wharfinger.engine.upstream.extender_binding import ExtenderBinders
-from wharfinger.engine.upstream.promising import Promises
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profiles import load_profiles
+from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
+from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.scheduling.effects.binding.writers import KeptKind
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.facts import pod

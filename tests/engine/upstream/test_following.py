@@ -11,11 +11,11 @@ import pytest
 from tests.engine.upstream.api_and_store import Between, node_object, pod_object
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import NODES, PODS, ReadRefused, revision_of
-from wharfinger.engine.upstream.adopting import NotTheImporter
-from wharfinger.engine.upstream.following import FollowedKind, KindProgress
-from wharfinger.engine.upstream.restoring import UpstreamWentBack
 from wharfinger.errors import HistoryGone, RequestTooLarge, UpstreamUnavailable
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.effects.adopting import NotTheImporter
+from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
+from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
 from wharfinger.process.transactions import Limits
 from wharfinger.telemetry import Metrics
 

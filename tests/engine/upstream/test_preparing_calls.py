@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS
-from wharfinger.engine.upstream.preparing import Preparation, VolumePreparation
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
+from wharfinger.kubernetes.effects.preparing import Preparation, VolumePreparation
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey

@@ -10,11 +10,11 @@ import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between
 from wharfinger.apiserver.client import PODS
-from wharfinger.engine.upstream import promising
-from wharfinger.engine.upstream.restoring import forget_copies
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
+from wharfinger.kubernetes.effects import promising
+from wharfinger.kubernetes.effects.restoring import forget_copies
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import upstream_records

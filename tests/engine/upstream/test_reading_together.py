@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from wharfinger.engine.upstream.reading_together import MOST, ReadingTogether
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Operation
+from wharfinger.kubernetes.effects.reading_together import MOST, ReadingTogether
 from wharfinger.testing import MemoryStore
 
 

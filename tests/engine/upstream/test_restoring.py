@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.upstream.api_and_store import Between
-from wharfinger.engine.upstream.adopting import NotTheImporter
-from wharfinger.engine.upstream.restoring import TOGETHER, forget_copies
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
+from wharfinger.kubernetes.effects.adopting import NotTheImporter
+from wharfinger.kubernetes.effects.restoring import TOGETHER, forget_copies
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.model.promises import Imported
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.engine.upstream.states import ObjectState, StateStep, take
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
+from wharfinger.kubernetes.effects.states import ObjectState, StateStep, take
 from wharfinger.objects.documents.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.scheduling.contracts import upstream_records

@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.upstream.api_and_store import ATTEMPT, POD, Between, node_object
 from wharfinger.apiserver.client import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from wharfinger.engine.upstream.adopting import present
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
+from wharfinger.kubernetes.effects.adopting import present
 from wharfinger.objects.documents.copies import copy_of, copy_of_promised, state_of
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.effects.binding.writers import KeptKind, RehearsalKind

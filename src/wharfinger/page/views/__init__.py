@@ -3,7 +3,7 @@
 VIEWS = (
     "wharfinger.scheduling.page.view.SchedulingView",
     "wharfinger.page.views.fleet.FleetsView",
-    "wharfinger.page.views.kubernetes.KubernetesView",
+    "wharfinger.kubernetes.page.view.KubernetesView",
     "wharfinger.page.views.placement.PlacementView",
     "wharfinger.page.views.replay.ReplayView",
 )

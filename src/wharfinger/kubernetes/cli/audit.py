@@ -1,0 +1,94 @@
+"""`wharfinger kubernetes audit`: whether the copies in etcd are what the Kubernetes API has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import InstallationMismatch
+from wharfinger.kubernetes.cli.api import ApiOptions, open_api
+from wharfinger.kubernetes.cli.status import installed
+
+if TYPE_CHECKING:
+    from wharfinger.kubernetes.reading.upstream_audit import UpstreamAudit
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("audit")(audit)
+
+
+@configured
+async def audit(
+    *,
+    between: Annotated[
+        float,
+        typer.Option(
+            "--between",
+            help="Time between the two looks; what differs at both is reported.",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+        ),
+    ] = 5.0,
+    output: OutputOption = Output.TABLE,
+    upstream: ApiOptions,
+    connection: ConnectionOptions,
+) -> None:
+    """Compare the copies in etcd with the Kubernetes API: every kind, every object.
+
+    Reports differences that persist over two looks, and promises of binds that are older than a minute. The exit code
+    is 1 when there is any.
+    """
+    from wharfinger.kubernetes.reading.upstream_audit import to_plain
+
+    found = await _audit(connection, upstream, between)
+    if output is not Output.TABLE:
+        show(to_plain(found), output)
+    else:
+        typer.echo("\n".join(_lines(found)))
+    if not found.clean:
+        raise typer.Exit(1)
+
+
+async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> UpstreamAudit:
+    from wharfinger.kubernetes.loops.upstream import cluster_uid, copied_kinds
+    from wharfinger.kubernetes.reading import upstream_audit
+
+    async with connection.store() as store, open_api(upstream) as api:
+        installation = await installed(store)
+        uid = await cluster_uid(api)
+        if uid != installation.upstream:
+            raise InstallationMismatch(
+                f"the copies are of another Kubernetes cluster (uid {installation.upstream} of kube-system, here "
+                f"{uid}): check --kubeconfig and --etcd"
+            )
+        return await upstream_audit.audit(
+            store,
+            api,
+            await copied_kinds(api),
+            pause=lambda: asyncio.sleep(between),
+            now=lambda: datetime.now(UTC),
+        )
+
+
+def _lines(found: UpstreamAudit) -> Iterator[str]:
+    rows = [
+        (kind.plural, str(kind.objects), str(kind.copies), str(len(kind.differences)) if kind.differences else "")
+        for kind in found.kinds
+    ]
+    yield Columns("KIND", "OBJECTS", "COPIES", "DIFFERENCES").render(rows)
+    yield from (plain(f"{one.object}: {one.problem}") for one in found.differences)
+    for key, promise in found.old.items():
+        why = f", withdrawn: {promise.withdrawn}" if promise.withdrawn else "" if promise.ready else ", not ready"
+        yield plain(f"pods/{key}: promised to {promise.node} since {promise.since}{why}")
+    if found.clean:
+        yield "the copies are what the API has"
+    else:
+        yield f"objects that differ: {len(found.differences)}; promises older than a minute: {len(found.old)}"

@@ -1,0 +1,169 @@
+"""Holding the Lease of the API by client-go's rules, for a whole installation of wharfinger.
+
+The Lease is the installation's: any of its workers may hold it on behalf of all, under one identity, and all bind. A
+holder that is another one keeps it until its record has not *changed* for the Lease's duration by our own clock; the
+times in the record are never compared with ours. kube-scheduler, with the same name of the Lease, is our standby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of
+from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
+
+NOT_FOUND, CONFLICT = 404, 409
+JITTER = 1.2
+"""Of client-go's tries; the deadline has to leave room for one more."""
+RELEASED_FOR = 1
+"""Seconds in a released Lease, as client-go writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """Of a LeaderElectionConfiguration. Raises `ValueError` where client-go's rules are broken."""
+
+    name: str
+    namespace: str
+    identity: str
+    """`<cluster>_<etcd cluster id>`: the same for all workers of an installation."""
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if min(self.lease_duration, self.renew_deadline, self.retry_period) <= 0:
+            raise ValueError("leaseDuration, renewDeadline and retryPeriod must be greater than zero")
+        if int(self.lease_duration) <= self.renew_deadline:
+            raise ValueError("leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline <= JITTER * self.retry_period:
+            raise ValueError(f"renewDeadline must be greater than retryPeriod * {JITTER}")
+
+
+class HoldState(StrEnum):
+    """What a try to take or renew the Lease came to."""
+
+    HELD = "held"
+    ANOTHERS = "another's"
+    MOVED = "moved"
+    """Something wrote the Lease at the same moment; the next look shows who holds it."""
+    REFUSED = "refused"
+    """The API does not let us; `Election.trouble` says why."""
+
+
+class Election:
+    """One worker's tries to hold the Lease for its installation."""
+
+    def __init__(
+        self, upstream: Upstream, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
+    ) -> None:
+        """`clock`: monotonic seconds."""
+        self._upstream = upstream
+        self._terms = terms
+        self._clock = clock
+        self._utc_now = utc_now
+        self._seen: Mapping[str, Any] | None = None
+        self._seen_at = 0.0
+        self._revision = 0
+        self.holder = ""
+        """Who holds it, as the last look showed."""
+        self.trouble = ""
+        """Why the API did not let us; empty when it did."""
+
+    async def attempt(self) -> HoldState:
+        """Take the Lease, or renew it. Raises `UpstreamError`, and `UpstreamWentBack` for a Lease of the past."""
+        answer = await self._get()
+        if answer.code == NOT_FOUND:
+            return self._settled(await self._create())
+        if answer.object is None:
+            return self._refused(answer)
+        before, self._revision = self._revision, revision_of(answer.object)
+        if self._revision < before:
+            raise UpstreamWentBack(f"the Lease is at revision {self._revision} and was at {before}")
+        spec = answer.object.get("spec") or {}
+        self._observe(spec)
+        self.holder = str(spec.get("holderIdentity") or "")
+        if self.holder not in ("", self._terms.identity) and not self._expired(spec):
+            self.trouble = ""
+            return HoldState.ANOTHERS
+        return self._settled(await self._replace(answer.object, self._ours(spec)))
+
+    async def release(self) -> None:
+        """Give it back, so that another scheduler takes over within its retry period. Raises `UpstreamError`."""
+        answer = await self._get()
+        spec = (answer.object or {}).get("spec") or {}
+        if answer.object is None or spec.get("holderIdentity") != self._terms.identity:
+            return
+        now = self._now()
+        given_back = {
+            **spec,
+            "holderIdentity": "",
+            "leaseDurationSeconds": RELEASED_FOR,
+            "renewTime": now,
+            "acquireTime": now,
+        }
+        await self._replace(answer.object, given_back)
+
+    def _expired(self, spec: Mapping[str, Any]) -> bool:
+        duration = float(spec.get("leaseDurationSeconds") or self._terms.lease_duration)
+        return self._clock() - self._seen_at >= duration
+
+    def _observe(self, spec: Mapping[str, Any]) -> None:
+        if self._seen != spec:
+            self._seen, self._seen_at = spec, self._clock()
+
+    def _ours(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        now = self._now()
+        renewed = {
+            **spec,
+            "holderIdentity": self._terms.identity,
+            "leaseDurationSeconds": int(self._terms.lease_duration),
+            "renewTime": now,
+        }
+        if spec.get("holderIdentity") != self._terms.identity:
+            renewed["acquireTime"] = now
+            renewed["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        return renewed
+
+    def _settled(self, answer: ApiAnswer) -> HoldState:
+        if answer.done and answer.object is not None:
+            self._observe(answer.object.get("spec") or {})
+            self._revision = max(self._revision, revision_of(answer.object))
+            self.holder, self.trouble = self._terms.identity, ""
+            return HoldState.HELD
+        if answer.code == CONFLICT:
+            return HoldState.MOVED
+        return self._refused(answer)
+
+    def _refused(self, answer: ApiAnswer) -> HoldState:
+        self.trouble = (
+            f"the Lease {self._terms.namespace}/{self._terms.name} cannot be held ({answer.code}): "
+            f"{answer.message or answer.reason}"
+        )
+        return HoldState.REFUSED
+
+    async def _get(self) -> ApiAnswer:
+        return await self._upstream.get(client.LEASES, self._terms.name, namespace=self._terms.namespace)
+
+    async def _create(self) -> ApiAnswer:
+        now = self._now()
+        spec = {**self._ours({}), "acquireTime": now, "leaseTransitions": 0}
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._terms.name, "namespace": self._terms.namespace},
+            "spec": spec,
+        }
+        return await self._upstream.create(client.LEASES, body, namespace=self._terms.namespace)
+
+    async def _replace(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> ApiAnswer:
+        body = {**lease, "spec": spec}
+        return await self._upstream.replace(client.LEASES, self._terms.name, body, namespace=self._terms.namespace)
+
+    def _now(self) -> str:
+        return self._utc_now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

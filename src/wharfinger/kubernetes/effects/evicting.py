@@ -1,0 +1,97 @@
+"""Evicting a victim of preemption from the API, as kube-scheduler does: mark it, then delete it.
+
+::
+
+    the preemptor is in the API as its copy says, and so is the victim (`true_copies`), else nothing is sent
+    PATCH DisruptionTarget {uid, rv} ─► DELETE {uid, rv of the answer} ─► adopt
+        409: come again                     409: likewise
+
+Both writes compare the revision, so a pod that was created again, or that changed, is looked at once more. The revision
+of the copy would be too old: copies of bound pods are written only where what they keep differs. There is no eviction
+API in it, as in kube-scheduler: budgets were weighed when victims were chosen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import disruption_patch, is_other_object
+from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of, uid_of
+from wharfinger.errors import UpstreamUnavailable
+from wharfinger.kubernetes.effects.adopting import Adopter, present
+from wharfinger.kubernetes.effects.states import PODS
+from wharfinger.kubernetes.effects.true_copies import TrueCopies
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.scheduling.effects.binding.writers import CopyKind
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 1_000
+NOT_FOUND, CONFLICT = 404, 409
+
+
+class UpstreamEvictions:
+    """Evicts pods from the API."""
+
+    def __init__(self, upstream: Upstream, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
+        self._upstream = upstream
+        self._adopter = adopter
+        self._utc_now = utc_now
+        self.copies = TrueCopies(upstream, adopter)
+        self._logged: set[tuple[PodKey, str]] = set()
+        """Preemptors that are not in the API: pod and uid. Their attempts go on, and each is logged once."""
+
+    async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:
+        """Whether the API has the preemptor as its copy says, still waiting. `raw`: the copy.
+
+        Raises `UpstreamError` and `StoreError`.
+        """
+        found = await self.copies.compare(preemptor, raw)
+        named = (preemptor.key, preemptor.uid)
+        if found.kind is CopyKind.GONE and named not in self._logged:
+            if len(self._logged) >= REMEMBERED:
+                self._logged.clear()
+            self._logged.add(named)
+            log.warning("preemptor_not_in_api effect=nothing_evicted pod=%s uid=%s", preemptor.key, preemptor.uid)
+        return found.kind is CopyKind.TRUE
+
+    async def evict(self, victim: Pod, raw: bytes, *, scheduler: str, preemptor: str = "pod") -> bool:
+        """Mark and delete a pod; whether it was done. False: it is another one than was chosen by now, look again.
+
+        `raw`: its copy; `scheduler`: the preemptor's scheduler name; `preemptor`: `pod` or `podgroup`. Safe to run
+        again. Raises `UpstreamError` and `StoreError`.
+        """
+        found = await self.copies.compare(victim, raw)
+        if found.kind is not CopyKind.TRUE:
+            return found.kind is CopyKind.GONE
+        obj = found.object
+        patch = disruption_patch(obj, scheduler=scheduler, now=self._utc_now(), preemptor=preemptor)
+        if patch is not None:
+            answer = await self._upstream.patch(
+                client.PODS, victim.name, patch, namespace=victim.namespace, subresource="status"
+            )
+            if not answer.done or answer.object is None:
+                return self._came_to(victim, answer)
+            obj = answer.object
+        answer = await self._upstream.delete(
+            client.PODS, victim.name, namespace=victim.namespace, uid=uid_of(obj), revision=revision_of(obj)
+        )
+        if not answer.done:
+            return self._came_to(victim, answer)
+        if answer.object is not None and answer.object.get("kind") == "Pod":
+            await self._adopter.adopt(present(PODS, answer.object))
+        return True
+
+    def _came_to(self, victim: Pod, answer: ApiAnswer) -> bool:
+        """Whether a write that was not done has nothing left to do; raises where the API refuses it."""
+        if answer.code == NOT_FOUND or is_other_object(answer):
+            return True
+        if answer.code == CONFLICT:
+            return False
+        raise UpstreamUnavailable(
+            f"the API server refuses the eviction of pod {victim.key} ({answer.code}): "
+            f"{answer.message or answer.reason}"
+        )

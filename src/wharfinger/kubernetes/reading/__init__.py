@@ -1,0 +1,1 @@
+"""Answers about a Kubernetes API: how its copies stand, and where they differ."""
