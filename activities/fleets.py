@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
-from wharfinger.contracts.fleets import (
+from wharfinger.fleet.contracts.fleets import (
     AwaitInput,
     AwaitProgress,
     DrainInput,
@@ -26,14 +26,14 @@ from wharfinger.contracts.fleets import (
     RecordedFleet,
     RecordInput,
 )
-from wharfinger.engine.fleets.awaiting_ready import AwaitingReady
-from wharfinger.engine.fleets.draining import Draining
-from wharfinger.engine.fleets.fencing import Asker
-from wharfinger.engine.fleets.granting import Granting
-from wharfinger.engine.fleets.planning import FleetReader, Planning
-from wharfinger.engine.fleets.recording import Recording
+from wharfinger.fleet.effects.awaiting_ready import AwaitingReady
+from wharfinger.fleet.effects.draining import Draining
+from wharfinger.fleet.effects.fencing import Asker
+from wharfinger.fleet.effects.granting import Granting
+from wharfinger.fleet.effects.planning import FleetReader, Planning
+from wharfinger.fleet.effects.recording import Recording
+from wharfinger.fleet.model.fleet import HOST_LOST
 from wharfinger.framework.catalog import Catalog
-from wharfinger.model.fleet import HOST_LOST
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK, Limits
 

@@ -18,9 +18,11 @@ from typing import Any, Protocol
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_records import R, RevisionRecord, read_value
-from wharfinger.contracts.fleets import (
+from wharfinger.errors import ServerError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Get, Store
+from wharfinger.fleet.contracts.fleet_records import R, RevisionRecord, read_value
+from wharfinger.fleet.contracts.fleets import (
     Created,
     CreateInput,
     CreateOutcome,
@@ -32,11 +34,9 @@ from wharfinger.contracts.fleets import (
     KillInput,
     NotGranted,
 )
-from wharfinger.engine.fleets import instance_command
-from wharfinger.errors import ServerError
-from wharfinger.etcd import keys
-from wharfinger.etcd.store import Get, Store
-from wharfinger.model.fleet import Grant
+from wharfinger.fleet.effects import instance_command
+from wharfinger.fleet.model.fleet import Grant
+from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.process.children.runtime import InstanceId, Process, Runtime
 
 log = logging.getLogger(__name__)

@@ -208,8 +208,8 @@ async def lone_pod(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
 
 async def one_slot(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
     """Modules of the agent that are entered while its one slot gets another instance, in each round."""
-    from wharfinger.client.fleet_goals import Goal
-    from wharfinger.client.fleets import Fleets
+    from wharfinger.fleet.reading.fleet_goals import Goal
+    from wharfinger.fleet.reading.fleets import Fleets
 
     data = f"--data-dir={folder / 'agent'}"
     agent = Traced(folder, "agent", *found.options, "--host=one", data, f"--health-port={free_port()}",

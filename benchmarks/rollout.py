@@ -27,7 +27,7 @@ from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.timeline import Timeline
 from tests.properties.fleet_world.world import World
-from wharfinger.model.fleet import FleetSpec
+from wharfinger.fleet.model.fleet import FleetSpec
 
 WATCHED = 240.0
 """Seconds from the first change for which the original is watched."""

@@ -29,8 +29,8 @@ from wharfinger.workflows.waiting import until
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
-    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus
-    from wharfinger.contracts.fleets import (
+    from wharfinger.fleet.contracts.actors import ACTOR_RETRY, ActorStatus
+    from wharfinger.fleet.contracts.fleets import (
         CONTROL_RETRY,
         PLAN_TIMEOUT,
         WRITE_TIMEOUT,
@@ -40,9 +40,9 @@ with workflow.unsafe.imports_passed_through():
         RecordedFleet,
         RecordInput,
     )
-    from wharfinger.fleet.actor import ActorState
-    from wharfinger.model.fleet import Role
-    from wharfinger.model.rollout import LATE, Memory, Up, Writes
+    from wharfinger.fleet.deciding.actor import ActorState
+    from wharfinger.fleet.model.fleet import Role
+    from wharfinger.fleet.model.rollout import LATE, Memory, Up, Writes
     from wharfinger.process.contract import Contract
     from wharfinger.process.names import SEARCH_TENANT
     from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy

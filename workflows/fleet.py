@@ -31,9 +31,15 @@ from wharfinger.workflows.waiting import until
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
-    from wharfinger.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
-    from wharfinger.model.rollout import IDLE, LATE, Memory
+    from wharfinger.fleet.contracts.actors import (
+        ACTOR_RETRY,
+        ActorStatus,
+        FleetInput,
+        RollingUpdateInput,
+        RolloutReport,
+    )
+    from wharfinger.fleet.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
+    from wharfinger.fleet.model.rollout import IDLE, LATE, Memory
     from wharfinger.process.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
     from wharfinger.scheduling.contracts.attempts import parsed
 

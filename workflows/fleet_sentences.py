@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.model.rollout import Busy, Drop, Retire, Up, Writes
+    from wharfinger.fleet.model.rollout import Busy, Drop, Retire, Up, Writes
     from wharfinger.objects.model.texts import one_line
 
 LIMIT = 150

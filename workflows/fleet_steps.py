@@ -27,7 +27,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from wharfinger.workflows import fleet_sentences as sentences
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.fleets import (
+    from wharfinger.fleet.contracts.fleets import (
         CONTROL_RETRY,
         CREATE_RETRY,
         HEARTBEAT,
@@ -52,8 +52,8 @@ with workflow.unsafe.imports_passed_through():
         RecordInput,
         StillThere,
     )
-    from wharfinger.fleet.actor import ActorState, StepResult
-    from wharfinger.model.rollout import Drop, Retire, Up
+    from wharfinger.fleet.deciding.actor import ActorState, StepResult
+    from wharfinger.fleet.model.rollout import Drop, Retire, Up
     from wharfinger.process.names import host_queue
 
 REFUSED = (FleetFailure.UNKNOWN_VERSION, FleetFailure.SECRET_MISSING, FleetFailure.CANNOT_START)

@@ -26,9 +26,9 @@ from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
-    from wharfinger.contracts.fleets import Planned
-    from wharfinger.model.rollout import LATE, Outcome, Plan, Writes
+    from wharfinger.fleet.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
+    from wharfinger.fleet.contracts.fleets import Planned
+    from wharfinger.fleet.model.rollout import LATE, Outcome, Plan, Writes
     from wharfinger.process.names import ROLLING_UPDATE, fleet_workflow_id
     from wharfinger.scheduling.contracts.attempts import parsed
 

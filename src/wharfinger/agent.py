@@ -25,20 +25,21 @@ from temporalio.client import Client
 
 from wharfinger.activities.fleets import ControlActivities
 from wharfinger.activities.hosts import HostActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals, running_fleets
-from wharfinger.agent_loops.host_exits import HostExits, end_instances
-from wharfinger.agent_loops.host_grants import HostGrants
-from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
-from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
+from wharfinger.fleet.agent.fleet_watch import FleetWatch, reconcile_signals, running_fleets
+from wharfinger.fleet.agent.host_exits import HostExits, end_instances
+from wharfinger.fleet.agent.host_grants import HostGrants
+from wharfinger.fleet.agent.host_probes import Ask, HostProbes, asking
+from wharfinger.fleet.agent.processes import Processes
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.spec.agent_settings import AgentSettings
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.kubernetes.loops.upstream import connect_upstream, open_upstream
-from wharfinger.observe.fleets import FleetView
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime
@@ -55,7 +56,6 @@ from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.process.transactions import Limits
-from wharfinger.runtime.processes import Processes
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import TemporalSettings

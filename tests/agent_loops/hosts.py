@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import read_value, stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
-from wharfinger.model.fleet import Exit, Grant
+from wharfinger.fleet.contracts.fleet_records import read_value, stored
+from wharfinger.fleet.model.fleet import Exit, Grant
 from wharfinger.process.children.runtime import Command, InstanceId
 
 FIRST = InstanceId("common", 0, 1)

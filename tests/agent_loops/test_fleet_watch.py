@@ -10,9 +10,9 @@ import pytest
 
 from tests.agent_loops.hosts import FIRST, grant, running, until
 from tests.virtual_time import VirtualTime
-from wharfinger.agent_loops.fleet_watch import FleetWatch
-from wharfinger.contracts.fleet_records import HostRecord, stored
 from wharfinger.etcd import keys
+from wharfinger.fleet.agent.fleet_watch import FleetWatch
+from wharfinger.fleet.contracts.fleet_records import HostRecord, stored
 from wharfinger.testing.memory_store import MemoryStore
 
 

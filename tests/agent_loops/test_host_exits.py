@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, revoke, running, until
-from wharfinger.agent_loops.host_exits import HostExits, exit_record
-from wharfinger.contracts.fleet_records import stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation
-from wharfinger.model.fleet import Exit
+from wharfinger.fleet.agent.host_exits import HostExits, exit_record
+from wharfinger.fleet.contracts.fleet_records import stored
+from wharfinger.fleet.model.fleet import Exit
 from wharfinger.process.children.runtime import Ending
 from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime

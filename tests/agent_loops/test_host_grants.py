@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent_loops.hosts import COMMAND, FIRST, SECOND, grant, revoke, running, until
-from wharfinger.agent_loops.host_grants import HostGrants, instance_of
 from wharfinger.etcd import keys
+from wharfinger.fleet.agent.host_grants import HostGrants, instance_of
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, exit_of, grant, running, until
-from wharfinger.agent_loops.host_exits import HostExits
-from wharfinger.agent_loops.host_probes import HostProbes
 from wharfinger.etcd import keys
+from wharfinger.fleet.agent.host_exits import HostExits
+from wharfinger.fleet.agent.host_probes import HostProbes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.fake_runtime import FakeRuntime

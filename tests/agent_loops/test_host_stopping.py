@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, running
-from wharfinger.agent_loops.host_exits import HostExits, end_instances
+from wharfinger.fleet.agent.host_exits import HostExits, end_instances
 from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore

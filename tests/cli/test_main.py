@@ -37,7 +37,7 @@ import sys
 
 class CtrlC:
     def find_spec(self, name, path=None, target=None):
-        if name == "wharfinger.cli.fleet.changes":
+        if name == "wharfinger.fleet.cli.changes":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, CtrlC())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.fleet.fleet_records import Records
-from wharfinger.client.fleet_sentences import crowding
-from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.observe.fleet_pictures import Estate
-from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.reading.fleet_sentences import crowding
+from wharfinger.fleet.state.fleet_pictures import Estate
+from wharfinger.fleet.state.fleet_reading import estate_of
 
 
 def estate(*cpus: int, replicas: int = 3) -> Estate:

@@ -31,7 +31,7 @@ def test_the_client_needs_neither_typer_nor_rich_nor_the_cli() -> None:
 
 
 def test_looking_at_a_fleet_loads_no_temporal_client() -> None:
-    loaded = run("import sys, wharfinger.client.fleet_status; print('temporalio' in sys.modules)")
+    loaded = run("import sys, wharfinger.fleet.reading.fleet_status; print('temporalio' in sys.modules)")
 
     assert loaded.strip() == "False"
 

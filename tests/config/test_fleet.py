@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.config.conftest import paths
-from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet, read_template
-from wharfinger.config.fleet_fields import SpecFields, TemplateFields
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.fleet.model.fleet import FleetSpec, RolloutRequest, Secret
+from wharfinger.fleet.spec.fleet import FleetObject, is_deleting, read_fleet, read_template
+from wharfinger.fleet.spec.fleet_fields import SpecFields, TemplateFields
 from wharfinger.framework.plugins.builtin import catalog
-from wharfinger.model.fleet import FleetSpec, RolloutRequest, Secret
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wharfinger.config.fleet import read_template
+from wharfinger.fleet.spec.fleet import read_template
 from wharfinger.framework.config.load import read
 from wharfinger.framework.plugins.builtin import catalog
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.fleet_records import Fact, mapping, read_value, stored
-from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Slot
+from wharfinger.fleet.contracts.fleet_records import Fact, mapping, read_value, stored
+from wharfinger.fleet.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Slot
 from wharfinger.process.records import Record
 
 STORED = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wharfinger.config.fleet import read_fleet
 from wharfinger.dev import common_fleet
 from wharfinger.etcd import keys
+from wharfinger.fleet.spec.fleet import read_fleet
 from wharfinger.framework.plugins import builtin
 from wharfinger.testing.memory_store import MemoryStore
 

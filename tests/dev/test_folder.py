@@ -12,8 +12,8 @@ from wharfinger.cli.main import run
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import ProcessLife, end_survivors, life
 from wharfinger.errors import ServerError
+from wharfinger.fleet.agent import logs
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.runtime import logs
 
 
 def test_a_folder_is_held_by_one_supervisor_at_a_time(tmp_path: Path) -> None:

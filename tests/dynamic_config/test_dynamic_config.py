@@ -13,7 +13,6 @@ import pytest
 from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, pod_bytes
-from wharfinger.contracts.fleet_records import stored
 from wharfinger.dynamic_config import trials
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import ProfileKind
@@ -22,6 +21,8 @@ from wharfinger.dynamic_config.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
+from wharfinger.fleet.contracts.fleet_records import stored
+from wharfinger.fleet.model.fleet import Grant
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.config.dynamic import ProfileValue, digest, read_value
@@ -29,7 +30,6 @@ from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
-from wharfinger.model.fleet import Grant
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.state.informer.changes import Changes, ConfigChange

@@ -12,8 +12,8 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.intercepted import execute
-from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable
+from wharfinger.fleet.effects.failures import FLEETS
 from wharfinger.framework.status import call
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.failures import MESSAGE_LIMIT

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import (
+from wharfinger.fleet.deciding.planner import Asked, plan
+from wharfinger.fleet.model.fleet import (
     Actor,
     Cordon,
     Decisions,
@@ -31,7 +31,7 @@ from wharfinger.model.fleet import (
     Slot,
     Want,
 )
-from wharfinger.model.rollout import Busy, Drop, Memory, Plan, ReadySince, Retire, Up
+from wharfinger.fleet.model.rollout import Busy, Drop, Memory, Plan, ReadySince, Retire, Up
 
 LEASE = 15.0
 IDENTITY = 5

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import brief, keep, roll, rolling, standing
-from wharfinger.fleet.actor import PAUSE, ActorState, StepResult
-from wharfinger.model.fleet import FleetSpec
-from wharfinger.model.rollout import (
+from wharfinger.fleet.deciding.actor import PAUSE, ActorState, StepResult
+from wharfinger.fleet.model.fleet import FleetSpec
+from wharfinger.fleet.model.rollout import (
     IDLE,
     SLICE,
     AwaitedIncarnation,

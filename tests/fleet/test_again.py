@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, standing
-from wharfinger.model.fleet import Cordon, Decisions, OutcomeName, RolloutRequest
-from wharfinger.model.rollout import Busy, Crashed, Plan
+from wharfinger.fleet.model.fleet import Cordon, Decisions, OutcomeName, RolloutRequest
+from wharfinger.fleet.model.rollout import Busy, Crashed, Plan
 
 
 def again(replicas: int = 4, former: OutcomeName = "superseded", **spec: object) -> Picture:

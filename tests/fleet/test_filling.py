@@ -8,12 +8,12 @@ from typing import Literal
 import pytest
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
-from wharfinger.fleet.draft import back_off
-from wharfinger.fleet.hosts import Hosts
-from wharfinger.fleet.planner import Asked, plan
-from wharfinger.fleet.seeing import broken
-from wharfinger.model.fleet import Cordon, FleetSpec, Host
-from wharfinger.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
+from wharfinger.fleet.deciding.draft import back_off
+from wharfinger.fleet.deciding.hosts import Hosts
+from wharfinger.fleet.deciding.planner import Asked, plan
+from wharfinger.fleet.deciding.seeing import broken
+from wharfinger.fleet.model.fleet import Cordon, FleetSpec, Host
+from wharfinger.fleet.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, IDENTITY, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
-from wharfinger.fleet.lives import Asked
-from wharfinger.fleet.planner import plan
-from wharfinger.model.fleet import Cordon, Host, InstanceState
-from wharfinger.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
+from wharfinger.fleet.deciding.lives import Asked
+from wharfinger.fleet.deciding.planner import plan
+from wharfinger.fleet.model.fleet import Cordon, Host, InstanceState
+from wharfinger.fleet.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

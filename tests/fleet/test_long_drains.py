@@ -9,9 +9,9 @@ import pytest
 from tests.fleet.builders import Picture, brief, keep, later, roll, rolling, standing
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.scenes import SPEC, settle, world_of
-from wharfinger.contracts.fleets import Planned
-from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.rollout import Busy, Memory, Plan, Retire
+from wharfinger.fleet.contracts.fleets import Planned
+from wharfinger.fleet.model.fleet import RolloutRequest
+from wharfinger.fleet.model.rollout import Busy, Memory, Plan, Retire
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.workflows.fleet_steps import left
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import LEASE, Picture, rolling, standing
-from wharfinger.fleet.preview import preview
-from wharfinger.model.fleet import FleetSpec, Host
+from wharfinger.fleet.deciding.preview import preview
+from wharfinger.fleet.model.fleet import FleetSpec, Host
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Decisions, RolloutRequest, SlotTrial
-from wharfinger.model.rollout import Crashed, Memory, Plan, ReadySince
+from wharfinger.fleet.model.fleet import Decisions, RolloutRequest, SlotTrial
+from wharfinger.fleet.model.rollout import Crashed, Memory, Plan, ReadySince
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 SOAK = 30.0

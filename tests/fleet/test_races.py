@@ -32,17 +32,17 @@ from tests.fleet.builders import Picture, brief, keep, later, roll, rolling, sta
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
-from wharfinger.config.fleet import read_fleet, read_template
-from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import keys
-from wharfinger.fleet.actor import ActorState, StepResult
-from wharfinger.fleet.planner import Asked, plan
+from wharfinger.fleet.contracts.fleets import FleetFailure
+from wharfinger.fleet.deciding.actor import ActorState, StepResult
+from wharfinger.fleet.deciding.planner import Asked, plan
+from wharfinger.fleet.model.fleet import RolloutRequest
+from wharfinger.fleet.model.rollout import Busy, Memory, Up
+from wharfinger.fleet.spec.fleet import read_fleet, read_template
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins.builtin import catalog
-from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.observe.fleets import FleetView
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced

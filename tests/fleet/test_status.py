@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.fleet.lives import LOOK_AGAIN
-from wharfinger.fleet.seeing import broken
-from wharfinger.model.rollout import Memory, Plan, RolloutStatus
+from wharfinger.fleet.deciding.lives import LOOK_AGAIN
+from wharfinger.fleet.deciding.seeing import broken
+from wharfinger.fleet.model.rollout import Memory, Plan, RolloutStatus
 
 
 def status(decided: Plan) -> RolloutStatus:

@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest
-from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
+from wharfinger.fleet.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest
+from wharfinger.fleet.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

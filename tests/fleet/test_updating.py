@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import LEASE, brief, keep, later, roll, rolling, standing
-from wharfinger.fleet.draft import Budget
-from wharfinger.fleet.lives import LOOK_AGAIN
-from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import FleetSpec, Host
-from wharfinger.model.rollout import Busy, Counted, Drop, Retire
+from wharfinger.fleet.deciding.draft import Budget
+from wharfinger.fleet.deciding.lives import LOOK_AGAIN
+from wharfinger.fleet.deciding.planner import Asked, plan
+from wharfinger.fleet.model.fleet import FleetSpec, Host
+from wharfinger.fleet.model.rollout import Busy, Counted, Drop, Retire
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

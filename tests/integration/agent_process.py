@@ -23,10 +23,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from tests.conftest import free_port
 from tests.forked import Forked
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
-from wharfinger.model.fleet import Exit, Grant
+from wharfinger.fleet.contracts.fleet_records import RevisionRecord, read_value, stored
+from wharfinger.fleet.model.fleet import Exit, Grant
 from wharfinger.process.children import locks
 from wharfinger.process.children.runtime import InstanceId
 from wharfinger.process.names import host_queue

@@ -20,17 +20,17 @@ from tests.conftest import EtcdServer, TemporalServer, start_etcd, start_tempora
 from tests.integration.agent_process import FIRST, Site
 from tests.patience import patient
 from wharfinger.agent import Agent
-from wharfinger.agent_loops.host_probes import asking
-from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.fleet.agent.host_probes import asking
+from wharfinger.fleet.agent.processes import Processes
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.process.children.limits import ProcessLimits
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import fleet_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.temporal_configuration import temporal_configuration
-from wharfinger.runtime.processes import Processes
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

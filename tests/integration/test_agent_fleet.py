@@ -16,10 +16,10 @@ from temporalio.client import Client
 from tests.conftest import start_etcd, start_temporal
 from tests.integration.agent_process import Site
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.model.rollout import RolloutStatus
+from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
+from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.temporal_configuration import temporal_configuration

@@ -15,11 +15,11 @@ from tests.conftest import EtcdServer, TemporalServer
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.cli.main import run
-from wharfinger.contracts.fleet_records import stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.fleet.contracts.fleet_records import stored
+from wharfinger.fleet.model.fleet import Grant
 from wharfinger.framework.config.dynamic import digest
-from wharfinger.model.fleet import Grant
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.settings import EtcdSettings
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.etcd import keys
+from wharfinger.fleet.contracts.fleet_records import RevisionRecord, stored
+from wharfinger.fleet.model.fleet import Actor, Exit, Grant, Slot
+from wharfinger.fleet.state.fleet_pictures import SlotIncarnation
+from wharfinger.fleet.state.fleet_reading import read, read_to_decide
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
-from wharfinger.model.fleet import Actor, Exit, Grant, Slot
-from wharfinger.observe.fleet_pictures import SlotIncarnation
-from wharfinger.observe.fleet_reading import read, read_to_decide
-from wharfinger.observe.fleets import FleetView
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 

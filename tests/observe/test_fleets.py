@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from wharfinger.contracts.fleet_records import HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
+from wharfinger.fleet.contracts.fleet_records import HostRecord, OutcomeRecord, RevisionRecord, stored
+from wharfinger.fleet.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
-from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
-from wharfinger.observe.fleets import FleetView
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -15,9 +15,9 @@ from tests.cli.fleet.fleet_records import Records, status
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from wharfinger.etcd import keys
+from wharfinger.fleet.page.view import FleetsView
 from wharfinger.page.access.guard import BY_LINK
 from wharfinger.page.options import page_options
-from wharfinger.page.views.fleet import FleetsView
 
 FLEET = "/api/v1/fleets"
 

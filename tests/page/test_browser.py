@@ -18,9 +18,9 @@ from tests.page.pictures import POD, TEMPORAL_UI, VIEWS
 from tests.page.replay_reports import filled_folder
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
+from wharfinger.fleet.page.view import FleetsView
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
-from wharfinger.page.views.fleet import FleetsView
 from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.testing import node_manifest, pod_manifest
 

@@ -16,8 +16,8 @@ from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from tests.patience import patient
 from wharfinger.errors import Unavailable
+from wharfinger.fleet.page.view import FleetsView
 from wharfinger.page.options import page_options
-from wharfinger.page.views.fleet import FleetsView
 from wharfinger.page.views.placement import PlacementView
 from wharfinger.scheduling.page.prompt_store import PromptStore
 from wharfinger.scheduling.page.view import SchedulingView

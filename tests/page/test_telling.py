@@ -10,13 +10,13 @@ from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
 from tests.patience import patient
 from wharfinger.etcd import keys
+from wharfinger.fleet.page.view import FleetsView
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
-from wharfinger.page.views.fleet import FleetsView
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.registry import placement_keys
 from wharfinger.scheduling.page.node_map import NodeMap

@@ -14,11 +14,11 @@ import pytest
 from tests.agent_loops.hosts import running, until
 from tests.conftest import EtcdServer
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Delete
+from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.process.registration import SLACK, LeasedName, Registration
 from wharfinger.settings import EtcdSettings, LeaseSettings
 

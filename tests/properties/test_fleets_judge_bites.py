@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.properties.fleet_world.run import play
-from wharfinger.fleet import progress, seeing
-from wharfinger.fleet.actor import ActorState
-from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.hosts import Hosts
-from wharfinger.fleet.lives import Look
-from wharfinger.fleet.proving import Proof
-from wharfinger.fleet.targets import Target
+from wharfinger.fleet.deciding import progress, seeing
+from wharfinger.fleet.deciding.actor import ActorState
+from wharfinger.fleet.deciding.draft import Draft
+from wharfinger.fleet.deciding.hosts import Hosts
+from wharfinger.fleet.deciding.lives import Look
+from wharfinger.fleet.deciding.proving import Proof
+from wharfinger.fleet.deciding.targets import Target
 
 ENOUGH = 4_000
 """Cases within which each of them is seen; most of them in the first few."""

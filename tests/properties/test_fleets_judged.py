@@ -14,9 +14,9 @@ from tests.properties.fleet_world.run import play
 from tests.properties.fleet_world.scenes import SPEC, rules, settle, world_of
 from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
-from wharfinger.fleet.planner import Asked
-from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
+from wharfinger.fleet.deciding.planner import Asked
+from wharfinger.fleet.model.fleet import RolloutRequest
+from wharfinger.fleet.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 
 

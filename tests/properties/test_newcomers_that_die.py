@@ -9,8 +9,8 @@ import pytest
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.scenes import SPEC, rules, settle, world_of
 from tests.properties.fleet_world.world import World
-from wharfinger.model.fleet import RolloutRequest
-from wharfinger.model.rollout import Memory, Plan, Retire
+from wharfinger.fleet.model.fleet import RolloutRequest
+from wharfinger.fleet.model.rollout import Memory, Plan, Retire
 
 SOAKING = replace(SPEC, soak=30.0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.table import Table
+from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -14,10 +14,10 @@ from temporalio.client import WorkflowContinuedAsNewError, WorkflowExecutionStat
 
 from tests.patience import patient
 from tests.workflows.fleet_world import IMPATIENT, TENANT, FleetWorld
-from wharfinger.contracts.fleet_records import read_value
-from wharfinger.contracts.fleets import PlanInput
 from wharfinger.etcd import keys
-from wharfinger.model.fleet import Grant
+from wharfinger.fleet.contracts.fleet_records import read_value
+from wharfinger.fleet.contracts.fleets import PlanInput
+from wharfinger.fleet.model.fleet import Grant
 from wharfinger.process.names import FLEET, control_queue
 
 FleetScene = Callable[[FleetWorld], Awaitable[tuple[str, int]]]

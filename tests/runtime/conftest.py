@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.fleet.agent.processes import Processes
 from wharfinger.process.children import locks
 from wharfinger.process.children.limits import ProcessLimits
 from wharfinger.process.children.runtime import Command
-from wharfinger.runtime.processes import Processes
 
 SCRIPT = textwrap.dedent(
     """

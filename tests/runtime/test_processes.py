@@ -15,10 +15,10 @@ import pytest
 from tests.patience import patient
 from tests.runtime.conftest import SCRIPT, instance_command, runtime_on
 from wharfinger.errors import ServerError
+from wharfinger.fleet.agent.processes import LOGS_KEPT, Processes
 from wharfinger.process.children import locks
 from wharfinger.process.children.lives import ProcessLife, life, started
 from wharfinger.process.children.runtime import Ending, InstanceId
-from wharfinger.runtime.processes import LOGS_KEPT, Processes
 
 FIRST = InstanceId("common", 0, 1)
 
@@ -195,11 +195,11 @@ async def test_one_that_dies_while_it_is_looked_for_has_ended(data: Path) -> Non
                 lock.close()
 
         dies = Dies()
-        logging.getLogger("wharfinger.runtime.processes").addHandler(dies)
+        logging.getLogger("wharfinger.fleet.agent.processes").addHandler(dies)
         try:
             ended = await runtime.adopt()
         finally:
-            logging.getLogger("wharfinger.runtime.processes").removeHandler(dies)
+            logging.getLogger("wharfinger.fleet.agent.processes").removeHandler(dies)
 
         assert [(ending.id, ending.how) for ending in ended] == [(FIRST, "unknown")]
         assert runtime.running() == []

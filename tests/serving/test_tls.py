@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.registry.certificates import Authority, Signed, in_memory_only
 from tests.serving.serving import Hand, content, get, serving, trusting
-from wharfinger.agent_loops.host_probes import asking
 from wharfinger.errors import UsageError
+from wharfinger.fleet.agent.host_probes import asking
 from wharfinger.serving.options import (
     AuthenticationOptions,
     AuthorizationOptions,

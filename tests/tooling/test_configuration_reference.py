@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from pydantic import BaseModel
 
-from wharfinger.config.fleet_fields import FleetFields
+from wharfinger.fleet.spec.fleet_fields import FleetFields
 from wharfinger.framework.config.file_fields import SchedulerConfiguration
 
 HOOKS = Path(__file__).parents[2] / "tools" / "documents" / "hooks.py"

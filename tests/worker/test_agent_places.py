@@ -8,8 +8,8 @@ from temporalio.client import Client
 
 from tests.conftest import TemporalServer
 from wharfinger.agent import Agent
-from wharfinger.agent_settings import AgentSettings
-from wharfinger.config.fleet_fields import MOST_REPLICAS
+from wharfinger.fleet.spec.agent_settings import AgentSettings
+from wharfinger.fleet.spec.fleet_fields import MOST_REPLICAS
 from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore

@@ -17,10 +17,10 @@ from tests.integration.gateway import Gateway, audit
 from tests.integration.worker_process import mistakes
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.contracts.fleet_records import stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
-from wharfinger.model.fleet import Grant
+from wharfinger.fleet.contracts.fleet_records import stored
+from wharfinger.fleet.model.fleet import Grant
 from wharfinger.process.records import InstanceRecord
 
 WORKER = (*forked.COMMAND, "worker", "--lease-ttl", "4", "--cohorts", "off")

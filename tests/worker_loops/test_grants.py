@@ -11,10 +11,10 @@ import pytest
 from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.fleet_records import stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Put
-from wharfinger.model.fleet import Grant
+from wharfinger.fleet.contracts.fleet_records import stored
+from wharfinger.fleet.model.fleet import Grant
 from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings

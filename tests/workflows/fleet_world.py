@@ -24,9 +24,11 @@ from temporalio.worker import Worker
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.activities.fleets import ControlActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals, running_fleets
-from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, read_value, stored
-from wharfinger.contracts.fleets import (
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Put
+from wharfinger.fleet.agent.fleet_watch import FleetWatch, reconcile_signals, running_fleets
+from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, read_value, stored
+from wharfinger.fleet.contracts.fleets import (
     Created,
     CreateInput,
     CreateOutcome,
@@ -37,13 +39,11 @@ from wharfinger.contracts.fleets import (
     NotGranted,
     PlanInput,
 )
-from wharfinger.engine.fleets.failures import FLEETS
-from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Put
+from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.model.fleet import Actor, Exit, Grant
+from wharfinger.fleet.model.rollout import RolloutStatus
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
-from wharfinger.model.fleet import Actor, Exit, Grant
-from wharfinger.model.rollout import RolloutStatus
-from wharfinger.observe.fleets import FleetView
 from wharfinger.process.failures import ActivityFailures
 from wharfinger.process.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.process.parts import ProcessParts

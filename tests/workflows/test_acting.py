@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.fleets import Planned
-from wharfinger.model.rollout import Busy, Crashed, Drop, Memory, Plan, Retire, Up
+from wharfinger.fleet.contracts.fleets import Planned
+from wharfinger.fleet.model.rollout import Busy, Crashed, Drop, Memory, Plan, Retire, Up
 from wharfinger.workflows import acting as module
 from wharfinger.workflows.acting import MOST_STEPS, Acting
 

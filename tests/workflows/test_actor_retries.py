@@ -16,10 +16,10 @@ from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
-from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateInput
-from wharfinger.contracts.fleet_records import OutcomeRecord
-from wharfinger.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.etcd import keys
+from wharfinger.fleet.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateInput
+from wharfinger.fleet.contracts.fleet_records import OutcomeRecord
+from wharfinger.fleet.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.process.names import FLEET, ROLLING_UPDATE, control_queue
 from wharfinger.scheduling.contracts.attempts import FailureType
 

@@ -11,8 +11,8 @@ from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
-from wharfinger.contracts.actors import ActorStatus
 from wharfinger.etcd import keys
+from wharfinger.fleet.contracts.actors import ActorStatus
 from wharfinger.process.names import FLEET, SEARCH_TENANT, control_queue
 
 

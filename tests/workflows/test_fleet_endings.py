@@ -16,9 +16,9 @@ from tests import garbage
 from tests.conftest import TemporalServer
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
-from wharfinger.contracts.actors import FleetInput
-from wharfinger.contracts.fleets import PlanInput, Planned, RecordedFleet, RecordInput
-from wharfinger.model.rollout import Memory, Plan, Writes
+from wharfinger.fleet.contracts.actors import FleetInput
+from wharfinger.fleet.contracts.fleets import PlanInput, Planned, RecordedFleet, RecordInput
+from wharfinger.fleet.model.rollout import Memory, Plan, Writes
 from wharfinger.process.names import FLEET, control_queue, fleet_workflow_id
 from wharfinger.workflows.fleet import Fleet
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.model.rollout import Busy, Clear, Writes
+from wharfinger.fleet.model.rollout import Busy, Clear, Writes
 from wharfinger.workflows import fleet_sentences as sentences
 
 UP, RETIRE = Busy("up", 7, 3, 2, "a"), Busy("retire", 4, 2, host="a")

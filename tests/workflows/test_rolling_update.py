@@ -12,10 +12,10 @@ from tests import garbage
 from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
-from wharfinger.contracts.actors import ActorStatus, RollingUpdateInput, RolloutReport
-from wharfinger.contracts.fleet_records import OutcomeRecord, stored
 from wharfinger.etcd import keys
-from wharfinger.model.fleet import Actor
+from wharfinger.fleet.contracts.actors import ActorStatus, RollingUpdateInput, RolloutReport
+from wharfinger.fleet.contracts.fleet_records import OutcomeRecord, stored
+from wharfinger.fleet.model.fleet import Actor
 from wharfinger.process.names import ROLLING_UPDATE, control_queue
 
 

@@ -136,7 +136,7 @@ def etcd_roles_reference() -> str:
 
 def configuration_reference() -> str:
     """Every field of the configuration files, from pydantic, and from the texts that stand below the fields."""
-    from wharfinger.config.fleet_fields import FleetFields
+    from wharfinger.fleet.spec.fleet_fields import FleetFields
     from wharfinger.framework.config.file_fields import SchedulerConfiguration
 
     lines = ["# Configuration files", "", "Made from the models that read the files.", ""]

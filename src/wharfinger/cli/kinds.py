@@ -75,8 +75,8 @@ KINDS: Mapping[Kind, KindParts] = {
         describe="wharfinger.scheduling.cli.describe:describe_stored_class",
     ),
     FLEET: KindParts(
-        write="wharfinger.cli.fleet.objects:write",
-        delete="wharfinger.cli.fleet.objects:delete",
+        write="wharfinger.fleet.cli.objects:write",
+        delete="wharfinger.fleet.cli.objects:delete",
         instead="wharfinger fleet status",
     ),
     **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),

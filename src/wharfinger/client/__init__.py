@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wharfinger.client.fleet_goals import Goal, Verdict
-    from wharfinger.client.fleet_plans import FleetPlan
-    from wharfinger.client.fleet_status import FleetStatus
-    from wharfinger.client.fleets import FleetChange, Fleets
     from wharfinger.client.placements import PlacementExplanation, Placements
     from wharfinger.client.wharfinger import Wharfinger
+    from wharfinger.fleet.reading.fleet_goals import Goal, Verdict
+    from wharfinger.fleet.reading.fleet_plans import FleetPlan
+    from wharfinger.fleet.reading.fleet_status import FleetStatus
+    from wharfinger.fleet.reading.fleets import FleetChange, Fleets
     from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
     from wharfinger.scheduling.effects.starts import outcome_of, start_attempt
     from wharfinger.scheduling.reading.assignments import Assignment
@@ -42,16 +42,16 @@ __all__ = [
 _MODULES = {
     "Assignment": "wharfinger.scheduling.reading.assignments",
     "AttemptResult": "wharfinger.scheduling.contracts.attempts",
-    "FleetChange": "wharfinger.client.fleets",
-    "FleetPlan": "wharfinger.client.fleet_plans",
-    "FleetStatus": "wharfinger.client.fleet_status",
-    "Fleets": "wharfinger.client.fleets",
-    "Goal": "wharfinger.client.fleet_goals",
+    "FleetChange": "wharfinger.fleet.reading.fleets",
+    "FleetPlan": "wharfinger.fleet.reading.fleet_plans",
+    "FleetStatus": "wharfinger.fleet.reading.fleet_status",
+    "Fleets": "wharfinger.fleet.reading.fleets",
+    "Goal": "wharfinger.fleet.reading.fleet_goals",
     "GoneReason": "wharfinger.scheduling.contracts.attempts",
     "PlacementExplanation": "wharfinger.client.placements",
     "Placements": "wharfinger.client.placements",
     "Signalled": "wharfinger.scheduling.reading.signals",
-    "Verdict": "wharfinger.client.fleet_goals",
+    "Verdict": "wharfinger.fleet.reading.fleet_goals",
     "Wharfinger": "wharfinger.client.wharfinger",
     "outcome_of": "wharfinger.scheduling.effects.starts",
     "start_attempt": "wharfinger.scheduling.effects.starts",

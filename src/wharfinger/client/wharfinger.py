@@ -19,13 +19,13 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wharfinger.client.fleets import Fleets
 from wharfinger.client.placements import Placements
 from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.errors import NotFound, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
+from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.cluster_format import in_its_format

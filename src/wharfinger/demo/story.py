@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from wharfinger.client.fleets import Fleets
 from wharfinger.demo import openb
 from wharfinger.demo.audit import Audit, Ledger, audit
 from wharfinger.demo.view import DemoView
@@ -30,6 +29,7 @@ from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put, Store
+from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.names import COMMON

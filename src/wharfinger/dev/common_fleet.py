@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.config.fleet import is_deleting
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Put, Store
+from wharfinger.fleet.spec.fleet import is_deleting
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.names import COMMON
 

@@ -28,9 +28,9 @@ from pathlib import Path
 
 from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
+from wharfinger.fleet.agent import logs
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.children import locks
-from wharfinger.runtime import logs
 
 
 @dataclass(frozen=True, slots=True)

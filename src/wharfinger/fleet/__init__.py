@@ -1,1 +1,1 @@
-"""The pure planner of fleets: desired x observed -> plan. Neither clocks nor stores; facts are `model.fleet`."""
+"""Instances of wharfinger's scheduler on hosts: wanted in etcd, planned by a pure planner, replaced slot by slot."""

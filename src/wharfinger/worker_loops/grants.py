@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from wharfinger.errors import InvalidObject, StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.model.fleet import LONGEST_TIME, Grant
+from wharfinger.fleet.model.fleet import LONGEST_TIME, Grant
 from wharfinger.objects.documents import documents
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.scheduling.state.informer.changes import Changes
@@ -112,7 +112,7 @@ class OwnGrant:
 
 def decode_grant(kv: KeyValue) -> Grant:
     """A stored grant; raises `InvalidObject`."""
-    from wharfinger.contracts.fleet_records import read_value  # a worker without a grant needs none of it
+    from wharfinger.fleet.contracts.fleet_records import read_value
 
     try:
         return read_value(Grant, kv.value)

@@ -26,7 +26,7 @@ from wharfinger.errors import InvalidObject, LeaseLost, StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
-from wharfinger.model.fleet import InstanceState
+from wharfinger.fleet.model.fleet import InstanceState
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.settings import LeaseSettings, WorkerSettings
 from wharfinger.worker_loops.grants import OwnGrant

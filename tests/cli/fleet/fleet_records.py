@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import KeyValue
-from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
-from wharfinger.model.rollout import RolloutStatus
+from wharfinger.fleet.contracts.fleet_records import (
+    FleetStatusRecord,
+    HostRecord,
+    OutcomeRecord,
+    RevisionRecord,
+    stored,
+)
+from wharfinger.fleet.model.fleet import Actor, Cordon, Exit, Grant, Slot
+from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.process.records import InstanceRecord, Record
 from wharfinger.settings import EtcdSettings
 

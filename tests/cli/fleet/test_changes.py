@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet.fleet_records import status
-from wharfinger.client.fleet_changes import StatusAndObject, apply, change
-from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.etcd import keys
+from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
+from wharfinger.fleet.reading.fleet_changes import StatusAndObject, apply, change
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.process.committing import Author, author
 from wharfinger.testing.memory_store import MemoryStore

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet.fleet_records import Records, status
-from wharfinger.cli.fleet.diff import file_difference, open_difference, revision_difference
-from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.errors import InvalidConfiguration, NotFound
-from wharfinger.observe.fleet_pictures import Picture
-from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.fleet.cli.diff import file_difference, open_difference, revision_difference
+from wharfinger.fleet.reading.fleet_templates import Names, known_plugins
+from wharfinger.fleet.state.fleet_pictures import Picture
+from wharfinger.fleet.state.fleet_reading import estate_of
 
 CATALOG = known_plugins()
 API = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

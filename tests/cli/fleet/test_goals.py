@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet.fleet_records import OBJECT_REVISION, Records, ago, status
-from wharfinger.client.fleet_goals import Goal, Verdict, judge
-from wharfinger.client.fleet_summary import outdated, updated
-from wharfinger.model.rollout import Condition
-from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.fleet.model.rollout import Condition
+from wharfinger.fleet.reading.fleet_goals import Goal, Verdict, judge
+from wharfinger.fleet.reading.fleet_summary import outdated, updated
+from wharfinger.fleet.state.fleet_reading import estate_of
 
 V1, V2 = {"version": "v1"}, {"version": "v2"}
 

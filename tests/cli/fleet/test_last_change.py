@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.fleet.fleet_records import NOW, Records
-from wharfinger.cli.fleet.mappings import history_list, status_mapping
-from wharfinger.cli.fleet.rows import history_rows
-from wharfinger.cli.fleet.status_view import status_text
-from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.fleet.cli.mappings import history_list, status_mapping
+from wharfinger.fleet.cli.rows import history_rows
+from wharfinger.fleet.cli.status_view import status_text
+from wharfinger.fleet.state.fleet_reading import estate_of
 
 WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"
 

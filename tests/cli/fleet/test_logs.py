@@ -13,7 +13,7 @@ import pytest
 from tests import forked
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
-from wharfinger.runtime.logs import bound
+from wharfinger.fleet.agent.logs import bound
 
 NO_ETCD = "http://127.0.0.1:1"
 

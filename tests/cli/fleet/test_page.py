@@ -12,9 +12,9 @@ from typer.main import get_command
 
 from tests.cli.conftest import Shell
 from wharfinger.cli import main
-from wharfinger.client.fleet_templates import known_plugins
-from wharfinger.config.fleet import read_fleet
-from wharfinger.model.rollout import Condition
+from wharfinger.fleet.model.rollout import Condition
+from wharfinger.fleet.reading.fleet_templates import known_plugins
+from wharfinger.fleet.spec.fleet import read_fleet
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
 COMMANDS = sorted(set(re.findall(r"(?:wharfinger |`)((?:fleet|host) [a-z]+(?:-[a-z]+)*)", PAGE)))

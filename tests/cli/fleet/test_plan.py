@@ -9,12 +9,12 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
-from wharfinger.client import fleet_plans
-from wharfinger.client.fleet_plans import waits
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.etcd import keys
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.model.fleet import HOST_LOST
+from wharfinger.fleet.reading import fleet_plans
+from wharfinger.fleet.reading.fleet_plans import waits
 from wharfinger.framework.plugins import builtin
-from wharfinger.model.fleet import HOST_LOST
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 

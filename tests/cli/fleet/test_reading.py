@@ -19,7 +19,7 @@ from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, ago, remove, status
 from tests.conftest import free_port, start_etcd
 from tests.patience import patient
-from wharfinger.model.rollout import Running
+from wharfinger.fleet.model.rollout import Running
 
 
 @pytest.fixture

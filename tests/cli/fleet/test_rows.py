@@ -5,22 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.fleet.fleet_records import NOW, OBJECT_REVISION, Records, ago, status
-from wharfinger.cli.fleet.mappings import status_mapping
-from wharfinger.cli.fleet.rows import (
-    FLEET_HEADINGS,
-    SLOT_HEADINGS,
-    fleet_row,
-    history_rows,
-    host_rows,
-    slot_rows,
-)
-from wharfinger.cli.fleet.status_view import status_text
-from wharfinger.client.fleet_sentences import hints, waiting
-from wharfinger.client.fleet_summary import rollout_word
 from wharfinger.etcd import keys
-from wharfinger.model.rollout import Condition, Running, SlotStatus
-from wharfinger.observe.fleet_pictures import Estate, Picture
-from wharfinger.observe.fleet_reading import estate_of
+from wharfinger.fleet.cli.mappings import status_mapping
+from wharfinger.fleet.cli.rows import FLEET_HEADINGS, SLOT_HEADINGS, fleet_row, history_rows, host_rows, slot_rows
+from wharfinger.fleet.cli.status_view import status_text
+from wharfinger.fleet.model.rollout import Condition, Running, SlotStatus
+from wharfinger.fleet.reading.fleet_sentences import hints, waiting
+from wharfinger.fleet.reading.fleet_summary import rollout_word
+from wharfinger.fleet.state.fleet_pictures import Estate, Picture
+from wharfinger.fleet.state.fleet_reading import estate_of
 from wharfinger.process.records import ConfigStatusRecord
 
 

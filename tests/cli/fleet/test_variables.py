@@ -9,11 +9,11 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
-from wharfinger.client.fleet_variables import note, note_on
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import AccessDenied
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Page
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.reading.fleet_variables import note, note_on
 from wharfinger.testing.memory_store import MemoryStore
 
 TEMPLATE = {"environment": {"TZ": "UTC"}}

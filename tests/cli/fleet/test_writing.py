@@ -16,10 +16,10 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove, status
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import KeyValue
+from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.settings import EtcdSettings
 
 ME = f"{getpass.getuser()}@{socket.gethostname()}"

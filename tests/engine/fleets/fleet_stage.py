@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import R, read_value, stored
-from wharfinger.contracts.fleets import DrainInput, GrantInput, RecordInput
-from wharfinger.engine.fleets.fencing import Asker
-from wharfinger.engine.fleets.recording import Recording
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.fleet.contracts.fleet_records import R, read_value, stored
+from wharfinger.fleet.contracts.fleets import DrainInput, GrantInput, RecordInput
+from wharfinger.fleet.effects.fencing import Asker
+from wharfinger.fleet.effects.recording import Recording
+from wharfinger.fleet.model.fleet import Actor, Decisions, Exit, Grant, Slot
+from wharfinger.fleet.model.rollout import Counted, Writes
 from wharfinger.framework.plugins import builtin
-from wharfinger.model.fleet import Actor, Decisions, Exit, Grant, Slot
-from wharfinger.model.rollout import Counted, Writes
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.telemetry import Metrics

@@ -8,11 +8,11 @@ import pytest
 
 from tests.engine.fleets.fleet_stage import FleetStage
 from tests.patience import patient
-from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
-from wharfinger.engine.fleets.awaiting_ready import AwaitingReady, Count
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.fleet.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
+from wharfinger.fleet.effects.awaiting_ready import AwaitingReady, Count
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -144,7 +144,7 @@ async def test_a_later_try_begins_anew_where_something_did() -> None:
 
 
 async def test_when_etcd_does_not_answer_the_count_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.engine.fleets.awaiting_ready.TICK", 0.1)
+    monkeypatch.setattr("wharfinger.fleet.effects.awaiting_ready.TICK", 0.1)
     stage = FleetStage(MemoryStore())
     await stage.grant(0)
     ready = await stage.instance(0)

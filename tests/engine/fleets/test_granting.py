@@ -6,11 +6,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker
-from wharfinger.contracts.fleets import FleetFailure, Granted, Moved
-from wharfinger.engine.fleets.granting import Granting
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.etcd import keys
-from wharfinger.model.fleet import Grant, Slot
+from wharfinger.fleet.contracts.fleets import FleetFailure, Granted, Moved
+from wharfinger.fleet.effects.granting import Granting
+from wharfinger.fleet.model.fleet import Grant, Slot
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -20,14 +20,14 @@ from tests.conftest import free_port
 from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.hosts import HostActivities
-from wharfinger.agent_loops.host_exits import HostExits
-from wharfinger.agent_settings import AgentSettings
-from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
-from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
-from wharfinger.engine.fleets.failures import FLEETS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
-from wharfinger.model.fleet import Exit, Grant
+from wharfinger.fleet.agent.host_exits import HostExits
+from wharfinger.fleet.contracts.fleet_records import RevisionRecord, read_value, stored
+from wharfinger.fleet.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
+from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.model.fleet import Exit, Grant
+from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.process.children.runtime import Command, InstanceId, Process
 from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import EtcdSettings, TemporalSettings

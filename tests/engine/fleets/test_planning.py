@@ -8,13 +8,13 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import CATALOG, EPOCH, FleetStage, asker
-from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.contracts.fleets import FleetFailure, PlanInput
-from wharfinger.engine.fleets.planning import Planning
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
-from wharfinger.model.rollout import Memory
-from wharfinger.observe.fleets import FleetView
+from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.fleet.contracts.fleets import FleetFailure, PlanInput
+from wharfinger.fleet.effects.planning import Planning
+from wharfinger.fleet.model.rollout import Memory
+from wharfinger.fleet.state.fleets import FleetView
 
 
 @pytest.fixture

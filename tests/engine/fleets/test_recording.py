@@ -10,13 +10,13 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker, fleet_object
-from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, RevisionRecord
-from wharfinger.contracts.fleets import RecordedFleet, RecordInput
-from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
-from wharfinger.model.fleet import Actor, Decisions, Grant, Slot
-from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, RolloutStatus, Running, Writes
+from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, RevisionRecord
+from wharfinger.fleet.contracts.fleets import RecordedFleet, RecordInput
+from wharfinger.fleet.effects.writes import digest
+from wharfinger.fleet.model.fleet import Actor, Decisions, Grant, Slot
+from wharfinger.fleet.model.rollout import Assign, Clear, Condition, Outcome, RolloutStatus, Running, Writes
 from wharfinger.process.transactions import Limits
 from wharfinger.testing.memory_store import MemoryStore
 

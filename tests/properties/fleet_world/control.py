@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from tests.properties.fleet_world.etcd import Away, Life, Shelf
 from tests.properties.fleet_world.judge import Basis
 from tests.properties.fleet_world.temporal import Done, Fenced, Stop
-from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import Actor, Desired, Grant, Host, Observed, Revision, Slot
-from wharfinger.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, RolloutStatus, Up, Writes
+from wharfinger.fleet.deciding.planner import Asked, plan
+from wharfinger.fleet.model.fleet import Actor, Desired, Grant, Host, Observed, Revision, Slot
+from wharfinger.fleet.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, RolloutStatus, Up, Writes
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.world import World

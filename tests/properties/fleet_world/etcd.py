@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from wharfinger.model.fleet import Actor, Cordon, Exit, FleetSpec, Grant, Host, Instance, OutcomeName, Slot
-from wharfinger.model.rollout import RolloutStatus
+from wharfinger.fleet.model.fleet import Actor, Cordon, Exit, FleetSpec, Grant, Host, Instance, OutcomeName, Slot
+from wharfinger.fleet.model.rollout import RolloutStatus
 
 Life = tuple[int, int]
 """(slot, incarnation)"""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tests.properties.fleet_world.etcd import Life, Shelf
 from tests.properties.fleet_world.newcomers import NewcomerRules, Newcomers
-from wharfinger.fleet.lives import LOOK_AGAIN
-from wharfinger.fleet.status import FAILURES, OVERDUE
-from wharfinger.model.fleet import HOST_LOST, FleetSpec, Grant, OutcomeName
-from wharfinger.model.rollout import SLICE, Memory, RolloutStatus
+from wharfinger.fleet.deciding.lives import LOOK_AGAIN
+from wharfinger.fleet.deciding.status import FAILURES, OVERDUE
+from wharfinger.fleet.model.fleet import HOST_LOST, FleetSpec, Grant, OutcomeName
+from wharfinger.fleet.model.rollout import SLICE, Memory, RolloutStatus
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.process import Process

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.properties.fleet_world.etcd import Away, Life
 from tests.properties.fleet_world.process import Process
-from wharfinger.model.fleet import Exit, Host
+from wharfinger.fleet.model.fleet import Exit, Host
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.timeline import Handle

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.properties.fleet_world.etcd import Life, Shelf
-from wharfinger.model.fleet import Decisions, Exit, FleetSpec
+from wharfinger.fleet.model.fleet import Decisions, Exit, FleetSpec
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.judge import Basis, Judge

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tests.properties.fleet_world.etcd import Away, Life
-from wharfinger.model.fleet import Instance, InstanceState
+from wharfinger.fleet.model.fleet import Instance, InstanceState
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.machines import Machine

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.world import World
-from wharfinger.model.fleet import FleetSpec
+from wharfinger.fleet.model.fleet import FleetSpec
 
 SPEC = FleetSpec(
     replicas=3,

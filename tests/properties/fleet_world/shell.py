@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tests.properties.fleet_world.control import MOVED, Looked, Write
 from tests.properties.fleet_world.tasks import Task
 from tests.properties.fleet_world.temporal import Activity, Fenced
-from wharfinger.fleet.actor import ActorState, StepResult
-from wharfinger.fleet.planner import Asked
-from wharfinger.model.fleet import Role
-from wharfinger.model.rollout import LATE, Memory
+from wharfinger.fleet.deciding.actor import ActorState, StepResult
+from wharfinger.fleet.deciding.planner import Asked
+from wharfinger.fleet.model.fleet import Role
+from wharfinger.fleet.model.rollout import LATE, Memory
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.timeline import Handle

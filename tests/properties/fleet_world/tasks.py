@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.properties.fleet_world.control import MOVED, Looked
 from tests.properties.fleet_world.temporal import Activity, Cancelled, Fenced, Silent
-from wharfinger.fleet.actor import StepResult
-from wharfinger.model.rollout import Drop, Retire, Up
+from wharfinger.fleet.deciding.actor import StepResult
+from wharfinger.fleet.model.rollout import Drop, Retire, Up
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.shell import Acting

@@ -19,9 +19,9 @@ from tests.properties.fleet_world.shell import Fleet as FleetRun
 from tests.properties.fleet_world.shell import RollingUpdate
 from tests.properties.fleet_world.temporal import Temporal
 from tests.properties.fleet_world.timeline import Timeline
-from wharfinger.agent_loops.fleet_watch import LOOK_EVERY
-from wharfinger.model.fleet import HOST_LOST, Actor, FleetSpec, Grant, Instance, Slot
-from wharfinger.model.rollout import IDLE, Memory
+from wharfinger.fleet.agent.fleet_watch import LOOK_EVERY
+from wharfinger.fleet.model.fleet import HOST_LOST, Actor, FleetSpec, Grant, Instance, Slot
+from wharfinger.fleet.model.rollout import IDLE, Memory
 
 GOOD = Behaviour()
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.config.fleet import read_fleet
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
+from wharfinger.fleet.spec.fleet import read_fleet
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.dynamic import (
     CohortValue,

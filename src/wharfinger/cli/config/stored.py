@@ -73,7 +73,7 @@ async def set_value(
     """
     from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
     from wharfinger.cli.config.stored_values import absence_note
-    from wharfinger.client.fleet_templates import known_plugins
+    from wharfinger.fleet.reading.fleet_templates import known_plugins
     from wharfinger.framework.config.dynamic import check_kind, check_target
     from wharfinger.process.committing import author
 

@@ -10,8 +10,8 @@ from typing import Any
 from wharfinger.errors import AccessDenied, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.fleet.state.fleet_reading import read as read_fleets
 from wharfinger.framework.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
-from wharfinger.observe.fleet_reading import read as read_fleets
 from wharfinger.process.names import check_tenant
 from wharfinger.process.records import ConfigStatusRecord
 

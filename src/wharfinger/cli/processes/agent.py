@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 
-from wharfinger.agent_settings import AgentSettings
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.processes.instance_options import InstanceLogin, InstanceOptions
 from wharfinger.cli.processes.process_options import SchedulingOptions
@@ -17,6 +16,7 @@ from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
 from wharfinger.errors import UsageError
+from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.options import arguments
 

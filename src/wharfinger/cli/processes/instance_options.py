@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.agent_settings import INSTANCES_PANEL
 from wharfinger.errors import UsageError
+from wharfinger.fleet.spec.agent_settings import INSTANCES_PANEL
 from wharfinger.options import setting
 from wharfinger.settings import EtcdSettings
 

@@ -2,7 +2,7 @@
 
 VIEWS = (
     "wharfinger.scheduling.page.view.SchedulingView",
-    "wharfinger.page.views.fleet.FleetsView",
+    "wharfinger.fleet.page.view.FleetsView",
     "wharfinger.kubernetes.page.view.KubernetesView",
     "wharfinger.page.views.placement.PlacementView",
     "wharfinger.page.views.replay.ReplayView",

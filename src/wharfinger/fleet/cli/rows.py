@@ -1,0 +1,146 @@
+"""Fleets and hosts as the rows of tables: pure functions from what etcd shows to texts.
+
+Neighbours: `client.fleet_summary` counts and finds the words, `client.fleet_sentences` says what is waited for.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wharfinger.cli.objects.tables import age
+from wharfinger.fleet.contracts.fleet_records import HostRecord, LostHostRecord
+from wharfinger.fleet.model.fleet import Cordon
+from wharfinger.fleet.model.rollout import Condition, SlotStatus
+from wharfinger.fleet.reading.fleet_summary import (
+    NOTHING,
+    crashes,
+    created,
+    host_status,
+    note,
+    outcome_word,
+    outdated,
+    phase,
+    rollout_word,
+    told_slots,
+    updated,
+    wanted_ready,
+)
+from wharfinger.fleet.state.fleet_pictures import Estate, Picture, SlotIncarnation
+
+FLEET_HEADINGS = ("TENANT", "WANTED", "READY", "UPDATED", "OUTDATED", "REVISION", "ROLLOUT", "AGE")
+SLOT_HEADINGS = ("SLOT", "INCARNATION", "PHASE", "REVISION", "HOST", "CRASHES", "NOTE")
+CONDITION_HEADINGS = ("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE")
+HISTORY_HEADINGS = ("REVISION", "OUTCOME", "AGE", "WHO", "WHY")
+HOST_HEADINGS = ("NAME", "STATUS", "INSTANCES", "CAPACITY", "INSTALLS", "CONTROL", "AGE", "REASON")
+
+AGENTS_OWN = "(own)"
+"""The agent's own executable, which every host has."""
+
+
+def fleet_row(picture: Picture, now: datetime) -> tuple[str, ...]:
+    """Cells under `FLEET_HEADINGS`."""
+    ready = wanted_ready(picture)
+    return (
+        picture.tenant,
+        str(picture.replicas),
+        str(len(ready)),
+        str(updated(picture)),
+        str(outdated(picture)),
+        str(picture.target or NOTHING),
+        rollout_word(picture),
+        age(created(picture), now),
+    )
+
+
+# --- slots ----------------------------------------------------------------------------------------
+
+
+def slot_rows(picture: Picture) -> list[tuple[str, ...]]:
+    """Cells under `SLOT_HEADINGS`: a row for every incarnation, and for every slot that has none but should."""
+    told = told_slots(picture)
+    wanted = range(picture.replicas)
+    lives = picture.lives
+    empty = [SlotIncarnation(slot, 0) for slot in {*wanted, *told} - {life.slot for life in lives} if slot in wanted]
+    return [_slot_row(picture, life, told.get(life.slot)) for life in sorted([*lives, *empty])]
+
+
+def _slot_row(picture: Picture, life: SlotIncarnation, told: SlotStatus | None) -> tuple[str, ...]:
+    slot, grant, instance = picture.slots.get(life.slot), picture.grants.get(life), picture.instances.get(life)
+    assigned = slot.revision if slot is not None else told.assigned if told is not None else 0
+    revision = str(grant.revision) if grant is not None else instance.revision if instance is not None else ""
+    host = grant.host if grant is not None else instance.host if instance is not None else ""
+    return (
+        str(life.slot),
+        str(life.incarnation or NOTHING),
+        phase(picture, life),
+        revision or str(assigned or NOTHING),
+        host or NOTHING,
+        str(crashes(picture, life.slot)),
+        note(picture, life, told),
+    )
+
+
+# --- conditions, history --------------------------------------------------------------------------
+
+
+def condition_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
+    """Cells under `CONDITION_HEADINGS`."""
+    if picture.status is None:
+        return []
+    times = picture.status.condition_times
+
+    def row(condition: Condition) -> tuple[str, ...]:
+        since = times.get(condition.type, "")
+        shown = age(since, now) if since else NOTHING
+        return (condition.type, str(condition.status), condition.reason, shown, condition.message)
+
+    return [row(condition) for condition in picture.status.status.conditions]
+
+
+def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
+    """Cells under `HISTORY_HEADINGS`, the oldest first."""
+    rows: list[tuple[str, ...]] = []
+    for number, record in sorted(picture.revisions.items()):
+        outcome = picture.outcomes.get(number)
+        ended = f"({outcome.why})" if outcome is not None and outcome.why else ""
+        wanted = number == picture.target
+        changed = f"(last change {picture.last_change})" if wanted and picture.last_change is not None else ""
+        why = " ".join(part for part in (record.why, ended, changed) if part)
+        marked = f"{number} *" if wanted else str(number)
+        rows.append((marked, outcome_word(picture, number), age(record.time, now), record.who or NOTHING, why))
+    return rows
+
+
+# --- hosts ----------------------------------------------------------------------------------------
+
+
+def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
+    """Cells under `HOST_HEADINGS`: live agents, what people said of hosts, and hosts that grants name without agent."""
+    counts = estate.granted
+    names = sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts})
+    return [_host_row(estate, name, counts.get(name, 0), now) for name in names]
+
+
+def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple[str, ...]:
+    host = estate.hosts.get(name)
+    said: Cordon | LostHostRecord | None = estate.lost.get(name) if host is None else None
+    said = said or estate.cordons.get(name)
+    why = ""
+    if said is not None:
+        since = f"{age(said.time, now)} ago" if said.time else ""
+        by = f"by {said.who}" if said.who else ""
+        why = "; ".join(part for part in (said.why, " ".join(word for word in (by, since) if word)) if part)
+    return (
+        name,
+        host_status(estate, name),
+        str(instances),
+        str(host.capacity) if host is not None and host.capacity else NOTHING,
+        _installs(host),
+        ("yes" if host.control else "no") if host is not None else NOTHING,
+        age(host.time, now) if host is not None else NOTHING,
+        why,
+    )
+
+
+def _installs(host: HostRecord | None) -> str:
+    return ",".join(name or AGENTS_OWN for name in ("", *host.installs)) if host is not None else NOTHING

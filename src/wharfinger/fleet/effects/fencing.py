@@ -1,0 +1,82 @@
+"""The actor of a fleet: each of its writes compares the record of its epoch, and fails where another actor took over.
+
+`actors/<tenant>` is rewritten only by a new actor, and by its actor when the target, or what was decided about it,
+changes; so comparing its mod revision, read together with the epoch, is comparing the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from wharfinger.errors import InvalidObject
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Condition, Get, KeyValue, Operation, Store
+from wharfinger.fleet.contracts.fleet_records import R, read_value
+from wharfinger.fleet.effects.failures import fenced
+from wharfinger.fleet.model.fleet import Actor
+
+TRIES = 8
+"""Transactions of one activity that may fail because something moved; then the activity does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The run that asked for the activity."""
+
+    workflow_id: str
+    run_id: str
+    activity_id: str
+
+    @property
+    def token(self) -> str:
+        """The same in every try of one activity, and in no other's."""
+        return f"{self.workflow_id}@{self.run_id}/{self.activity_id}"
+
+    @property
+    def run(self) -> tuple[str, str]:
+        """Its workflow's id, and its own."""
+        return self.workflow_id, self.run_id
+
+    @classmethod
+    def of_this(cls) -> Asker:
+        """The caller of the running activity."""
+        info = activity.info()
+        return cls(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+
+def unchanged(tenant: str, actor: Actor) -> Condition:
+    """What every write of an actor compares."""
+    return Compare(keys.actor(tenant), "mod", actor.mod_revision)
+
+
+def acting(tenant: str, kv: KeyValue | None, epoch: int) -> Actor:
+    """The actor of that epoch, as its key was read. Raises `Fenced` when it is another one, or none."""
+    if kv is None:
+        raise fenced(tenant, "none is recorded any more")
+    actor = decoded(kv, Actor, mod_revision=kv.mod_revision)
+    if actor.epoch != epoch:
+        raise fenced(tenant, f"{actor.workflow_id} acts under epoch {actor.epoch}, and not {epoch}")
+    return actor
+
+
+async def read_together(store: Store, wanted: Sequence[str]) -> tuple[list[KeyValue | None], int]:
+    """Some keys as of one moment, and etcd's revision then."""
+    reads: list[Operation] = [Get(key) for key in wanted]
+    answer = await store.txn((), reads)
+    return list(answer.reads), answer.revision
+
+
+def decoded(kv: KeyValue, kind: type[R], **from_key: int) -> R:
+    """The record in a key. Raises `InvalidObject`, naming the key."""
+    try:
+        return read_value(kind, kv.value, **from_key)
+    except ValueError as error:
+        raise InvalidObject(f"{kv.key} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def mod(kv: KeyValue | None) -> int:
+    """The mod revision to compare: 0 = there is no such key."""
+    return kv.mod_revision if kv is not None else 0

@@ -1,0 +1,1 @@
+"""Facts of fleets and rollouts, standard library only."""

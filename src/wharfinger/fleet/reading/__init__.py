@@ -1,0 +1,1 @@
+"""Answers about fleets, and changes of them: plans, status, goals, templates."""

@@ -1,0 +1,250 @@
+"""Changing a fleet's object by compare-and-set: who and why are noted, and nothing invalid is written.
+
+::
+
+    fleet scale, pause, promote, undo, ...  ──►  change(edit)     one object, as it lies in etcd
+    apply, fleet apply                      ──►  apply(manifest)  laid over it (`manifests.merge`)
+    delete, fleet delete                    ──►  mark             its actor drains the instances, then removes it
+
+A request to a rollout (promote, abort, resume) is followed once for every state of the object, so a later write leaves
+it out as soon as it was seen, and at once when the template changes: it was meant for another one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, KeyValue, Store
+from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
+from wharfinger.fleet.model.rollout import RolloutStatus
+from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
+from wharfinger.framework.catalog import Catalog
+from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.kinds import FLEET, Reference
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.committing import Author, commit, readable, same
+from wharfinger.process.names import check_tenant
+
+
+@dataclass(frozen=True, slots=True)
+class StatusAndObject:
+    """The status that the fleet's actor wrote, and the object that it may not have seen yet."""
+
+    status: RolloutStatus | None
+    mod_revision: int
+    """Of the object."""
+    template_seen: bool = True
+    """Whether the actor has looked at the template as it is, whatever else it has not seen."""
+
+    @property
+    def seen(self) -> bool:
+        """Whether the actor has looked at the object as it is."""
+        return self.status is not None and self.status.observed_generation >= self.mod_revision
+
+    @property
+    def rollout(self) -> int:
+        """The generation of the open rollout; 0 = none."""
+        return self.status.generation if self.status is not None else 0
+
+
+Edit = Callable[[dict[str, Any], StatusAndObject], bool | None]
+"""Changes the object's spec (a copy of its own) in place; leaves it as it is when there is nothing to change.
+
+True: it is to be written even if nothing differs, as what is asked for once more is.
+"""
+
+_UNKNOWN = object()
+"""Instead of a template; like no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of a change."""
+
+    result: str
+    """`created`, `configured`, `unchanged`, or `deleted`."""
+    mod_revision: int
+    """Of the object as it is now."""
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was."""
+        return self.result != "unchanged"
+
+
+async def read_status(store: Store, tenant: str) -> RolloutStatus | None:
+    """The status that the fleet's actor wrote; None when there is none, or none that can be read."""
+    kv = (await store.get(keys.fleet_status(tenant))).kv
+    record = FleetStatusRecord.from_bytes(kv and kv.value)
+    return record.status if record is not None else None
+
+
+async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: Catalog) -> Changed:
+    """Change a fleet's object.
+
+    Raises `NotFound`, `InvalidConfiguration` when the result would be invalid, `InvalidObject` for a fleet that is
+    being deleted, and what `edit` raises.
+    """
+    check_tenant(tenant)
+
+    def edited(before: dict[str, Any] | None, standing: StatusAndObject) -> dict[str, Any]:
+        if before is None:
+            raise NotFound(f"there is no fleet {tenant}")
+        spec = copy.deepcopy(_part(before, "spec"))
+        draft.insists = bool(edit(spec, standing))
+        return {**before, "spec": spec}
+
+    status = await read_status(store, tenant)
+    draft = _Draft(tenant, edited, by, catalog, status, await _seen_template(store, tenant, status), edits=True)
+    return await _commit(store, draft)
+
+
+async def _seen_template(store: Store, tenant: str, status: RolloutStatus | None) -> object:
+    """The template that the fleet's actor looked at last, as it was written; `_UNKNOWN` when no record shows it."""
+    if status is None:
+        return _UNKNOWN
+    try:
+        kv = (await store.get(keys.fleet(tenant), revision=status.observed_generation)).kv
+    except (Compacted, RevisionFuture):
+        return _UNKNOWN
+    seen = readable(kv.value) if kv is not None else None
+    return _UNKNOWN if seen is None else _part(seen, "spec").get("template")
+
+
+async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
+    """Lay a manifest over a fleet's object, or create it. Raises as `change` does."""
+    return await _commit(store, _applied(tenant, manifest, by, catalog, await read_status(store, tenant)))
+
+
+async def checked(store: Store, tenant: str, manifest: Mapping[str, Any], *, catalog: Catalog) -> None:
+    """Whether `apply` would be refused, as of now. Raises as it does."""
+    stored = (await store.get(keys.fleet(tenant))).kv
+    _applied(tenant, manifest, Author(""), catalog, None).over(stored)
+
+
+def _applied(
+    tenant: str, manifest: Mapping[str, Any], by: Author, catalog: Catalog, status: RolloutStatus | None
+) -> _Draft:
+    about, uid = Reference(FLEET, "", tenant), str(uuid4())
+    now = rfc3339(datetime.now(UTC))
+
+    def laid_over(before: dict[str, Any] | None, _: StatusAndObject) -> dict[str, Any]:
+        if before is None:
+            return merge.created(manifest, about, uid=uid, now=now)
+        return merge.updated(before, manifest, about)
+
+    annotations = _part(_part(manifest, "metadata"), "annotations")
+    why = by.why or str(annotations.get(CHANGE_CAUSE) or "")
+    return _Draft(tenant, laid_over, Author(by.who, why), catalog, status)
+
+
+async def _commit(store: Store, draft: _Draft) -> Changed:
+    revision = await commit(store, keys.fleet(draft.tenant), draft.over, f"fleet {draft.tenant}")
+    return Changed(draft.result, revision)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A change to be made to whatever is stored; remembers what became of it."""
+
+    tenant: str
+    make: Callable[[dict[str, Any] | None, StatusAndObject], dict[str, Any]]
+    by: Author
+    catalog: Catalog
+    status: RolloutStatus | None
+    seen_template: object = None
+    """What the actor looked at last; only for a request to a rollout."""
+    result: str = "unchanged"
+    edits: bool = False
+    """Whether it changes a part of what is stored, and must leave the rest of it as it is."""
+    insists: bool = False
+    """Whether it is written even if nothing differs."""
+
+    def over(self, stored: KeyValue | None) -> bytes | None:
+        """The value to store, or None when nothing changes."""
+        before = readable(stored.value) if stored is not None else None
+        if stored is not None and before is None:
+            raise InvalidObject(f"what is stored as {stored.key} is no object: delete it first")
+        if is_deleting(before):
+            raise InvalidObject(f"fleet {self.tenant} is being deleted: it can be made again when that is done")
+        standing = self._standing(before, stored.mod_revision if stored is not None else 0)
+        obj = self.make(before, standing)
+        if before is not None and not self.insists and same(_without_author(obj), _without_author(before)):
+            return None
+        if before is not None and not self.insists:
+            _drop_request(before, obj, standing)
+        sign(obj, self.by)
+        stands = before is not None and self.edits and may_change_nothing(before)
+        read_fleet(obj, self.catalog, name=self.tenant, offered=not stands)
+        self.result = "created" if stored is None else "configured"
+        return documents.to_json(obj)
+
+    def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> StatusAndObject:
+        standing = StatusAndObject(self.status, mod_revision)
+        template = _part(before or {}, "spec").get("template")
+        return replace(standing, template_seen=standing.seen or template == self.seen_template)
+
+
+def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: StatusAndObject) -> None:
+    old, new = _part(before, "spec"), _part(obj, "spec")
+    if new.get("rollout") == old.get("rollout") and (standing.seen or new.get("template") != old.get("template")):
+        new.pop("rollout", None)
+
+
+def sign(obj: dict[str, Any], by: Author) -> None:
+    """Note who wrote the object last, and why."""
+    metadata = obj["metadata"] = dict(_part(obj, "metadata"))
+    annotations = metadata["annotations"] = dict(_part(metadata, "annotations"))
+    annotations[CHANGED_BY] = by.who
+    annotations.pop(CHANGE_CAUSE, None)
+    if by.why:
+        annotations[CHANGE_CAUSE] = by.why
+
+
+def _without_author(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = dict(_part(obj, "metadata"))
+    annotations = {k: v for k, v in _part(metadata, "annotations").items() if k not in (CHANGED_BY, CHANGE_CAUSE)}
+    metadata.pop("annotations", None)
+    return {**obj, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _part(obj: Mapping[str, Any], key: str) -> Any:
+    """A nested mapping; an empty one for whatever else stands there, which `read_fleet` refuses."""
+    value = obj.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+async def mark(store: Store, tenant: str, by: Author) -> str:
+    """Mark a fleet as deleting; remove one that no actor ever acted on. Returns what was done.
+
+    An object that cannot be read is overwritten: its instances are drained all the same. Raises `NotFound`, and the
+    store's errors.
+    """
+    key = keys.fleet(tenant)
+    now = rfc3339(datetime.now(UTC))
+    was_deleting = False
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal was_deleting
+        if stored is None:
+            raise NotFound(f"there is no fleet {tenant}")
+        obj = readable(stored.value) or {}
+        was_deleting = is_deleting(obj)
+        if was_deleting:
+            return None
+        sign(obj, by)
+        obj["metadata"]["deletionTimestamp"] = now
+        return documents.to_json(obj)
+
+    revision = await commit(store, key, over, f"fleet {tenant}")
+    alone = [Compare(key, "mod", revision), Compare(keys.actor(tenant), "mod", 0)]
+    if (await store.txn(alone, [Delete(key)])).succeeded:
+        return f"schedulerfleet/{tenant} deleted"
+    return f"schedulerfleet/{tenant} is being deleted" + (" already" if was_deleting else "")

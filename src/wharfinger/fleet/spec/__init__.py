@@ -1,0 +1,1 @@
+"""What users write of a fleet: pydantic models, defaults, validation."""

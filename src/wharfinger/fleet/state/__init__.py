@@ -1,0 +1,1 @@
+"""What etcd shows of fleets: read at one revision, and followed."""

@@ -1,1 +1,0 @@
-"""Instance processes: started, adopted, watched and ended. No workflow, no etcd; the agent uses it."""
