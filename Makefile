@@ -117,7 +117,7 @@ kubernetes-fields:
 # How kubectl apply merges the fields of the same release.
 kubernetes-merge-keys:
 	@cd tools/kubernetes-merge-keys && GOFLAGS=-mod=readonly GOWORK=off go run . > keys.new || { rm -f keys.new; exit 1; }
-	@mv tools/kubernetes-merge-keys/keys.new src/wharfinger/applying/merge_keys.json
+	@mv tools/kubernetes-merge-keys/keys.new src/wharfinger/placement/applying/merge_keys.json
 
 # Chromium by the system's packages, and what drives it. Tests in a browser are skipped, in one line, where it is not there.
 browser: linked

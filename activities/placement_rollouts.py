@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.contracts.placement_rollouts import (
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
     ForgetContentsInput,
@@ -20,13 +21,12 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.engine.placements.catching_up import catch_up, until_changed
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.rollout_plans import planned
-from wharfinger.engine.placements.snapshots import forget, take
-from wharfinger.engine.placements.works import write
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.effects.snapshots import forget, take
+from wharfinger.placement.effects.works import write
+from wharfinger.placement.state.catching_up import catch_up, until_changed
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.failures import wrong_id

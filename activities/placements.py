@@ -7,18 +7,18 @@ from uuid import uuid4
 
 from temporalio import activity
 
-from wharfinger.contracts.placements import (
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
     DecidedPlacement,
     DecideInput,
     PlacementActivities,
 )
-from wharfinger.engine.placements.catching_up import catch_up
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.state.catching_up import catch_up
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.names import placement_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.failures import wrong_id

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.contracts.update_runs import (
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
     AwaitedRun,
@@ -22,12 +23,11 @@ from wharfinger.contracts.update_runs import (
     WriteRunWorksInput,
     WrittenRunWorks,
 )
-from wharfinger.engine.placements import update_writing
-from wharfinger.engine.placements.catching_up import catch_up, until_changed
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.update_steps import look, planned_run
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.effects import update_writing
+from wharfinger.placement.effects.update_steps import look, planned_run
+from wharfinger.placement.state.catching_up import catch_up, until_changed
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.names import update_run_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.failures import wrong_id

@@ -13,12 +13,12 @@ import statistics
 import time
 from typing import Any
 
-from wharfinger.manifests.members import member_from_mapping
-from wharfinger.manifests.placements import placement_from_mapping
-from wharfinger.model.members import Member
-from wharfinger.placement.deciding import decide
-from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.question import Question
+from wharfinger.placement.deciding.deciding import decide
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.question import Question
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.spec.members import member_from_mapping
+from wharfinger.placement.spec.placements import placement_from_mapping
 
 ROUNDS = 50
 PLACEMENT: dict[str, Any] = {

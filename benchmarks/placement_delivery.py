@@ -54,34 +54,40 @@ from processes import resident_mib
 from settled_hub import TIME
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from wharfinger.config.member_files import MemberConnection
-from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_rollouts import TakeSnapshotInput
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.engine.placements import snapshots
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Condition, Get, Operation, Read, Store, TxnResult
 from wharfinger.hub import Hub
-from wharfinger.member_loops.applying import WorkOnMember
-from wharfinger.member_loops.joining import hub_id
-from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.member_loops.presence import Presence
-from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.observe.placements import read_all
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import (
+    AppliedRecord,
+    MarkRecord,
+    ResultRecord,
+    SnapshotRecord,
+    WorkRecord,
+)
+from wharfinger.placement.contracts.placement_rollouts import TakeSnapshotInput
+from wharfinger.placement.effects import snapshots
+from wharfinger.placement.member.applying import WorkOnMember
+from wharfinger.placement.member.joining import hub_id
+from wharfinger.placement.member.member_agent import MemberReporter
+from wharfinger.placement.member.member_store import EtcdMember
+from wharfinger.placement.member.presence import Presence
+from wharfinger.placement.member.works import Works
+from wharfinger.placement.reading.observe_placements import read_all
+from wharfinger.placement.spec.member_files import MemberConnection
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import placement_keys
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore

@@ -29,18 +29,18 @@ from kubernetes_children import Children
 from kubernetes_sides import start_etcd
 from processes import resident_mib
 
-from wharfinger.contracts.placement_records import MemberStatusRecord
-from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.settings import Servers
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
-from wharfinger.hub_loops.following import HubStreams
-from wharfinger.hub_loops.judging import PlacementJudge
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberStatusRecord
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.hub.following import HubStreams
+from wharfinger.placement.hub.judging import PlacementJudge
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 
 GROUPS = 100

@@ -9,13 +9,13 @@ from typing import Any
 
 from etcd_side import put_all
 
-from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
 from wharfinger.etcd.store import Store
-from wharfinger.observe.placements import read_all
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
+from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.reading.observe_placements import read_all
 
 TIME = "2026-01-01T00:00:00Z"
 ONLINE = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.placement_simulator import PlacementSimulator
+from wharfinger.placement.kubefleet.placement_simulator import PlacementSimulator
 
 P = "cluster/web"
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from wharfinger.contracts.placements import placement_retry
+from wharfinger.placement.contracts.placements import placement_retry
 from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

@@ -22,7 +22,8 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.placement_rollouts import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.placement.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
         EVENTS,
@@ -43,8 +44,7 @@ with workflow.unsafe.imports_passed_through():
         WriteWorksInput,
         rollout_retry,
     )
-    from wharfinger.contracts.placements import StreamRevisions, latest
-    from wharfinger.objects.model.texts import shortened
+    from wharfinger.placement.contracts.placements import StreamRevisions, latest
     from wharfinger.process.names import ROLL_OUT_PLACEMENT
     from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS

@@ -26,7 +26,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Fa
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import RetryPolicy
 
-    from wharfinger.contracts.placements import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.placement.contracts.placements import (
         COMMIT_TIMEOUT,
         DECIDE_TIMEOUT,
         CommitDecisionInput,
@@ -40,7 +41,6 @@ with workflow.unsafe.imports_passed_through():
         latest,
         required_seen,
     )
-    from wharfinger.objects.model.texts import shortened
     from wharfinger.process.names import SCHEDULE_PLACEMENT
     from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY

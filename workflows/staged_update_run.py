@@ -23,7 +23,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.placement_rollouts import (
+    from wharfinger.objects.model.texts import shortened
+    from wharfinger.placement.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
         PLAN_TIMEOUT,
@@ -33,8 +34,8 @@ with workflow.unsafe.imports_passed_through():
         TakeSnapshotInput,
         rollout_retry,
     )
-    from wharfinger.contracts.placements import StreamRevisions, latest
-    from wharfinger.contracts.update_runs import (
+    from wharfinger.placement.contracts.placements import StreamRevisions, latest
+    from wharfinger.placement.contracts.update_runs import (
         IDLE_SLICE,
         RUN_TIMEOUT,
         SHORTEST,
@@ -52,7 +53,6 @@ with workflow.unsafe.imports_passed_through():
         UpdateRunResult,
         WriteRunWorksInput,
     )
-    from wharfinger.objects.model.texts import shortened
     from wharfinger.process.names import STAGED_UPDATE_RUN
     from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS

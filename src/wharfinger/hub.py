@@ -26,19 +26,20 @@ from temporalio.client import Client
 from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.activities.placements import DecidingActivities
 from wharfinger.activities.update_runs import StagingActivities
-from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.contracts.placement_records import HubRecord
-from wharfinger.engine.placements.catching_up import MOST_WAITING
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_changes import HubChange
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen_decisions import STATES, state_of
-from wharfinger.hub_loops.following import ContentsStreams, HubStreams
-from wharfinger.hub_loops.judging import PlacementJudge
-from wharfinger.hub_loops.leavers import Leavers
-from wharfinger.hub_loops.rollouts import RolloutJudge
-from wharfinger.hub_loops.update_runs import UpdateRunJudge
-from wharfinger.observe.placement_conditions import SAID_STATES, results_by_state
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import HubRecord
+from wharfinger.placement.hub.following import ContentsStreams, HubStreams
+from wharfinger.placement.hub.judging import PlacementJudge
+from wharfinger.placement.hub.leavers import Leavers
+from wharfinger.placement.hub.rollouts import RolloutJudge
+from wharfinger.placement.hub.update_runs import UpdateRunJudge
+from wharfinger.placement.reading.placement_conditions import SAID_STATES, results_by_state
+from wharfinger.placement.reading.placement_starts import TemporalPlacements
+from wharfinger.placement.state.catching_up import MOST_WAITING
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_changes import HubChange
+from wharfinger.placement.state.hub_view import HubView
+from wharfinger.placement.state.seen_decisions import STATES, state_of
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import lives
 from wharfinger.process.connecting import identity
@@ -52,7 +53,6 @@ from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import placement_keys
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process

@@ -11,15 +11,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from wharfinger.config.member_files import MemberConnection
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
-from wharfinger.member_loops.folder import FolderOfMembers, members_in, read_folder
-from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.member_loops.presence import Presence
-from wharfinger.member_loops.works import Works
+from wharfinger.placement.member.folder import FolderOfMembers, members_in, read_folder
+from wharfinger.placement.member.member_agent import MemberReporter
+from wharfinger.placement.member.presence import Presence
+from wharfinger.placement.member.works import Works
+from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts

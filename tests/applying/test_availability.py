@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.applying.objects import Object, deployment, service
-from wharfinger.applying.availability import Availability, availability
+from wharfinger.placement.applying.availability import Availability, availability
 
 AVAILABLE, NOT_YET = Availability.AVAILABLE, Availability.NOT_YET_AVAILABLE
 NOT_TRACKABLE = Availability.NOT_TRACKABLE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.applying.objects import Object, deployment, service
-from wharfinger.applying.availability import Availability, availability
+from wharfinger.placement.applying.availability import Availability, availability
 
 AVAILABLE, NOT_YET = Availability.AVAILABLE, Availability.NOT_YET_AVAILABLE
 NOT_TRACKABLE, FAILED = Availability.NOT_TRACKABLE, Availability.FAILED

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.applying.objects import Object, deployment, deployments, service
-from wharfinger.applying.comparing import Difference, differences
-from wharfinger.applying.merge import merged
+from wharfinger.placement.applying.comparing import Difference, differences
+from wharfinger.placement.applying.merge import merged
 
 HTTP = {"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}
 CUSTOM = {"name": "custom", "protocol": "UDP", "port": 10000, "targetPort": 10000}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.applying.objects import Object, deployment, deployments, pods, service
-from wharfinger.applying.merge import conflicts, merged
-from wharfinger.applying.merge_keys import FILE, merge_keys
 from wharfinger.objects.documents.kinds import KINDS
+from wharfinger.placement.applying.merge import conflicts, merged
+from wharfinger.placement.applying.merge_keys import FILE, merge_keys
 
 
 def spec_of(last: Object | None, wanted: Object, live: Object) -> Any:
@@ -288,7 +288,7 @@ def test_merge_keys_are_listed_for_every_kind_of_kubernetes() -> None:
 
 
 def test_merge_keys_are_of_the_release_that_the_generator_pins() -> None:
-    tools = Path(FILE).resolve().parents[3] / "tools"
+    tools = Path(FILE).resolve().parents[4] / "tools"
     origin = merge_keys().origin
     assert f"{origin['module']} {origin['version']}\n" in (tools / "kubernetes-merge-keys" / "go.mod").read_text()
     sums = (tools / "kubernetes-merge-keys" / "go.sum").read_text()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.applying.objects import Object, deployment
-from wharfinger.applying.object_steps import WHOLE, ObjectStep, Owner, step_for
-from wharfinger.config.placement_fields import ApplyStrategyFields
+from wharfinger.placement.applying.object_steps import WHOLE, ObjectStep, Owner, step_for
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 
 P, LIFE = "cluster/web", "hub/east/7"
 OTHERS = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "1"}]

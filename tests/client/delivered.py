@@ -9,8 +9,9 @@ from typing import Any
 
 from tests.engine.placements.scene import TIME, HubScene, P
 from tests.placement.objects import pick, placement_object
-from wharfinger.config.placement_fields import ApplyStrategyFields
-from wharfinger.contracts.delivery_records import (
+from wharfinger.etcd import keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import (
     PinRecord,
     ResultRecord,
     RolloutRecord,
@@ -18,13 +19,12 @@ from wharfinger.contracts.delivery_records import (
     ToldObject,
     WorkRecord,
 )
-from wharfinger.contracts.placement_records import HubRecord, MemberStatusRecord
-from wharfinger.engine.placements.selected import read_selected
-from wharfinger.etcd import keys
-from wharfinger.manifests.members import agent_status
-from wharfinger.model.delivery import Want
-from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts.placement_records import HubRecord, MemberStatusRecord
+from wharfinger.placement.effects.selected import read_selected
+from wharfinger.placement.model.delivery import Want
+from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
+from wharfinger.placement.spec.members import agent_status
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 
 GOOD: Mapping[str, Any] = {"applied": True, "available": True, "objects": 3}
 STRATEGY = ApplyStrategyFields.model_validate({}).complete

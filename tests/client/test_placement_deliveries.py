@@ -17,15 +17,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.client.delivered import DeliveredScene
 from tests.engine.placements.scene import P
 from tests.placement.objects import pick, placement_object
-from wharfinger.client.placement_deliveries import PlacementDeliveries
-from wharfinger.client.placements import Placements
-from wharfinger.contracts.delivery_records import PinRecord
-from wharfinger.contracts.placement_records import EvictionRecord
-from wharfinger.contracts.placement_rollouts import RolloutResult
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.etcd import keys
-from wharfinger.observe.placement_attempts import OUTCOME_KEY
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord
+from wharfinger.placement.contracts.placement_records import EvictionRecord
+from wharfinger.placement.contracts.placement_rollouts import RolloutResult
+from wharfinger.placement.reading.placement_attempts import OUTCOME_KEY
+from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+from wharfinger.placement.reading.placements import Placements
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from tests.client.delivered import GOOD, DeliveredScene
 from tests.engine.placements.scene import P
 from tests.patience import patient
 from tests.placement.objects import eviction_object, pick, placement_object
-from wharfinger.client.placement_deliveries import PlacementDeliveries
-from wharfinger.client.placement_goals import PlacementGoal, PlacementVerdict, follow, look
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+from wharfinger.placement.reading.placement_goals import PlacementGoal, PlacementVerdict, follow, look
 from wharfinger.testing.memory_store import MemoryStore
 
 SETTLED, AVAILABLE, GONE = PlacementGoal.SETTLED, PlacementGoal.AVAILABLE, PlacementGoal.GONE
@@ -166,7 +166,7 @@ async def test_a_wait_ends_with_the_change_that_reaches_the_goal(
     scene: DeliveredScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not when everything is read again in any case."""
-    monkeypatch.setattr("wharfinger.client.placement_goals.READ_AGAIN", 3600.0)
+    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.READ_AGAIN", 3600.0)
     await scene.deliver("b", counter=6, since=6, result=None)
     waiting = asyncio.create_task(PlacementDeliveries(scene.store).wait("web", timeout=3600))
     await asyncio.sleep(0.05)
@@ -227,7 +227,7 @@ async def test_what_etcd_forgets_meanwhile_is_read_again(scene: DeliveredScene) 
 
 
 async def test_a_look_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.client.placement_goals.LAST_LOOK", 0.01)
+    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.LAST_LOOK", 0.01)
 
     async def never() -> PlacementVerdict:
         await asyncio.sleep(3600)

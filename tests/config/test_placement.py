@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement import check_placement_change, check_placement_object
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.placement.spec.placement import check_placement_change, check_placement_object
 
 POLICY = "spec.policy."
 REQUIRED = f"{POLICY}affinity.clusterAffinity.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement import check_placement_object
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.placement.spec.placement import check_placement_object
 
 NAMED = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}
 PATCH = {"op": "replace", "path": "/spec/replicas", "value": 3}

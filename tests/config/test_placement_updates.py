@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement import check_placement_change, check_placement_object
-from wharfinger.config.placement_update_fields import forbidden_change
 from wharfinger.errors import InvalidConfiguration
+from wharfinger.placement.spec.placement import check_placement_change, check_placement_object
+from wharfinger.placement.spec.placement_update_fields import forbidden_change
 
 APPROVAL = {"type": "Approval"}
 WAIT = {"type": "TimedWait", "waitTime": "1h30m"}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement_fields import ApplyStrategyFields, stored_delivery
 from wharfinger.errors import InvalidObject
-from wharfinger.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.placement.model.delivery import DeliverySpec, RolloutBudget
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields, stored_delivery
 
 DEFAULTS = {
     "type": "ClientSideApply",

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement_fields import stored_selectors
-from wharfinger.config.placement_override_fields import stored_override
 from wharfinger.errors import InvalidObject
-from wharfinger.model.contents import (
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.placement.model.contents import (
     ObjectId,
     Override,
     OverridePatch,
@@ -17,8 +16,9 @@ from wharfinger.model.contents import (
     ResourceSelector,
     SelectionScope,
 )
-from wharfinger.model.placement import PlacementRef
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.placement.model.placement import PlacementRef
+from wharfinger.placement.spec.placement_fields import stored_selectors
+from wharfinger.placement.spec.placement_override_fields import stored_override
 
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement_update_fields import stored_run, stored_strategy
 from wharfinger.errors import InvalidObject
-from wharfinger.model.placement import PlacementRef
-from wharfinger.model.update_runs import (
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.placement.model.placement import PlacementRef
+from wharfinger.placement.model.update_runs import (
     OnFailure,
     RunState,
     Stage,
@@ -20,8 +21,7 @@ from wharfinger.model.update_runs import (
     Unmatched,
     UpdateRun,
 )
-from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.placement.spec.placement_update_fields import stored_run, stored_strategy
 
 
 def strategy(*stages: Any, **spec: Any) -> dict[str, Any]:

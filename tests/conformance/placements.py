@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from wharfinger.placement_simulator import PlacementSimulator, SimulatedPlacement
+from wharfinger.placement.kubefleet.placement_simulator import PlacementSimulator, SimulatedPlacement
 
 DATA = Path(__file__).parent / "data" / "placement"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))

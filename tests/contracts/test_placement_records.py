@@ -7,16 +7,16 @@ import zlib
 import orjson
 import pytest
 
-from wharfinger.contracts.placement_records import DECISION_LIMIT, DecisionRecord
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.model.placement import (
+from wharfinger.placement.contracts.placement_records import DECISION_LIMIT, DecisionRecord
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.deciding import texts
+from wharfinger.placement.model.placement import (
     ChosenMember,
     MemberScores,
     MemberVerdict,
     PlacementDecision,
     PolicyCondition,
 )
-from wharfinger.placement import texts
 
 
 def record(members: int = 3) -> DecisionRecord:

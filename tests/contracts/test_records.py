@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from wharfinger.contracts.delivery_records import SnapshotRecord
-from wharfinger.contracts.placement_rollouts import TakenSnapshot
+from wharfinger.placement.contracts.delivery_records import SnapshotRecord
+from wharfinger.placement.contracts.placement_rollouts import TakenSnapshot
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import AttemptInput
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.contracts.update_run_records import RunPlanRecord, RunProgressRecord
-from wharfinger.model.update_runs import (
+from wharfinger.placement.contracts.update_run_records import RunPlanRecord, RunProgressRecord
+from wharfinger.placement.deciding.stages import begin
+from wharfinger.placement.model.update_runs import (
     MemberOutcome,
     MemberProgress,
     OnFailure,
@@ -19,7 +20,6 @@ from wharfinger.model.update_runs import (
     StageTask,
     TaskKind,
 )
-from wharfinger.placement.stages import begin
 
 
 def plan(members: int = 3) -> RunPlan:

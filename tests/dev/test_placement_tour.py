@@ -12,9 +12,9 @@ import yaml
 
 from tests.integration.dev_tree import DevTree, end_all, processes_of, wait_until
 from tests.integration.gateway import bound_pods
-from wharfinger.contracts.delivery_records import PinRecord
 from wharfinger.etcd import keys
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "placement-live"

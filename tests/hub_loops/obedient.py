@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.etcd.store import Compare, Put, Store
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
 
 
 @dataclass

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from tests.engine.placements.scene import HubScene
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.hub_loops.judging import APART, PlacementJudge
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.hub.judging import APART, PlacementJudge
 from wharfinger.process.parts import ProcessParts
 
 ALL = {"placementType": "PickAll"}

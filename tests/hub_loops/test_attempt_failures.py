@@ -7,11 +7,11 @@ import random
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from wharfinger.contracts.placement_records import HubRecord
-from wharfinger.contracts.placements import StreamRevisions, required_seen
 from wharfinger.errors import UsageError
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import HubRecord
+from wharfinger.placement.contracts.placements import StreamRevisions, required_seen
 from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.registry import placement_keys
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.schedule_placement import _ending

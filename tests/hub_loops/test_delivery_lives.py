@@ -22,20 +22,20 @@ from tests.agent_loops.hosts import until
 from tests.conftest import TemporalServer
 from tests.placement.deliveries import judge_member
 from tests.placement.objects import member_object
-from wharfinger.config.member_files import MemberConnection
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Store
 from wharfinger.hub import Hub
-from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.member_loops.works import Works
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.member.member_agent import MemberReporter
+from wharfinger.placement.member.works import Works
+from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

@@ -10,11 +10,11 @@ import pytest
 
 from tests.agent_loops.hosts import running, until
 from tests.patience import patient
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import RevisionWentBack
-from wharfinger.hub_loops.following import HubStreams
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.hub.following import HubStreams
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -28,20 +28,20 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.client.placements import Placements
-from wharfinger.contracts.delivery_records import ResultRecord
-from wharfinger.contracts.placement_records import EvictionRecord
-from wharfinger.engine.placements.catching_up import MOST_WAITING
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.hub import Hub
 from wharfinger.objects.documents.kinds import reference
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord
+from wharfinger.placement.contracts.placement_records import EvictionRecord
+from wharfinger.placement.reading.placements import Placements
+from wharfinger.placement.state.catching_up import MOST_WAITING
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings
 from wharfinger.telemetry import Metrics
 

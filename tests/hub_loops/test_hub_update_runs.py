@@ -11,12 +11,12 @@ from temporalio.client import Client
 
 from tests.engine.placements.run_scene import APPROVAL, external, stage, strategy_object
 from tests.hub_loops.test_hub import WEB, World, client, store, until_seen
-from wharfinger.client.update_runs import UpdateRuns
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.process.names import update_run_id
-from wharfinger.registry import placement_keys
 
 __all__ = ["client", "store"]
 RUN = "release"

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.placements.scene import EAST, WEST, P
 from tests.hub_loops.scene import ALL, JudgedScene
 from tests.placement.objects import eviction_object, in_region, pick, placement_object
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from tests.engine.placements.scene import EAST, WEST, HubScene, P
 from tests.hub_loops.scene import ALL, JudgedScene, Starter
 from tests.placement.objects import in_region, pick, placement_object
-from wharfinger.contracts.delivery_records import PinRecord, SnapshotRecord
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord, SnapshotRecord
+from wharfinger.placement.contracts.placements import StreamRevisions
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from tests.agent_loops.hosts import until
 from tests.engine.placements.scene import HubScene
 from tests.placement.objects import eviction_object, pick, placement_object, status_record
-from wharfinger.contracts.placement_records import EvictionRecord
-from wharfinger.hub_loops.leavers import UNREACHABLE, Leavers
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import EvictionRecord
+from wharfinger.placement.hub.leavers import UNREACHABLE, Leavers
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy", "status": "False"}]}]}

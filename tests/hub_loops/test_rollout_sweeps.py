@@ -14,7 +14,7 @@ from tests.engine.placements.test_rolling_out import override
 from tests.hub_loops.test_rollouts import JudgedScene, settled_scene
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Read
-from wharfinger.hub_loops import rollouts
+from wharfinger.placement.hub import rollouts
 from wharfinger.process import controller
 
 

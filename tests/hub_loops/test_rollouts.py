@@ -17,15 +17,15 @@ from tests.engine.placements.test_rolling_out import override
 from tests.engine.placements.test_works import ALL_AT_ONCE, ONE
 from tests.placement.objects import agent_record, pick
 from wharfinger.activities.placement_rollouts import RollingActivities
-from wharfinger.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.placements import catching_up
-from wharfinger.engine.placements.hub_view import STREAMS
-from wharfinger.hub_loops.following import ContentsStreams
-from wharfinger.hub_loops.rollouts import RolloutJudge
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.hub.following import ContentsStreams
+from wharfinger.placement.hub.rollouts import RolloutJudge
+from wharfinger.placement.state import catching_up
+from wharfinger.placement.state.hub_view import STREAMS
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 
 
 @dataclass

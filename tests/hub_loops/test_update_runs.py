@@ -9,12 +9,12 @@ import pytest
 
 from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.contracts.update_run_records import END, RunEndRecord
-from wharfinger.engine.placements.hub_changes import HubChange
-from wharfinger.hub_loops.update_runs import UpdateRunJudge
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.contracts.update_run_records import END, RunEndRecord
+from wharfinger.placement.hub.update_runs import UpdateRunJudge
+from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 

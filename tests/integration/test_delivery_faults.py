@@ -15,11 +15,11 @@ from tests.integration.dev_tree import DevTree, end_all
 from tests.integration.members_in_memory import members_in_memory
 from tests.patience import patient
 from tests.placement.deliveries import DeliveryHistory, judge_hub, judge_member
-from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
 from wharfinger.settings import EtcdSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]

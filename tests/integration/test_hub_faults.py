@@ -18,11 +18,11 @@ from tests.integration.dev_tree import DevTree, end_all, wait_until
 from tests.patience import patient
 from tests.placement.history import history
 from tests.placement.objects import agent_record, in_region, member_object, pick, placement_object, status_record
-from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put, Store
-from wharfinger.observe.placements import decided_again, read_all, record_of
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.effects.questions import needs_attempt
+from wharfinger.placement.reading.observe_placements import decided_again, read_all, record_of
 from wharfinger.settings import EtcdSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.members import member_from_mapping
-from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
 from wharfinger.objects.model.selectors import Taint
+from wharfinger.placement.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+from wharfinger.placement.spec.members import member_from_mapping
 
 WHOLE: dict[str, Any] = {
     "metadata": {"name": "east", "labels": {"env": "prod"}},

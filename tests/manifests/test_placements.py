@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.placements import placement_from_mapping
-from wharfinger.model.placement import (
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
+from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,
     ClusterTerm,
@@ -19,7 +19,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
+from wharfinger.placement.spec.placements import placement_from_mapping
 
 POLICY: dict[str, Any] = {
     "placementType": "PickN",

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from tests.placement.objects import member_object
-from wharfinger.config.member_files import MemberConnection
-from wharfinger.contracts.placement_records import MemberStatusRecord
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Store
-from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberStatusRecord
+from wharfinger.placement.member.member_agent import MemberReporter
+from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 

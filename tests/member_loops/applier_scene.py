@@ -12,16 +12,16 @@ from typing import Any
 from tests.agent_loops.hosts import running, until
 from tests.clock import Clock
 from tests.member_loops.member_scene import Object, P
-from wharfinger.config.placement_fields import ApplyStrategyFields
-from wharfinger.contracts.delivery_records import ResultRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.engine.placements.snapshots import _part, zlib
 from wharfinger.etcd import keys
-from wharfinger.member_loops.applier import Applier
-from wharfinger.member_loops.joining import JoinToken
-from wharfinger.member_loops.works import Works
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.placement_records import MemberRecord
+from wharfinger.placement.effects.snapshots import _part, zlib
+from wharfinger.placement.member.applier import Applier
+from wharfinger.placement.member.joining import JoinToken
+from wharfinger.placement.member.works import Works
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 EAST = "east"

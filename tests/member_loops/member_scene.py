@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.config.placement_fields import ApplyStrategyFields
-from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord, ResultRecord, WorkRecord
 from wharfinger.etcd import keys
-from wharfinger.member_loops.applying import WorkOnMember
-from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import (
+    AgentRecord,
+    AppliedRecord,
+    MarkRecord,
+    ResultRecord,
+    WorkRecord,
+)
+from wharfinger.placement.member.applying import WorkOnMember
+from wharfinger.placement.member.member_store import EtcdMember
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 from wharfinger.testing.memory_store import MemoryStore
 
 P, Q = "cluster/web", "ns/team/web"

@@ -11,13 +11,13 @@ import pytest
 from tests.agent_loops.hosts import running, until
 from tests.member_loops.applier_scene import EAST, Agents
 from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, P, Q, obj
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Condition, Operation
-from wharfinger.member_loops.applier import ceases
-from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED
-from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.member.applier import ceases
+from wharfinger.placement.member.looking import LATEST, SOONEST, UNSETTLED
+from wharfinger.placement.member.member_store import AgentFenced, EtcdMember
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 from tests.agent_loops.hosts import running, until
 from tests.member_loops.applier_scene import EAST, Agents
 from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, P, Q, obj
-from wharfinger.contracts.delivery_records import AppliedRecord
 from wharfinger.errors import AccessDenied, RequestTooLarge, RevisionWentBack, StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Read
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import AppliedRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 HERE = AppliedRecord(counter=5, identity=7)

@@ -26,10 +26,10 @@ from tests.member_loops.member_scene import (
     obj,
     pod,
 )
-from wharfinger.config.placement_fields import ApplyStrategyFields
-from wharfinger.contracts.delivery_records import WorkRecord
 from wharfinger.etcd.store import Condition, Operation, Put
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import WorkRecord
+from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 
 # --- present --------------------------------------------------------------------------------------
 

@@ -29,12 +29,12 @@ from tests.member_loops.member_scene import (
     obj,
     pod,
 )
-from wharfinger.contracts.delivery_records import MarkRecord, WorkRecord
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Condition, Operation, Put
-from wharfinger.member_loops.applying import WorkOnMember
-from wharfinger.member_loops.member_store import AgentFenced
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import MarkRecord, WorkRecord
+from wharfinger.placement.member.applying import WorkOnMember
+from wharfinger.placement.member.member_store import AgentFenced
 
 # --- absent, released -----------------------------------------------------------------------------
 

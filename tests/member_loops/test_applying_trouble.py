@@ -24,10 +24,10 @@ from tests.member_loops.member_scene import (
     obj,
     pod,
 )
-from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord
 from wharfinger.errors import AccessDenied
 from wharfinger.etcd.store import Condition, Operation
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import AppliedRecord, MarkRecord
 
 
 def deny(member: Member, *denied: str) -> None:

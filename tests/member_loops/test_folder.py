@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import InvalidConfiguration, UsageError
-from wharfinger.member_loops.folder import members_in
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.placement.member.folder import members_in
 
 
 def put(folder: Path, name: str, text: str, mode: int = 0o400) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.patience import patient
 from wharfinger.member import MemberAgents
-from wharfinger.member_loops import member_agent
+from wharfinger.placement.member import member_agent
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import MemberAgentSettings
 from wharfinger.testing import MemoryStore

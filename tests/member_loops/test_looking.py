@@ -8,7 +8,7 @@ import pytest
 
 from tests.clock import Clock
 from tests.member_loops.member_scene import P
-from wharfinger.member_loops.looking import LONGEST_GAP, QUIET, SETTLE, UNSETTLED, Looks
+from wharfinger.placement.member.looking import LONGEST_GAP, QUIET, SETTLE, UNSETTLED, Looks
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from tests.agent_loops.hosts import running, until
 from tests.member_loops.applier_scene import Agents
 from tests.member_loops.member_scene import CONFIG, SETTINGS, WEB, P
 from wharfinger.etcd.store import Read
-from wharfinger.member_loops.looking import LATEST
-from wharfinger.member_loops.member_store import EtcdMember
-from wharfinger.member_loops.works import Works
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.member.looking import LATEST
+from wharfinger.placement.member.member_store import EtcdMember
+from wharfinger.placement.member.works import Works
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.agent_loops.hosts import until
 from tests.member_loops.agents import agent, put_member, serving, status, there
-from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.etcd import keys
-from wharfinger.member_loops.joining import JoinToken, hub_id
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
+from wharfinger.placement.member.joining import JoinToken, hub_id
 from wharfinger.testing.manifests import node_manifest
 from wharfinger.testing.memory_store import MemoryStore
 

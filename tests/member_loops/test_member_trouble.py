@@ -13,16 +13,16 @@ import pytest
 
 from tests.agent_loops.hosts import until
 from tests.member_loops.agents import agent, put_member, serving, status, there
-from wharfinger.contracts.placement_records import MemberStatusRecord
 from wharfinger.errors import AccessDenied, ConfigurationError, StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Page, Read, Store
 from wharfinger.member import MemberAgents
-from wharfinger.member_loops import member_agent
-from wharfinger.member_loops.joining import JoinToken, hub_id, join, leave
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberStatusRecord
+from wharfinger.placement.member import member_agent
+from wharfinger.placement.member.joining import JoinToken, hub_id, join, leave
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import MemberAgentSettings
-from wharfinger.registry import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 from tests.agent_loops.hosts import running, until
 from tests.member_loops.agents import agent, put_member, serving, there
-from wharfinger.member_loops.presence import Presence
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.member.presence import Presence
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.manifests.members import member_from_mapping
-from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.objects.documents.formats import KUBERNETES
 from wharfinger.objects.rk8s.format import RK8S
+from wharfinger.placement.member.usage import FOLLOWED, MemberUsage
+from wharfinger.placement.spec.members import member_from_mapping
 from wharfinger.testing.manifests import node_manifest, pod_manifest
 
 

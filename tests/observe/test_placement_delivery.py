@@ -12,15 +12,20 @@ import pytest
 from tests.client.delivered import GOOD, DeliveredScene, unwell
 from tests.engine.placements.scene import P
 from tests.placement.objects import pick, placement_object
-from wharfinger.engine.placements.rolling_out import rollout_of
 from wharfinger.errors import NotFound
 from wharfinger.hub import Hub
-from wharfinger.observe.placement_conditions import SAID_STATES, DeliveryCondition, DeliveryState, results_by_state
-from wharfinger.observe.placement_delivery import delivery_of, read
-from wharfinger.observe.placements import read_all, read_one
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.effects.rolling_out import rollout_of
+from wharfinger.placement.reading.observe_placements import read_all, read_one
+from wharfinger.placement.reading.placement_conditions import (
+    SAID_STATES,
+    DeliveryCondition,
+    DeliveryState,
+    results_by_state,
+)
+from wharfinger.placement.reading.placement_delivery import delivery_of, read
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process_settings import HubSettings
-from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 APPLIED = ["Scheduled", "RolloutStarted", "NoOverrideSpecified", "AllWorkSynced"]

@@ -7,8 +7,8 @@ import pytest
 from tests.engine.placements.scene import HubScene, P
 from tests.placement.objects import eviction_object, in_region, pick, placement_object
 from wharfinger.errors import NotFound
-from wharfinger.observe.placements import decided_again, read_all, read_one, record_of
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.reading.observe_placements import decided_again, read_all, read_one, record_of
 
 EAST, WEST = {"region": "east"}, {"region": "west"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import TIME
-from wharfinger.client.update_runs import UpdateRuns
+from wharfinger.placement.reading.update_runs import UpdateRuns
 
 WAIT = {"type": "TimedWait", "waitTime": "30s"}
 

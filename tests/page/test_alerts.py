@@ -14,18 +14,18 @@ from tests.conftest import EtcdServer
 from tests.engine.placements.scene import HubScene
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
-from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.page.alerts import expressions
 from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
-from wharfinger.page.alerts.hub_alerts import HUB_METRICS, HubAlerts
-from wharfinger.page.alerts.hub_presence import HubPresence
 from wharfinger.page.alerts.rules import counted
 from wharfinger.page.follow.exposition import read
 from wharfinger.page.follow.scraping import KEPT, CounterGrowth, ScrapedProcess, Scraper
 from wharfinger.page.options import ScrapeOptions
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import HubRecord
+from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
+from wharfinger.placement.page.hub_presence import HubPresence
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import MemoryStore
 

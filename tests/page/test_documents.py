@@ -7,10 +7,11 @@ from pathlib import Path
 
 from tests.page.cluster import Page
 from wharfinger.kubernetes.page import upstream_alerts
-from wharfinger.page.alerts import etcd_alerts, hub_alerts
+from wharfinger.page.alerts import etcd_alerts
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED
 from wharfinger.page.web.api import routes
+from wharfinger.placement.page import hub_alerts
 from wharfinger.scheduling.page import worker_alerts
 from wharfinger.scheduling.page.worker_alerts import SEEN_EXPRESSIONS
 

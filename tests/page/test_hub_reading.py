@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import Unavailable
-from wharfinger.page.views import hub_reading
-from wharfinger.page.views.hub_reading import HubReading
+from wharfinger.placement.page import hub_reading
+from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.state.hub_view import HubView
 
 
 class Hub:

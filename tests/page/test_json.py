@@ -22,8 +22,8 @@ from wharfinger.etcd.store import Put
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
-from wharfinger.page.views.placement import PlacementView
 from wharfinger.page.web.server import PageServer
+from wharfinger.placement.page.view import PlacementView
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.model.promises import Imported, Promise
 from wharfinger.scheduling.page.attempts import PodAttempts

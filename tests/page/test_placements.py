@@ -10,9 +10,9 @@ from tests.client.delivered import GOOD, DeliveredScene
 from tests.engine.placements.scene import P
 from tests.page.cluster import no_temporal
 from wharfinger.errors import NotFound
-from wharfinger.page.views.hub_reading import HubReading
-from wharfinger.page.views.placements import PlacementLooks
-from wharfinger.page.views.update_runs import UpdateRunLooks
+from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.page.placements import PlacementLooks
+from wharfinger.placement.page.update_runs import UpdateRunLooks
 
 
 async def test_clusters_by_placements_with_the_state_of_each() -> None:

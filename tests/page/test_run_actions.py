@@ -13,7 +13,7 @@ import pytest
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.page.conftest import TOKEN
 from tests.page.test_update_runs import Site, hub_page
-from wharfinger.client.update_runs import MOST_CHANGES
+from wharfinger.placement.reading.update_runs import MOST_CHANGES
 
 WAIT = {"type": "TimedWait", "waitTime": "30s"}
 ALL = stage("prod", maxConcurrency=2)

@@ -16,12 +16,12 @@ from tests.engine.placements.run_scene import APPROVAL, external, stage, strateg
 from tests.hub_loops.test_hub import WEB, World, client, store, until_seen
 from tests.page.cluster import MemoryCluster, served
 from tests.page.conftest import TOKEN
-from wharfinger.client.update_runs import UpdateRuns
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.page.options import page_options
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.process.names import update_run_id
-from wharfinger.registry import placement_keys
 
 __all__ = ["client", "store"]
 

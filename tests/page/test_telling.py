@@ -13,12 +13,12 @@ from wharfinger.etcd import keys
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
-from wharfinger.page.follow.hub_changes import HubChanges
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
 from wharfinger.page.web.stream import ViewerStream
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.page.hub_changes import HubChanges
 from wharfinger.scheduling.page.node_map import NodeMap
 from wharfinger.scheduling.page.overview import Overview, RoomSums
 from wharfinger.scheduling.page.pending import MOST_NAMESPACES, UNSEEN, PendingPods

@@ -16,8 +16,8 @@ from tests.engine.placements.scene import TIME, P
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.conftest import TOKEN
 from wharfinger.page.options import page_options
-from wharfinger.page.views.placement import PlacementView
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.page.view import PlacementView
 from wharfinger.testing.memory_store import MemoryStore
 
 WAIT = {"type": "TimedWait", "waitTime": "30s"}

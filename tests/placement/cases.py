@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
-from wharfinger.model.placement import (
+from wharfinger.placement.deciding.deciding import decide
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.question import PlacementStanding, Question
+from wharfinger.placement.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+from wharfinger.placement.model.placement import (
     ChosenMember,
     ClusterSpread,
     MemberScores,
@@ -16,9 +19,6 @@ from wharfinger.model.placement import (
     PlacementRef,
     PlacementType,
 )
-from wharfinger.placement.deciding import decide
-from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.question import PlacementStanding, Question
 
 HEARD = Ages(5.0, 1000.0)
 """An agent that is heard."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, WorkRecord
 from wharfinger.etcd.store import Event, Store
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, WorkRecord
 
 
 @dataclass

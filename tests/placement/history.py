@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord
 from wharfinger.etcd.store import Event, Store
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import DecisionRecord, DrainRecord
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
+from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
 
 SELECTORS = [{"group": "", "version": "v1", "kind": "Namespace", "name": "web"}]
 ONLINE = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from wharfinger.model.update_runs import (
+from wharfinger.placement.deciding.stages import begin
+from wharfinger.placement.deciding.staging import next_steps, retry, wants
+from wharfinger.placement.model.update_runs import (
     MemberOutcome,
     MemberSeen,
     PlannedMember,
@@ -17,8 +19,6 @@ from wharfinger.model.update_runs import (
     StageTask,
     TaskKind,
 )
-from wharfinger.placement.stages import begin
-from wharfinger.placement.staging import next_steps, retry, wants
 
 APPROVAL = (StageTask(TaskKind.APPROVAL),)
 SNAPSHOT = 2

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from tests.placement.cases import chosen, decided, evenly, fixed, in_regions, member, names, pick, reasons
-from wharfinger.model.placement import ClusterPreference, MemberScores, PlacementPolicy
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
-from wharfinger.placement import texts
-from wharfinger.placement.eligibility import Ages
+from wharfinger.placement.deciding import texts
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.model.placement import ClusterPreference, MemberScores, PlacementPolicy
 
 TAINTED = (Taint("t", "", "NoSchedule"),)
 

@@ -20,8 +20,31 @@ from tests.placement.cases import (
     question,
     reasons,
 )
-from wharfinger.model.members import RESOURCES
-from wharfinger.model.placement import (
+from wharfinger.objects.model.selectors import Taint
+from wharfinger.placement.deciding import texts
+from wharfinger.placement.deciding.deciding import decide, decide_without
+from wharfinger.placement.deciding.deviations import (
+    ALL,
+    D1,
+    D2,
+    D3,
+    D4,
+    D5,
+    D6,
+    D7,
+    D8,
+    D9,
+    D10,
+    D11,
+    D12,
+    D13,
+    D14,
+    Stuck,
+)
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.question import Question
+from wharfinger.placement.model.members import RESOURCES
+from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterTerm,
     PlacementDecision,
@@ -29,12 +52,6 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.objects.model.selectors import Taint
-from wharfinger.placement import texts
-from wharfinger.placement.deciding import decide, decide_without
-from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14, Stuck
-from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.question import Question
 
 SILENT = Ages(900.0, 1000.0)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import HEALTHY, HEARD, member
-from wharfinger.model.members import AgentCondition, MemberAgent
-from wharfinger.placement import texts
-from wharfinger.placement.eligibility import Ages, why_not_eligible
+from wharfinger.placement.deciding import texts
+from wharfinger.placement.deciding.eligibility import Ages, why_not_eligible
+from wharfinger.placement.model.members import AgentCondition, MemberAgent
 
 TRUE, FALSE = AgentCondition("True", 1.0), AgentCondition("False", 1.0)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.placement.enveloping import MOST_ENVELOPED, opened
+from wharfinger.placement.deciding.enveloping import MOST_ENVELOPED, opened
 
 API = "placement.kubernetes-fleet.io/v1"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import decided, fixed, member, pick
-from wharfinger.model.evictions import Eviction, EvictionOutcome, PlacementBudget
-from wharfinger.model.placement import Placement, PlacementPolicy, PlacementRef
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.evicting import Delivered, judge_eviction
+from wharfinger.placement.deciding.evicting import Delivered, judge_eviction
+from wharfinger.placement.model.evictions import Eviction, EvictionOutcome, PlacementBudget
+from wharfinger.placement.model.placement import Placement, PlacementPolicy, PlacementRef
 
 REF = PlacementRef("", "web")
 EVERYWHERE = Delivered(present={"a", "b", "c"}, available={"a", "b", "c"})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import HEARD, member
-from wharfinger.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
-from wharfinger.placement.affinity import affinity_of
-from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.filters import MemberRefusal, refusal
-from wharfinger.placement.properties import Unreadable
+from wharfinger.placement.deciding.affinity import affinity_of
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.filters import MemberRefusal, refusal
+from wharfinger.placement.deciding.properties import Unreadable
+from wharfinger.placement.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
 
 TAINT = Taint("dedicated", "a", "NoSchedule")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wharfinger.model.delivery import MemberDelivery, RolloutBudget
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.foreseeing import ForeseenRollout, foresee
+from wharfinger.placement.deciding.foreseeing import ForeseenRollout, foresee
+from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget
 
 ONE_DOWN = RolloutBudget(IntOrPercent(1), IntOrPercent(0))
 ONE_UP = RolloutBudget(IntOrPercent(0), IntOrPercent(1))

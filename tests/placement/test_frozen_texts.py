@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.placement.policies import POLICIES
-from wharfinger.engine.placements.seen import policy_digest
-from wharfinger.manifests.placements import policy_from_mapping
-from wharfinger.model.contents import ResourceSelector, SelectionScope
-from wharfinger.model.placement import (
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
+from wharfinger.placement.deciding import frozen_texts
+from wharfinger.placement.deciding.frozen_texts import policy_text, selection_text
+from wharfinger.placement.model.contents import ResourceSelector, SelectionScope
+from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,
     ClusterTerm,
@@ -22,9 +23,8 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
-from wharfinger.placement import frozen_texts
-from wharfinger.placement.frozen_texts import policy_text, selection_text
+from wharfinger.placement.spec.placements import policy_from_mapping
+from wharfinger.placement.state.seen import policy_digest
 
 DIGESTS = {
     "none": "90b0652e7d9a02ba32fcbcb867b20035",

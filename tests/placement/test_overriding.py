@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.contents import ObjectId, Override, OverridePatch, OverrideRule
-from wharfinger.model.placement import PlacementRef
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.placement.overriding import (
+from wharfinger.placement.deciding.overriding import (
     OverrideError,
     ResolvedOverride,
     by_object,
@@ -21,6 +19,8 @@ from wharfinger.placement.overriding import (
     resolved,
     to_json,
 )
+from wharfinger.placement.model.contents import ObjectId, Override, OverridePatch, OverrideRule
+from wharfinger.placement.model.placement import PlacementRef
 
 CRP, RP = PlacementRef("", "web"), PlacementRef("team", "web")
 ROLE = ObjectId("rbac.authorization.k8s.io", "v1", "ClusterRole", "", "role")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import member
-from wharfinger.model.members import RESOURCES
-from wharfinger.model.placement import PropertyRequirement
 from wharfinger.objects.model.amounts import parse_amount
-from wharfinger.placement.properties import Range, Unreadable, amount_of, interpolated, satisfies
+from wharfinger.placement.deciding.properties import Range, Unreadable, amount_of, interpolated, satisfies
+from wharfinger.placement.model.members import RESOURCES
+from wharfinger.placement.model.placement import PropertyRequirement
 
 
 def between(low: str, high: str) -> Range:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.model.delivery import MemberDelivery, RolloutBudget, RolloutSteps, StepKind
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.rolling import is_ready, plan
+from wharfinger.placement.deciding.rolling import is_ready, plan
+from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget, RolloutSteps, StepKind
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "kubefleet_rollouts.json").read_text())["cases"]
 FREE = "removing what is not available takes nothing from the budget"

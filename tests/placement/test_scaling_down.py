@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 
 from tests.placement.cases import chosen, decided, evenly, in_regions, member, names, pick
-from wharfinger.model.members import Member
-from wharfinger.model.placement import ClusterSpread, MemberScores
-from wharfinger.placement import texts
-from wharfinger.placement.scaling_down import given_up
+from wharfinger.placement.deciding import texts
+from wharfinger.placement.deciding.scaling_down import given_up
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.placement import ClusterSpread, MemberScores
 
 
 def zones(*wanted: str) -> list[Member]:

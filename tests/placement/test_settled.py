@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.cases import decided, member, pick
-from wharfinger.model.placement import MemberScores, PlacementDecision
 from wharfinger.objects.model.selectors import Taint
-from wharfinger.placement.question import counting
+from wharfinger.placement.deciding.question import counting
+from wharfinger.placement.model.placement import MemberScores, PlacementDecision
 
 STORED = decided(pick(2), [member("a"), member("b", taints=(Taint("t", "", "NoSchedule"),)), member("c")])
 FIRST, *OTHERS = STORED.chosen

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from wharfinger.model.update_runs import (
+from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.placement.deciding.stages import RunMember, begin, concurrency, plan_run
+from wharfinger.placement.model.update_runs import (
     UNMATCHED_STAGE,
     MemberProgress,
     OnFailure,
@@ -19,9 +22,6 @@ from wharfinger.model.update_runs import (
     TaskKind,
     Unmatched,
 )
-from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.placement.stages import RunMember, begin, concurrency, plan_run
 
 ALL = LabelSelector()
 APPROVAL = StageTask(TaskKind.APPROVAL)

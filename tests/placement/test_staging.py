@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from tests.placement.runs import APPROVAL, World, plan_of, stage, wait
-from wharfinger.model.update_runs import (
-    AwaitedTask,
-    MemberOutcome,
-    RunPhase,
-    RunState,
-    RunStep,
-    TaskKind,
-)
+from wharfinger.placement.model.update_runs import AwaitedTask, MemberOutcome, RunPhase, RunState, RunStep, TaskKind
 
 UPDATED, FAILED, SKIPPED = MemberOutcome.UPDATED, MemberOutcome.FAILED, MemberOutcome.SKIPPED
 

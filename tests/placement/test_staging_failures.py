@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.runs import APPROVAL, World, plan_of, stage, wait
-from wharfinger.model.update_runs import (
+from wharfinger.placement.model.update_runs import (
     FAILING_DEADLINE,
     MemberOutcome,
     OnFailure,

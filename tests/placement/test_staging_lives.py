@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.placement.runs import APPROVAL, SNAPSHOT, World, plan_of, stage, wait
-from wharfinger.model.update_runs import (
+from wharfinger.placement.model.update_runs import (
     MemberOutcome,
     OnFailure,
     PlannedStage,

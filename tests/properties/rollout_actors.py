@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.placements.delivery_scene import events_since
 from tests.engine.placements.scene import TIME, P
 from tests.placement.objects import status_record
-from wharfinger.contracts.delivery_records import AgentRecord, ResultRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.contracts.placement_rollouts import (
-    PlannedRollout,
-    WriteWorksInput,
-)
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.placements import snapshots
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import STREAMS, HubView
-from wharfinger.engine.placements.rollout_plans import planned
 from wharfinger.errors import InvalidObject
-from wharfinger.member_loops.applier import Applier
-from wharfinger.member_loops.applying import WorkOnMember
-from wharfinger.member_loops.joining import JoinToken
-from wharfinger.member_loops.member_store import EtcdMember
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import AgentRecord, ResultRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.placement_records import MemberRecord
+from wharfinger.placement.contracts.placement_rollouts import PlannedRollout, WriteWorksInput
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.effects import snapshots
+from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.member.applier import Applier
+from wharfinger.placement.member.applying import WorkOnMember
+from wharfinger.placement.member.joining import JoinToken
+from wharfinger.placement.member.member_store import EtcdMember
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 if TYPE_CHECKING:

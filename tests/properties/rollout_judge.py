@@ -14,12 +14,18 @@ from dataclasses import dataclass, field
 from tests.engine.placements.delivery_scene import events_since
 from tests.engine.placements.scene import P
 from tests.properties.rollout_world import World
-from wharfinger.config.placement_fields import stored_delivery
-from wharfinger.contracts.delivery_records import AppliedRecord, MarkRecord, ResultRecord, RolloutRecord, WorkRecord
-from wharfinger.contracts.placement_records import DecisionRecord, MemberRecord
 from wharfinger.etcd.store import Event
-from wharfinger.model.delivery import DeliverySpec
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import (
+    AppliedRecord,
+    MarkRecord,
+    ResultRecord,
+    RolloutRecord,
+    WorkRecord,
+)
+from wharfinger.placement.contracts.placement_records import DecisionRecord, MemberRecord
+from wharfinger.placement.model.delivery import DeliverySpec
+from wharfinger.placement.spec.placement_fields import stored_delivery
 
 
 @dataclass

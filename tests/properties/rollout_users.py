@@ -14,14 +14,12 @@ from tests.engine.placements.delivery_scene import role, rolled_out
 from tests.engine.placements.scene import TIME, P
 from tests.placement.objects import member_object, pick
 from tests.properties.rollout_actors import LUCK, Agent, Hub, Run
-from wharfinger.contracts.delivery_records import PinRecord
-from wharfinger.contracts.placement_rollouts import (
-    PlannedRollout,
-)
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Get, Operation
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord
+from wharfinger.placement.contracts.placement_rollouts import PlannedRollout
 from wharfinger.testing.memory_store import MemoryStore
 
 LEAVING = {"deletionTimestamp": TIME}

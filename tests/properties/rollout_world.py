@@ -17,22 +17,22 @@ from tests.engine.placements.delivery_scene import role
 from tests.engine.placements.scene import TIME, P
 from tests.properties.rollout_actors import Agent, Hub, Run
 from tests.properties.rollout_users import Users
-from wharfinger.contracts.placement_rollouts import (
+from wharfinger.errors import Unavailable
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_rollouts import (
     ForgetContentsInput,
     PlannedRollout,
     TakeSnapshotInput,
     WriteWorksInput,
 )
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput, StreamRevisions, latest
-from wharfinger.engine.placements import snapshots
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.hub_view import STREAMS
-from wharfinger.engine.placements.questions import needs_attempt
-from wharfinger.engine.placements.works import write
-from wharfinger.errors import Unavailable
-from wharfinger.member_loops.member_store import AgentFenced
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput, StreamRevisions, latest
+from wharfinger.placement.effects import snapshots
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.questions import needs_attempt
+from wharfinger.placement.effects.works import write
+from wharfinger.placement.member.member_store import AgentFenced
+from wharfinger.placement.state.hub_view import STREAMS
 
 
 @dataclass

@@ -28,24 +28,24 @@ from tests.placement.objects import (
     status_record,
 )
 from tests.properties.shares import shared_out
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.contracts.placement_records import DrainRecord
-from wharfinger.contracts.placements import (
+from wharfinger.errors import Unavailable
+from wharfinger.etcd import keys
+from wharfinger.objects.documents.kinds import reference
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.contracts.placement_records import DrainRecord
+from wharfinger.placement.contracts.placements import (
     CommitDecisionInput,
     DecidedPlacement,
     DecideInput,
     StreamRevisions,
     latest,
 )
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.hub_view import STREAMS, HubView
-from wharfinger.errors import Unavailable
-from wharfinger.etcd import keys
-from wharfinger.hub_loops.judging import PlacementJudge
-from wharfinger.objects.documents.kinds import reference
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.hub.judging import PlacementJudge
+from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 

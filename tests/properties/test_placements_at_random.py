@@ -12,8 +12,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.placement.cases import HEALTHY, HEARD, member
-from wharfinger.model.members import Member
-from wharfinger.model.placement import (
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.placement.deciding import spread
+from wharfinger.placement.deciding.deciding import decide
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.question import PlacementStanding, Question, counting
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.placement import (
     ChosenMember,
     ClusterPreference,
     ClusterSpread,
@@ -25,11 +30,6 @@ from wharfinger.model.placement import (
     PlacementType,
     PropertySorter,
 )
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
-from wharfinger.placement import spread
-from wharfinger.placement.deciding import decide
-from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.question import PlacementStanding, Question, counting
 
 LIVES = 4000
 SHARDS = 8

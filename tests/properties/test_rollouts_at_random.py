@@ -15,8 +15,8 @@ from tests.engine.placements.scene import P
 from tests.properties.rollout_judge import Judge
 from tests.properties.rollout_world import World
 from tests.properties.shares import shared_out
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 LIVES = int(os.environ.get("WHARFINGER_TEST_LIVES", "200"))

@@ -13,11 +13,11 @@ from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_objec
 from tests.engine.placements.scene import P
 from tests.placement.objects import member_object
 from tests.properties.shares import shared_out
-from wharfinger.contracts.delivery_records import WorkRecord
-from wharfinger.contracts.update_runs import PlannedRun
-from wharfinger.engine.placements.update_runs_view import SUPERSEDES
 from wharfinger.errors import Unavailable
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import WorkRecord
+from wharfinger.placement.contracts.update_runs import PlannedRun
+from wharfinger.placement.state.update_runs_view import SUPERSEDES
 
 LIVES, STEPS = 100, 60
 OTHER = "hurry"

@@ -14,7 +14,8 @@ from wharfinger.etcd import etcd_passwords, keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole, KeyRange
 from wharfinger.etcd.store import Compare, Delete, Get, Put
-from wharfinger.registry import etcd_users, placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.registry import etcd_users
 from wharfinger.registry.etcd_roles import AGENT, APPLIER, HEALTH, HUB, IMPORTER, MEMBER, PAGE, READER, ROLES, WORKER
 from wharfinger.registry.etcd_users import EtcdUser
 from wharfinger.settings import EtcdSettings

@@ -7,7 +7,7 @@ import pytest
 from wharfinger.etcd import keys
 from wharfinger.etcd.table import Table
 from wharfinger.fleet.contracts.fleet_records import HostRecord
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "ns/team/web"

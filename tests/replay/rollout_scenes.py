@@ -9,7 +9,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.rollout_stage import DONE, WAITING, RolloutStage, at, plan, steps
-from wharfinger.contracts.placement_rollouts import Awaited, TakenSnapshot, WrittenWorks
+from wharfinger.placement.contracts.placement_rollouts import Awaited, TakenSnapshot, WrittenWorks
 
 RolloutScene = Callable[[RolloutStage], Awaitable[None]]
 """Plays an ending: of the first run of the placement's rollout."""

@@ -24,8 +24,8 @@ from tests.workflows.update_run_stage import (
     UpdateRunStage,
     ending,
 )
-from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
-from wharfinger.contracts.update_runs import AwaitRunInput, RecordedRun, WrittenRunWorks
+from wharfinger.placement.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
+from wharfinger.placement.contracts.update_runs import AwaitRunInput, RecordedRun, WrittenRunWorks
 from wharfinger.process.names import STAGED_UPDATE_RUN, placement_queue
 
 UpdateRunScene = Callable[[UpdateRunStage], Awaitable[tuple[str, int]]]

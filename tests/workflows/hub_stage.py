@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 
 from tests.patience import patient
 from tests.workflows.conftest import Scripted, sandbox
-from wharfinger.client.placement_starts import TemporalPlacements
+from wharfinger.placement.reading.placement_starts import TemporalPlacements
 from wharfinger.process.names import placement_queue
 
 P = "cluster/web"

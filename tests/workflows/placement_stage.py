@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.placements import (
+from wharfinger.placement.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
     DecidedPlacement,

@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.placement_rollouts import (
+from wharfinger.placement.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
     ForgetContentsInput,
@@ -28,8 +28,8 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.model.delivery import StepKind
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.model.delivery import StepKind
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 

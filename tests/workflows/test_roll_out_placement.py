@@ -13,8 +13,8 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from tests import garbage
 from tests.conftest import TemporalServer
 from tests.workflows.rollout_stage import DONE, WAITING, P, RolloutStage, at, plan, rollout_stage, steps
-from wharfinger.contracts import placement_rollouts
-from wharfinger.contracts.placement_rollouts import (
+from wharfinger.placement.contracts import placement_rollouts
+from wharfinger.placement.contracts.placement_rollouts import (
     Awaited,
     AwaitResultsInput,
     ForgetContentsInput,

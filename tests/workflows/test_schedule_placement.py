@@ -23,7 +23,12 @@ from tests.workflows.placement_stage import (
     PlacementStage,
     placement_stage,
 )
-from wharfinger.contracts.placements import CommitDecisionInput, DecidedPlacement, DecideInput, StreamRevisions
+from wharfinger.placement.contracts.placements import (
+    CommitDecisionInput,
+    DecidedPlacement,
+    DecideInput,
+    StreamRevisions,
+)
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.names import SCHEDULE_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_queue
 

@@ -30,8 +30,8 @@ from tests.workflows.update_run_stage import (
     ending,
     update_run_stage,
 )
-from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
-from wharfinger.contracts.update_runs import (
+from wharfinger.placement.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
+from wharfinger.placement.contracts.update_runs import (
     ApproveRunInput,
     AwaitedRun,
     AwaitRunInput,

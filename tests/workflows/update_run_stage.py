@@ -13,9 +13,9 @@ from temporalio.client import Client, WorkflowHandle
 
 from tests.workflows.conftest import Scripted
 from tests.workflows.hub_stage import HubStage, P, hub_worker, unused_cluster
-from wharfinger.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.contracts.update_runs import (
+from wharfinger.placement.contracts.placement_rollouts import TakenSnapshot, TakeSnapshotInput
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
     AwaitedRun,
@@ -32,7 +32,7 @@ from wharfinger.contracts.update_runs import (
     WriteRunWorksInput,
     WrittenRunWorks,
 )
-from wharfinger.model.update_runs import RunPhase
+from wharfinger.placement.model.update_runs import RunPhase
 from wharfinger.process.names import update_run_id
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 

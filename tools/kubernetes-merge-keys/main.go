@@ -1,7 +1,7 @@
 // Command kubernetes-merge-keys prints, as JSON, how kubectl apply merges the fields of Kubernetes' objects: the
 // patchStrategy and patchMergeKey tags of the Go structs of k8s.io/api, for every kind that wharfinger stores.
 //
-// The result is src/wharfinger/applying/merge_keys.json. `make kubernetes-merge-keys` writes it anew. For another
+// The result is src/wharfinger/placement/applying/merge_keys.json. `make kubernetes-merge-keys` writes it anew. For another
 // Kubernetes release, change the versions in go.mod first: go get k8s.io/api@v0.37.0 k8s.io/apimachinery@v0.37.0
 package main
 

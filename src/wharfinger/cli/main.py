@@ -66,9 +66,9 @@ COMMANDS = {
     "replay": "wharfinger.cli.understand.replay",
     "archive": "wharfinger.cli.understand.archive",
     "backup": "wharfinger.cli.processes.backup",
-    "placement": "wharfinger.cli.placement.commands",
-    "update-run": "wharfinger.cli.update_run.commands",
-    "cluster": "wharfinger.cli.cluster.commands",
+    "placement": "wharfinger.placement.cli.placement_commands",
+    "update-run": "wharfinger.placement.cli.update_run_commands",
+    "cluster": "wharfinger.placement.cli.commands",
     "workflow-id": "wharfinger.scheduling.cli.workflow_id",
 }
 """Commands in the order of help, each with its module, which has a `register(app)`."""

@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wharfinger.client.placements import PlacementExplanation, Placements
     from wharfinger.client.wharfinger import Wharfinger
     from wharfinger.fleet.reading.fleet_goals import Goal, Verdict
     from wharfinger.fleet.reading.fleet_plans import FleetPlan
     from wharfinger.fleet.reading.fleet_status import FleetStatus
     from wharfinger.fleet.reading.fleets import FleetChange, Fleets
+    from wharfinger.placement.reading.placements import PlacementExplanation, Placements
     from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
     from wharfinger.scheduling.effects.starts import outcome_of, start_attempt
     from wharfinger.scheduling.reading.assignments import Assignment
@@ -48,8 +48,8 @@ _MODULES = {
     "Fleets": "wharfinger.fleet.reading.fleets",
     "Goal": "wharfinger.fleet.reading.fleet_goals",
     "GoneReason": "wharfinger.scheduling.contracts.attempts",
-    "PlacementExplanation": "wharfinger.client.placements",
-    "Placements": "wharfinger.client.placements",
+    "PlacementExplanation": "wharfinger.placement.reading.placements",
+    "Placements": "wharfinger.placement.reading.placements",
     "Signalled": "wharfinger.scheduling.reading.signals",
     "Verdict": "wharfinger.fleet.reading.fleet_goals",
     "Wharfinger": "wharfinger.client.wharfinger",

@@ -19,8 +19,6 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wharfinger.client.placements import Placements
-from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.errors import NotFound, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
@@ -28,6 +26,8 @@ from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.placement.reading.placements import Placements
+from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.process.cluster_format import in_its_format
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label

@@ -32,7 +32,7 @@ from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
 from wharfinger.registry.etcd_roles import APPLIER, HUB, MEMBER, WORKER
 
 STOP_WITHIN = 8.0

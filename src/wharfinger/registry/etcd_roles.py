@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd_role import ADMIN, ROOT, TREES, EtcdRole
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
 
 READER = EtcdRole("reader", "`get`, `explain`, `pending`, `simulate --live` and others that change nothing", TREES)
 PAGE = EtcdRole(

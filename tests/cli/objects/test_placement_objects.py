@@ -10,10 +10,10 @@ import pytest
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import delete
 from wharfinger.cli.objects.writing import REFUSED, Applied, write
-from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.kinds import PLACEMENTS, by_word, reference
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import MemberRecord
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = "/registry/placement.kubernetes-fleet.io/clusterresourceplacements/web"

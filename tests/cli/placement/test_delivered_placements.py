@@ -16,13 +16,13 @@ from tests.engine.placements.scene import P
 from tests.patience import patient
 from tests.placement.objects import pick, placement_object
 from wharfinger.cli.output import Output
-from wharfinger.cli.placement.history import policy_phrase
-from wharfinger.cli.placement.status import watch_status
-from wharfinger.contracts.delivery_records import PinRecord
-from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.errors import NotFound
 from wharfinger.etcd.store import Operation, Put, Store
-from wharfinger.registry import placement_keys
+from wharfinger.placement.cli.history import policy_phrase
+from wharfinger.placement.cli.status import watch_status
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord
+from wharfinger.placement.contracts.placement_records import EvictionRecord
 
 DIFFERS = {"object": "v1 Service web/s", "reason": "FailedToTakeOver", "diffs": [["/spec/a", "", '"x"']]}
 
@@ -45,7 +45,7 @@ def scene(outside: Shell, monkeypatch: pytest.MonkeyPatch) -> DeliveredScene:
         yield scene.store.client()
 
     monkeypatch.setattr("wharfinger.cli.connect.open_store", opened)
-    monkeypatch.setattr("wharfinger.client.placement_goals.APART", 0.0)
+    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.APART", 0.0)
     return scene
 
 

@@ -13,15 +13,15 @@ from tests.cli.conftest import Shell
 from tests.conftest import EtcdServer
 from tests.placement.objects import agent_record, in_region, pick, placement_object, status_record
 from wharfinger.cli.output import Output
-from wharfinger.cli.placement.watching import Listing, watch_list
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import UsageError
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.observe.placements import read_all, reference_of
-from wharfinger.registry import placement_keys
+from wharfinger.placement.cli.watching import Listing, watch_list
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.reading.observe_placements import read_all, reference_of
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 

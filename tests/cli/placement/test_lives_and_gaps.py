@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from tests.placement.objects import eviction_object, member_object, placement_object
-from wharfinger.cli.cluster.drains import _put
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.placement import describing
-from wharfinger.cli.placement.marking import mark
-from wharfinger.client.member_clusters import write_member
-from wharfinger.contracts.placement_records import DrainRecord, EvictionRecord
-from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -28,7 +22,13 @@ from wharfinger.objects.documents.kinds import (
     Reference,
     reference,
 )
-from wharfinger.registry import placement_keys
+from wharfinger.placement.cli import describing
+from wharfinger.placement.cli.drains import _put
+from wharfinger.placement.cli.marking import mark
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import DrainRecord, EvictionRecord
+from wharfinger.placement.reading.member_clusters import write_member
+from wharfinger.placement.state.hub_view import HubView
 from wharfinger.testing.memory_store import MemoryStore
 
 NOW = "2026-01-01T00:00:00Z"

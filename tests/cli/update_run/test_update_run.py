@@ -18,11 +18,11 @@ from wharfinger.cli import connect
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import writing
 from wharfinger.cli.output import Output
-from wharfinger.cli.update_run.status import watch_run
-from wharfinger.client.update_runs import state_changes
-from wharfinger.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import placement_keys
+from wharfinger.placement.cli.update_run_status import watch_run
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.update_run_records import RETRIES, RunApprovalRecord, RunRetryRecord
+from wharfinger.placement.reading.update_runs import state_changes
 from wharfinger.testing.memory_store import MemoryStore
 
 CANARY = stage("canary", {"name": "b"})

@@ -9,24 +9,30 @@ from typing import Any
 
 from tests.engine.placements.scene import TIME, HubScene, P
 from tests.placement.objects import pick, placement_object
-from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_rollouts import (
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Condition, Event, Operation, TxnResult
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import (
+    PinRecord,
+    ResultRecord,
+    RolloutRecord,
+    SnapshotRecord,
+    WorkRecord,
+)
+from wharfinger.placement.contracts.placement_rollouts import (
     PlannedRollout,
     TakenSnapshot,
     TakeSnapshotInput,
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_changes import HubChange
-from wharfinger.engine.placements.hub_view import STREAMS
-from wharfinger.engine.placements.rollout_plans import planned
-from wharfinger.engine.placements.snapshots import take
-from wharfinger.engine.placements.works import write
-from wharfinger.etcd import keys
-from wharfinger.etcd.store import Condition, Event, Operation, TxnResult
-from wharfinger.member_loops.applier import ceases
-from wharfinger.registry import placement_keys
+from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.effects.snapshots import take
+from wharfinger.placement.effects.works import write
+from wharfinger.placement.member.applier import ceases
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_changes import HubChange
+from wharfinger.placement.state.hub_view import STREAMS
 from wharfinger.testing.memory_store import MemoryStore
 
 RBAC = "rbac.authorization.k8s.io"

@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.engine.placements.scene import TIME, HubScene, P
 from tests.placement.objects import placement_object
-from wharfinger.contracts.delivery_records import ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.update_run_records import (
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.update_run_records import (
     END,
     PROGRESS,
     RETRIES,
@@ -17,7 +18,7 @@ from wharfinger.contracts.update_run_records import (
     RunProgressRecord,
     RunRetryRecord,
 )
-from wharfinger.contracts.update_runs import (
+from wharfinger.placement.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
     BeginRunInput,
@@ -30,11 +31,10 @@ from wharfinger.contracts.update_runs import (
     WriteRunWorksInput,
     WrittenRunWorks,
 )
-from wharfinger.engine.placements import update_writing
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.update_steps import planned_run
-from wharfinger.model.update_runs import RunProgress
-from wharfinger.registry import placement_keys
+from wharfinger.placement.effects import update_writing
+from wharfinger.placement.effects.update_steps import planned_run
+from wharfinger.placement.model.update_runs import RunProgress
+from wharfinger.placement.state.contents_view import ContentsView
 
 RUN = "release"
 GROUP = "placement.kubernetes-fleet.io/v1"

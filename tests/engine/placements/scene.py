@@ -17,16 +17,21 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
-from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord
-from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, DecideInput
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.hub_changes import HubChange
-from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.contracts.placement_records import DecisionRecord, DrainRecord
+from wharfinger.placement.contracts.placements import (
+    CommitDecisionInput,
+    CommittedPlacement,
+    DecidedPlacement,
+    DecideInput,
+)
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.state.hub_changes import HubChange
+from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.testing.memory_store import MemoryStore
 
 P = "cluster/web"

@@ -15,9 +15,9 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.contracts.placement_records import DrainRecord
-from wharfinger.engine.placements.questions import needs_attempt
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import DrainRecord
+from wharfinger.placement.effects.questions import needs_attempt
 
 SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy", "status": "False"}]}]}
 

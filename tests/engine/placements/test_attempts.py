@@ -9,10 +9,10 @@ import pytest
 from tests.engine.placements.scene import EAST, HubScene, P, three_members
 from tests.placement.objects import budget_object, eviction_object, in_region, pick, placement_object
 from tests.placement.policies import POLICIES
-from wharfinger.contracts.placement_records import EvictionRecord, PolicyRecord
-from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.errors import Unavailable
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import EvictionRecord, PolicyRecord
+from wharfinger.placement.effects.questions import needs_attempt
 
 
 @pytest.fixture

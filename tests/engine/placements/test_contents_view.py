@@ -9,10 +9,10 @@ import pytest
 
 from tests.clock import Clock
 from tests.engine.placements.scene import P
-from wharfinger.config.placement_fields import stored_selectors
-from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
+from wharfinger.placement.spec.placement_fields import stored_selectors
+from wharfinger.placement.state.contents_view import ContentsView
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES, SPACES, CONFIGS = f"{keys.ROOT}clusterroles/", f"{keys.ROOT}namespaces/", f"{keys.ROOT}configmaps/"

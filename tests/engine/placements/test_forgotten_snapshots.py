@@ -13,14 +13,14 @@ from tests.engine.placements.scene import P
 from tests.engine.placements.test_snapshots import changed
 from tests.engine.placements.test_works import ALL_AT_ONCE, another_wave, rolled
 from tests.placement.objects import pick
-from wharfinger.client.placement_deliveries import PlacementDeliveries
-from wharfinger.contracts.delivery_records import SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_rollouts import ForgetContentsInput
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.placements.snapshots import forget, read
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd.store import Condition, Delete, Operation
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.placement_rollouts import ForgetContentsInput
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.effects.snapshots import forget, read
+from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.engine.placements.hub_changes import MemberChange, Readers, difference
-from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
-from wharfinger.model.placement import (
+from wharfinger.objects.model.selectors import LabelSelector, Taint
+from wharfinger.placement.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,
     ClusterTerm,
@@ -19,7 +19,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-from wharfinger.objects.model.selectors import LabelSelector, Taint
+from wharfinger.placement.state.hub_changes import MemberChange, Readers, difference
 
 MEMBER = Member("a", 7)
 ANY_LABELS = LabelSelector(())

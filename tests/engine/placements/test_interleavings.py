@@ -20,15 +20,15 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.contracts.placement_records import DecisionRecord, EvictionRecord
-from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.engine.placements.committing import commit
-from wharfinger.engine.placements.drafting import draft
-from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents import documents
-from wharfinger.observe.placements import read_all
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import DecisionRecord, EvictionRecord
+from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
+from wharfinger.placement.effects.committing import commit
+from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.questions import needs_attempt
+from wharfinger.placement.reading.observe_placements import read_all
 from wharfinger.settings import EtcdSettings
 
 OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)

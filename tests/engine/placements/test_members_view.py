@@ -10,11 +10,11 @@ import pytest
 
 from tests.clock import Clock
 from tests.placement.objects import agent_record, member_object, status_record
-from wharfinger.contracts.placement_records import DrainRecord
-from wharfinger.engine.placements.hub_changes import MemberChange
-from wharfinger.engine.placements.members_view import ANOTHER, UNCHANGED, MembersView
 from wharfinger.etcd.store import KeyValue
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_records import DrainRecord
+from wharfinger.placement.state.hub_changes import MemberChange
+from wharfinger.placement.state.members_view import ANOTHER, UNCHANGED, MembersView
 
 
 class Seen:

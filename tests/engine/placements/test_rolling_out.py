@@ -12,11 +12,11 @@ from tests.engine.placements.delivery_scene import DeliveryScene, role, rolled_o
 from tests.engine.placements.scene import P
 from tests.engine.placements.test_works import ALL_AT_ONCE, LEAVING, ONE, rolled
 from tests.placement.objects import agent_record, pick, status_record
-from wharfinger.engine.placements import rolling_out
-from wharfinger.engine.placements.rolling_out import Rollout, concerned, rollout_of
-from wharfinger.engine.placements.rollout_plans import MOST
-from wharfinger.model.delivery import StepKind
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.effects import rolling_out
+from wharfinger.placement.effects.rolling_out import Rollout, concerned, rollout_of
+from wharfinger.placement.effects.rollout_plans import MOST
+from wharfinger.placement.model.delivery import StepKind
 
 NONE = {"maxUnavailable": 0, "maxSurge": 0}
 SICK = [

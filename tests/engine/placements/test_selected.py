@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from wharfinger.config.placement_fields import stored_selectors
-from wharfinger.engine.placements import selected
-from wharfinger.engine.placements.selected import Selected, read_selected
-from wharfinger.engine.placements.selected_keys import catches, prefixes
 from wharfinger.errors import Compacted, InvalidObject
 from wharfinger.etcd import keys
-from wharfinger.model.contents import ResourceSelector
 from wharfinger.objects.documents.kinds import reference
+from wharfinger.placement.effects import selected
+from wharfinger.placement.effects.selected import Selected, read_selected
+from wharfinger.placement.model.contents import ResourceSelector
+from wharfinger.placement.spec.placement_fields import stored_selectors
+from wharfinger.placement.state.selected_keys import catches, prefixes
 from wharfinger.testing.memory_store import MemoryStore
 
 P, RP = "cluster/web", "ns/test-ns/web"

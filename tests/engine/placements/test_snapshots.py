@@ -12,12 +12,12 @@ from tests.engine.placements.delivery_scene import ROLES, DeliveryScene, careles
 from tests.engine.placements.scene import TIME, P
 from tests.engine.placements.test_works import ALL_AT_ONCE, another_decision, another_wave, rolled
 from tests.placement.objects import pick
-from wharfinger.contracts.placement_rollouts import ForgetContentsInput
-from wharfinger.engine.placements import snapshots
-from wharfinger.engine.placements.snapshots import forget, read, take
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.etcd.store import Condition, Operation, Put
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_rollouts import ForgetContentsInput
+from wharfinger.placement.effects import snapshots
+from wharfinger.placement.effects.snapshots import forget, read, take
 
 EVERY_ROLE = [{"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole"}]
 

@@ -16,13 +16,13 @@ from tests.engine.placements.scene import P
 from tests.patience import patient
 from wharfinger.activities import update_runs
 from wharfinger.activities.update_runs import StagingActivities
-from wharfinger.contracts.delivery_records import RolloutRecord
-from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.contracts.update_runs import AwaitedRun, AwaitRunInput, PlanRunInput
-from wharfinger.engine.placements import catching_up
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import RolloutRecord
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.contracts.update_runs import AwaitedRun, AwaitRunInput, PlanRunInput
+from wharfinger.placement.state import catching_up
 from wharfinger.process.names import update_run_id
 from wharfinger.process.parts import ProcessParts
-from wharfinger.registry import placement_keys
 from wharfinger.telemetry import Metrics
 
 

@@ -7,20 +7,20 @@ import pytest
 from tests.engine.placements.run_scene import RUN, RunScene, external, run_object, stage
 from tests.engine.placements.scene import TIME, P
 from tests.placement.objects import member_object, pick
-from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_rollouts import TakeSnapshotInput
-from wharfinger.contracts.update_run_records import PLAN, PROGRESS, RunPlanRecord
-from wharfinger.contracts.update_runs import RecordRunInput
-from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.rolling_out import rollout_of
-from wharfinger.engine.placements.snapshots import take
-from wharfinger.engine.placements.update_runs_view import SUPERSEDES
-from wharfinger.engine.placements.update_writing import record
 from wharfinger.errors import Unavailable
-from wharfinger.model.delivery import StepKind
-from wharfinger.observe.update_runs import status_of
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.placement_rollouts import TakeSnapshotInput
+from wharfinger.placement.contracts.update_run_records import PLAN, PROGRESS, RunPlanRecord
+from wharfinger.placement.contracts.update_runs import RecordRunInput
+from wharfinger.placement.effects.rolling_out import rollout_of
+from wharfinger.placement.effects.snapshots import take
+from wharfinger.placement.effects.update_writing import record
+from wharfinger.placement.model.delivery import StepKind
+from wharfinger.placement.reading.observe_update_runs import status_of
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import HubView
+from wharfinger.placement.state.update_runs_view import SUPERSEDES
 
 OTHER = "hurry"
 

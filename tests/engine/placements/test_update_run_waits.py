@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
-from wharfinger.model.update_runs import FAILING_DEADLINE, RunPhase
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.model.update_runs import FAILING_DEADLINE, RunPhase
 
 ALL = stage("prod", maxConcurrency=2)
 

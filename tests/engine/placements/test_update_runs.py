@@ -7,8 +7,8 @@ import pytest
 from tests.engine.placements.run_scene import RUN, RunScene, external, run_object, stage, strategy_object
 from tests.engine.placements.scene import P
 from tests.placement.objects import member_object, pick
-from wharfinger.model.update_runs import RunPhase
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.model.update_runs import RunPhase
 
 CANARY, ALL = stage("canary", {"name": "b"}), stage("prod", maxConcurrency=2)
 REST = stage("prod", maxConcurrency=2) | {

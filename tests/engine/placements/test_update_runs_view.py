@@ -6,10 +6,10 @@ import pytest
 
 from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage, strategy_object
 from tests.engine.placements.scene import P
-from wharfinger.contracts.update_run_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
-from wharfinger.engine.placements.update_runs_view import UpdateRunsView, runs_to
-from wharfinger.model.update_runs import RunState
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.update_run_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
+from wharfinger.placement.model.update_runs import RunState
+from wharfinger.placement.state.update_runs_view import UpdateRunsView, runs_to
 
 KEY = placement_keys.update_run("", RUN)
 

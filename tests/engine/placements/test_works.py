@@ -12,12 +12,12 @@ import pytest
 from tests.engine.placements.delivery_scene import DeliveryScene, careless, role, rolled_out
 from tests.engine.placements.scene import TIME, P
 from tests.placement.objects import agent_record, pick, status_record
-from wharfinger.contracts.placement_rollouts import PlannedRollout
-from wharfinger.engine.placements.works import begin_wave, write
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Condition, Operation
-from wharfinger.model.delivery import StepKind
-from wharfinger.registry import placement_keys
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.placement_rollouts import PlannedRollout
+from wharfinger.placement.effects.works import begin_wave, write
+from wharfinger.placement.model.delivery import StepKind
 
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 ALL_AT_ONCE = {"maxUnavailable": "100%", "maxSurge": "100%"}

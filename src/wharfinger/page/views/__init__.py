@@ -4,7 +4,7 @@ VIEWS = (
     "wharfinger.scheduling.page.view.SchedulingView",
     "wharfinger.fleet.page.view.FleetsView",
     "wharfinger.kubernetes.page.view.KubernetesView",
-    "wharfinger.page.views.placement.PlacementView",
+    "wharfinger.placement.page.view.PlacementView",
     "wharfinger.page.views.replay.ReplayView",
 )
 """In the order in which they are made: a view may ask the page for those before it."""

@@ -18,8 +18,8 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.page.follow.rings import DurationRing
+from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.records import InstanceRecord
-from wharfinger.registry import placement_keys
 from wharfinger.scheduling.page.rates import NamespaceRates
 from wharfinger.scheduling.page.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.scheduling.state.cache.cache import Cache

@@ -1,5 +1,0 @@
-"""Deciding how objects are applied on a member cluster: pure policy, without I/O, clock or storage.
-
-A sibling of `placement`. It imports `model` and `errors` only. `merge` computes what an object becomes, and what
-conflicts; `comparing` finds drift; `waves` orders objects; `availability` judges an object that was applied.
-"""

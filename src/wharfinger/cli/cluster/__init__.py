@@ -1,1 +1,0 @@
-"""`wharfinger cluster`: the member clusters that placements are placed on."""

@@ -1,1 +1,0 @@
-"""`wharfinger placement`: which member clusters placements get."""

@@ -1,1 +1,0 @@
-"""Commands about staged update runs of placements."""

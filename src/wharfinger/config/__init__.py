@@ -1,1 +1,0 @@
-"""KubeSchedulerConfiguration: pydantic models, defaults, completion, validation."""

@@ -1,1 +1,0 @@
-"""What decides placements: what a hub has seen, the question that follows from it, and the commit of the answer."""

@@ -1,1 +1,0 @@
-"""What people and monitors look at: health endpoints, explanations."""

@@ -1,0 +1,178 @@
+"""What is done about one object on a member: created, merged, replaced, left, refused, or only compared.
+
+Whether it may be taken over, changed back or shared are KubeFleet's rules; whose an object is says its mark.
+`member_loops.applying` does it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wharfinger.placement.applying.comparing import Difference, differences
+from wharfinger.placement.applying.merge import conflicts, merged, plain, same
+
+WHOLE = (Difference("/", "(the whole object)", ""),)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose an object on a member is, as its mark says."""
+
+    placement: str
+    """P."""
+    life: str
+    """Hub and member, as they are now: a mark of an earlier life of the member counts for nothing."""
+    last: Mapping[str, Any]
+    """The manifest that was applied last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStep:
+    """What is done about one object."""
+
+    action: Literal["create", "put", "replace", "keep", "refuse", "report"]
+    """`replace`: deleted, and created anew; `report`: nothing is written at all."""
+    obj: Mapping[str, Any] | None = None
+    """What is there afterwards."""
+    reason: str = "Applied"
+    message: str = ""
+    passing: bool = False
+    """Of a refusal: whether its cause, what others do with the object, may end by itself."""
+    diffs: tuple[Difference, ...] = ()
+    drifts: tuple[Difference, ...] = ()
+    """What others had changed of what was applied. With a full comparison also what they have added."""
+
+
+def step_for(
+    wanted: Mapping[str, Any],
+    live: Mapping[str, Any] | None,
+    owner: Owner | None,
+    strategy: Mapping[str, Any],
+    *,
+    placement: str,
+    life: str,
+    group: str,
+) -> ObjectStep:
+    """What is done. Raises `ValueError` for objects that are nested too deeply.
+
+    Args:
+        wanted: the manifest for this member.
+        live: what the member has; None = nothing.
+        owner: what its mark says; None = it has none.
+        strategy: complete, as `DeliverySpec` has it.
+        placement: P, whose manifest it is.
+        life: of the member, now.
+        group: API group of the object.
+    """
+    reports = strategy.get("type") == "ReportDiff"
+    full = strategy.get("comparisonOption") == "FullComparison"
+    if owner is not None and owner.life != life:
+        owner = None
+    if owner is not None and owner.placement != placement:
+        return _refused("OwnedByOtherPlacement", f"it is placed by {owner.placement} already", passing=True)
+    if reports and live is None:
+        return ObjectStep("report", reason="FoundDiff", message="it is not there", diffs=WHOLE)
+    if _metadata(wanted).get("ownerReferences") and not strategy.get("allowCoOwnership") and not reports:
+        return _refused("FailedToApply", "its manifest names owners, and co-ownership is not allowed")
+    if live is None:
+        return ObjectStep("create", merged(None, wanted, {}, group))
+    if reports:
+        found = differences(wanted, live, group=group, full=full)
+        return ObjectStep("report", live, "FoundDiff" if found else "NoDiffFound", _counted(found), diffs=found)
+    if owner is None:
+        refused = _take_over(wanted, live, strategy, group=group, full=full)
+        if refused is not None:
+            return refused
+    if _metadata(live).get("deletionTimestamp"):
+        told = "it is being deleted on the member, and applied again when it is gone"
+        return _refused("BeingDeleted", told, passing=True)
+    if owner is not None and _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
+        return _refused("FailedToApply", "others own it as well, and co-ownership is not allowed")
+    return _applied(wanted, live, owner, strategy, group=group, full=full)
+
+
+def _take_over(
+    wanted: Mapping[str, Any], live: Mapping[str, Any], strategy: Mapping[str, Any], *, group: str, full: bool
+) -> ObjectStep | None:
+    """Why what was there already may not be taken over; None when it may."""
+    when = strategy.get("whenToTakeOver")
+    if when == "Never":
+        return _refused("NotTakenOver", "it was there already, and whenToTakeOver is Never")
+    if _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
+        return _refused("FailedToTakeOver", "others own it, and co-ownership is not allowed")
+    if when == "IfNoDiff":
+        found = differences(wanted, live, group=group, full=full)
+        if found:
+            told = f"it was there already with {_counted(found)}, and whenToTakeOver is IfNoDiff"
+            return ObjectStep("refuse", live, "FailedToTakeOver", told, diffs=found)
+    return None
+
+
+def _applied(
+    wanted: Mapping[str, Any],
+    live: Mapping[str, Any],
+    owner: Owner | None,
+    strategy: Mapping[str, Any],
+    *,
+    group: str,
+    full: bool,
+) -> ObjectStep:
+    last = owner.last if owner is not None else None
+    guarded = strategy.get("whenToApply") == "IfNotDrifted"
+    unchanged = owner is not None and last == wanted
+    drifts = differences(wanted, live, group=group, full=full, last=last) if unchanged else ()
+    if guarded and drifts:
+        told = f"it has drifted ({_counted(drifts)}), and whenToApply is IfNotDrifted"
+        return ObjectStep("refuse", live, "FoundDrifts", told, drifts=drifts)
+    if strategy.get("type") == "ServerSideApply" and not strategy.get("force"):
+        found = conflicts(last, wanted, live, group)
+        if found:
+            told = f"others have set {', '.join(found[:5])}, and force is false"
+            return _refused("FailedToApply", told, passing=True)
+    after = merged(last, wanted, live, group)
+    if full and not unchanged:
+        drifts = differences(wanted, after, group=group, full=True)
+    if same(after, plain(live)):
+        return ObjectStep("keep", live, drifts=drifts)
+    action: Literal["put", "replace"] = "replace" if _cannot_change(live, after) else "put"
+    return ObjectStep(action, merged(None, wanted, {}, group) if action == "replace" else after, drifts=drifts)
+
+
+def _cannot_change(live: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether it is a pod on its node that would become another one: a pod's spec is fixed, but for little."""
+    if (live.get("apiVersion"), live.get("kind")) != ("v1", "Pod"):
+        return False
+    before, now = live.get("spec"), after.get("spec")
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping) or not before.get("nodeName"):
+        return False
+    return _fixed(before) != _fixed(now)
+
+
+def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {
+        key: value
+        for key, value in spec.items()
+        if key not in ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
+    }
+    for key in ("containers", "initContainers"):
+        if isinstance(spec.get(key), Sequence):
+            kept[key] = [
+                {name: value for name, value in one.items() if name != "image"} if isinstance(one, Mapping) else one
+                for one in spec[key]
+            ]
+    return kept
+
+
+def _refused(reason: str, message: str, *, passing: bool = False) -> ObjectStep:
+    return ObjectStep("refuse", None, reason, message, passing)
+
+
+def _counted(found: Sequence[Difference]) -> str:
+    return f"{len(found)} difference{'s' if len(found) != 1 else ''}" if found else "no difference"
+
+
+def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = obj.get("metadata")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,1 @@
+"""`wharfinger placement`, `cluster` and `update-run`: placements, member clusters and staged runs."""

@@ -1,0 +1,127 @@
+"""`wharfinger placement rollback`, `evict` and `delete`: what changes how a placement is delivered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.output import plain
+from wharfinger.errors import UsageError
+from wharfinger.placement.cli.naming import NamespaceOption, PlacementArgument
+from wharfinger.placement.cli.wait import TimeoutOption, say_waiting, tell_verdict
+from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
+
+LATEST = "latest"
+DIGITS = 9
+"""Of the number of a snapshot, at most."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("rollback")(rollback)
+    group.command("evict")(evict)
+    group.command("delete")(delete)
+
+
+@configured
+async def rollback(
+    placement: PlacementArgument,
+    *,
+    namespace: NamespaceOption = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="Number of a snapshot, as `placement history` shows it, or latest.", metavar="N|latest"
+        ),
+    ],
+    why: Annotated[
+        str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
+    ] = "",
+    connection: ConnectionOptions,
+) -> None:
+    """Pin a placement to an earlier snapshot of its objects, or let it follow the newest again.
+
+    A hub rolls the pinned snapshot out within the placement's budget. Snapshots go on being taken meanwhile;
+    `--to latest` removes the pin.
+    """
+    from wharfinger.placement.reading.observe_placements import reference_of
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
+    written = to.isascii() and to.isdecimal() and len(to) <= DIGITS
+    number = None if to == LATEST else int(to) if written else 0
+    if number == 0:
+        raise UsageError(f"--to {to[:40]!r} is neither the number of a snapshot nor {LATEST}")
+    reference = reference_of(placement, namespace)
+    async with connection.store() as store:
+        changed = await PlacementDeliveries(store).rollback(reference, number, why=why)
+    typer.echo(plain(changed.sentence))
+
+
+@configured
+async def evict(
+    placement: PlacementArgument,
+    *,
+    cluster: Annotated[str, typer.Option("--cluster", help="The member that it is to leave.", metavar="NAME")],
+    wait: Annotated[
+        float | None,
+        typer.Option("--wait", min=0, help="Wait so long for the outcome.", metavar="SECONDS", show_default=False),
+    ] = None,
+    connection: ConnectionOptions,
+) -> None:
+    """Ask for a placement to leave a member: creates a ClusterResourcePlacementEviction with a name of its own.
+
+    A hub judges it once, by KubeFleet's checks and the placement's disruption budget. PickN chooses a successor; the
+    member may be chosen again when nothing of the placement is left there, so cordon or taint it to prevent that.
+
+    With --wait, the outcome is shown, and the exit code is 1 when the eviction was not executed, or has not ended.
+    """
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
+    async with connection.store() as store:
+        placements = PlacementDeliveries(store)
+        eviction = await placements.evict(placement, cluster)
+        typer.echo(f"clusterresourceplacementeviction/{eviction.name} created")
+        if wait is None:
+            return
+        eviction = await placements.eviction(eviction, timeout=wait)
+    outcome = eviction.outcome
+    if outcome is None:
+        typer.echo(
+            f"error: {eviction.name} has not ended after {wait:g} s: does a hub run? (`wharfinger hub`)", err=True
+        )
+        raise typer.Exit(1)
+    told = "executed" if outcome.executed else "blocked" if outcome.valid else "invalid"
+    typer.echo(plain(f"{told}: {outcome.message}"), err=not outcome.executed)
+    if not outcome.executed:
+        raise typer.Exit(1)
+
+
+@configured
+async def delete(
+    placement: PlacementArgument,
+    *,
+    namespace: NamespaceOption = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing is left of it.")] = False,
+    timeout: TimeoutOption = PATIENCE,
+    connection: ConnectionOptions,
+) -> None:
+    """Delete a placement: it is marked, and a hub removes it once nothing of it is left on any member.
+
+    The same as `wharfinger delete crp NAME`. What was delivered is deleted on the members, unless the placement's
+    deleteStrategy is Abandon.
+
+    With --wait, the exit code is 1 when something is left after --timeout.
+    """
+    from wharfinger.placement.reading.observe_placements import reference_of
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
+    reference = reference_of(placement, namespace)
+    async with connection.store() as store:
+        placements = PlacementDeliveries(store)
+        typer.echo((await placements.delete(reference)).sentence)
+        if not wait:
+            return
+        verdict = await placements.wait(reference, PlacementGoal.GONE, timeout=timeout, say=say_waiting)
+    tell_verdict(reference, PlacementGoal.GONE, verdict, timeout)

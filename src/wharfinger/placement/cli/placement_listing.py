@@ -1,0 +1,83 @@
+"""`wharfinger placement list`: what every placement has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.output import Output, OutputOption
+from wharfinger.objects.model.texts import shortened
+from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
+from wharfinger.placement.state.hub_view import HubView
+from wharfinger.placement.state.seen_decisions import state_of
+
+HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
+SHOWN = 60
+"""Characters of a reason in the table."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("list")(list_placements)
+
+
+@configured
+async def list_placements(
+    *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
+) -> None:
+    """List placements: how many members each wants and has, and whether its policy is fulfilled."""
+    listing = Listing(rows_of, "placement", HEADINGS, _row, "no placements found")
+    await print_list(connection, listing, output, watch=watch)
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["placement"],
+        row["type"],
+        "all" if row["wanted"] is None else str(row["wanted"]),
+        str(row["chosen"]),
+        str(row["delivered"]),
+        str(row["available"]),
+        row["state"],
+        shortened(row["trouble"] if row["state"] == "fulfilled" else row["why"], SHOWN),
+    )
+
+
+def rows_of(view: HubView) -> list[dict[str, Any]]:
+    """A mapping for each placement."""
+    rows = []
+    for reference in sorted(view.placements.keys() | view.decisions.keys()):
+        seen, stored = view.placements.get(reference), view.decisions.get(reference)
+        policy = seen.placement.policy if seen is not None else None
+        unreadable = seen.unreadable if seen is not None else ""
+        available, trouble = _delivered(view, reference)
+        rows.append(
+            {
+                "placement": reference,
+                "type": policy.type.value if policy is not None else "",
+                "wanted": None if policy is None else policy.wanted,
+                "chosen": len(stored.chosen) if stored is not None else 0,
+                "delivered": sum(one.want == "present" for one in view.works.get(reference, {}).values()),
+                "available": available,
+                "trouble": trouble,
+                "state": state_of(seen, stored),
+                "why": unreadable or (stored.condition.message if stored is not None else "no hub has decided it yet"),
+            }
+        )
+    return rows
+
+
+def _delivered(view: HubView, reference: str) -> tuple[int, str]:
+    """On how many members it is available, and what the first member says on which it failed."""
+    available, trouble = 0, ""
+    for member, work in sorted(view.works.get(reference, {}).items()):
+        told = view.results.get(reference, {}).get(member)
+        if work.want != "present" or told is None or not work.since <= told.counter <= work.counter:
+            continue
+        available += told.available
+        if told.failed and not trouble:
+            trouble = f"{member}: {told.reason}"
+    return available, trouble

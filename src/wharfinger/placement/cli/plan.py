@@ -1,0 +1,131 @@
+"""`wharfinger placement plan`: what would change, over all placements, if something else were different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.placement.model.delivery import RolloutStep
+
+if TYPE_CHECKING:
+    from wharfinger.placement.state.hub_view import HubView
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("plan")(plan)
+
+
+@configured
+async def plan(
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="Placements and members as they would be; objects of other kinds are left out.",
+            metavar="FILE|DIR|-",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="A label of a member; KEY- takes it away.", metavar="CLUSTER:KEY=VALUE"),
+    ] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option("--taint", help="A taint of a member; KEY- takes it away.", metavar="CLUSTER:KEY=VALUE"),
+    ] = None,
+    leave: Annotated[
+        list[str] | None, typer.Option("--leave", help="A member that would leave.", metavar="CLUSTER")
+    ] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option("--cordon", help="A member that would take nothing new.", metavar="CLUSTER")
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", help="A member that would give up what it has.", metavar="CLUSTER"),
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", help="A placement that would be deleted.", metavar="PLACEMENT")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show which placements would get other members; nothing is changed.
+
+    Without options: what hubs are about to decide. All placements are decided on the present state, with what the
+    options suppose. New members are taken to be online.
+    """
+    from wharfinger.cli.files import contents_of
+    from wharfinger.placement.reading.observe_placements import read_all
+    from wharfinger.placement.reading.placement_plans import Supposition
+
+    contents = contents_of(files or ())
+    async with connection.store() as store:
+        view = await read_all(store)
+    supposition = Supposition(view)
+    left_out = sum(supposition.suppose_file(name, content) for name, content in contents)
+    if left_out:
+        some = "1 object of another kind is" if left_out == 1 else f"{left_out} objects of other kinds are"
+        typer.echo(f"{some} left out: only placements and members are planned", err=True)
+    for text in label or ():
+        supposition.suppose_label(text)
+    for text in taint or ():
+        supposition.suppose_taint(text)
+    for name in leave or ():
+        supposition.suppose_leaving(name)
+    for name in cordon or ():
+        supposition.suppose_drain(name, "cordon")
+    for name in drain or ():
+        supposition.suppose_drain(name, "drain")
+    for text in delete or ():
+        supposition.suppose_deleted(text)
+    found = _planned(view)
+    if output is not Output.TABLE:
+        show(found, output)
+    elif not found:
+        typer.echo("no placement would get other members")
+    for one in found if output is Output.TABLE else ():
+        moves = [f"+ {', '.join(one['added'])}"] if one["added"] else []
+        moves += [f"- {', '.join(one['removed'])}"] if one["removed"] else []
+        typer.echo(plain(f"{one['placement']}: {'; '.join([*moves, one['condition']])}"))
+        if one["why"]:
+            rows = [("+" if name in one["added"] else "-", name, why) for name, why in sorted(one["why"].items())]
+            typer.echo(Columns("", "CLUSTER", "WHY").render(rows))
+        for number, wave in enumerate(one["steps"], 1):
+            told = "; ".join(f"{kind} {', '.join(names)}" for kind, names in wave.items())
+            typer.echo(plain(f"step {number}: {told}"))
+        if one["held"]:
+            typer.echo(plain(f"then waits: {', '.join(one['held'])}"))
+
+
+def _planned(view: HubView) -> list[dict[str, Any]]:
+    from wharfinger.placement.reading.supposed_placements import supposed
+
+    return [
+        {
+            "placement": one.reference,
+            "added": one.added,
+            "removed": one.removed,
+            "chosen": list(one.after),
+            "fulfilled": one.fulfilled,
+            "condition": one.condition,
+            "why": dict(one.why),
+            "steps": [_by_kind(wave) for wave in one.waves],
+            "held": list(one.held),
+        }
+        for one in supposed(view)
+    ]
+
+
+def _by_kind(wave: Sequence[RolloutStep]) -> dict[str, list[str]]:
+    """Members by what is done there: `add`, `update`, `strategy`, `remove` or `release`."""
+    found: dict[str, list[str]] = {}
+    for step in wave:
+        found.setdefault("release" if step.want == "release" else step.kind.value, []).append(step.member)
+    return found

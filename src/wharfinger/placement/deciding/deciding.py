@@ -1,0 +1,317 @@
+"""Deciding for one placement: who is chosen, why, and why not the others. Pure: the same inputs give the same answer.
+
+KubeFleet's rules, with the deviations that `deviations` lists. One pass picks as many members as are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from wharfinger.placement.deciding import filters, spread, texts
+from wharfinger.placement.deciding.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
+from wharfinger.placement.deciding.eligibility import nameable, why_not_eligible
+from wharfinger.placement.deciding.judging import Judge
+from wharfinger.placement.deciding.question import NOTHING, Question
+from wharfinger.placement.deciding.ranking import MemberCandidate, Ranking
+from wharfinger.placement.deciding.scaling_down import given_up
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.placement import (
+    ChosenMember,
+    ClusterSpread,
+    MemberScores,
+    MemberVerdict,
+    PlacementDecision,
+    PlacementType,
+)
+
+
+def decide(question: Question) -> PlacementDecision:
+    """Decide, and name the deviations that mattered: without them the answer would be another one."""
+    decided, triggered = _decided(question, NOTHING)
+    assert not isinstance(decided, Stuck), "nothing is stuck while no deviation is undone"
+    if not triggered:
+        return decided
+    mattered = {one for one in triggered if _differs(question, frozenset({one}), decided)}
+    if not mattered and _differs(question, triggered, decided):
+        mattered = set(triggered)
+    return replace(decided, deviations=frozenset(mattered))
+
+
+def decide_without(question: Question, without: frozenset[str]) -> PlacementDecision | Stuck:
+    """What would be decided with some deviations undone."""
+    return _decided(question, without)[0]
+
+
+def _differs(question: Question, without: frozenset[str], decided: PlacementDecision) -> bool:
+    other = _decided(question, without)[0]
+    return other != decided
+
+
+def _decided(question: Question, without: frozenset[str]) -> tuple[PlacementDecision | Stuck, frozenset[str]]:
+    choice = _Choice(question, without)
+    decided = choice.run()
+    return decided, frozenset(choice.triggered - without)
+
+
+class _Choice:
+    """One way to decide, and the deviations that came into play."""
+
+    def __init__(self, question: Question, without: frozenset[str]) -> None:
+        self.question = question
+        self.placement = question.placement
+        self.policy = question.placement.policy
+        self.without = without
+        self.triggered: set[str] = set()
+        self.judge = Judge(question, without, self.triggered)
+        self.known = {member.name: member for member in question.members}
+        self.current: dict[str, ChosenMember] = {}
+        """Chosen under this policy."""
+        self.obsolete: dict[str, ChosenMember] = {}
+        """Chosen under an older one."""
+        self.note = ""
+        """What the condition adds to KubeFleet's message."""
+        for one in question.standing.chosen:
+            member = self.known.get(one.name)
+            if member is None or member.leaving or not self._is_same(one, member):
+                continue
+            (self.current if one.policy == question.number else self.obsolete)[one.name] = one
+
+    def run(self) -> PlacementDecision | Stuck:
+        """Decide."""
+        match self.policy.type:
+            case PlacementType.PICK_FIXED:
+                return self._fixed()
+            case PlacementType.PICK_N:
+                return self._some()
+            case _:
+                return self._all()
+
+    def _is_same(self, chosen: ChosenMember, member: Member) -> bool:
+        if chosen.identity == member.identity:
+            return True
+        self.triggered.add(D11)
+        return D11 in self.without
+
+    def _all(self) -> PlacementDecision | Stuck:
+        self.current = {name: one for name, one in self.current.items() if name not in self.question.drained}
+        judged = self.judge.judge(self.current, self.obsolete)
+        if isinstance(judged, Stuck):
+            return judged
+        passed, verdicts = judged
+        chosen = [self._choose(member, MemberScores()) for member in passed]
+        stuck = self._unnameable(chosen)
+        if stuck is not None:
+            return stuck
+        return self._decision([*self.current.values(), *chosen], None, verdicts, fulfilled=True)
+
+    def _some(self) -> PlacementDecision | Stuck:
+        wanted, present = self.policy.number or 0, len(self.current)
+        settled = wanted <= present
+        if settled:
+            self._scale_down(present - wanted)
+            if D6 in self.without:
+                return self._decision(list(self.current.values()), wanted, [], fulfilled=True)
+        judged = self.judge.judge(self.current, self.obsolete)
+        scored = judged if isinstance(judged, Stuck) else self.judge.score(*judged, self.obsolete)
+        if isinstance(scored, Stuck):
+            # KubeFleet judges nobody when nothing is to do, and does not get stuck then
+            return self._decision(list(self.current.values()), wanted, [], fulfilled=True) if settled else scored
+        assert not isinstance(judged, Stuck), "nothing was scored then"
+        verdicts = judged[1]
+        scored = self._keep_closed(scored, wanted, verdicts)
+        kept = list(self.current.values())
+        drained = sorted((one for one in kept if one.name in self.question.drained), key=self._keeping)
+        ranking = Ranking(self.policy.spread, self._domains(scored), self.without, self.triggered)
+        ranking.put(scored)
+        picked = ranking.pick(max(0, wanted - len(kept) + len(drained)))
+        successors = max(0, len(kept) + len(picked) - wanted)
+        left = {one.name for one in drained[:successors]}
+        stay = {one.name: replace(one, reason=f"{one.reason}; {texts.NO_SUCCESSOR}") for one in drained[successors:]}
+        kept = [stay.get(one.name, one) for one in kept if one.name not in left]
+        verdicts += [
+            MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.EXCHANGED))
+            for name in sorted(left)
+        ]
+        rest, uneven = ranking.rest()
+        verdicts += [
+            MemberVerdict(
+                member.name,
+                spread.NAME,
+                texts.UNSCHEDULABLE,
+                texts.refused(texts.skewed(constraint.key, constraint.max_skew)),
+            )
+            for member, constraint in uneven
+        ]
+        chosen = [self._choose(member, scores) for member, scores in picked]
+        stuck = self._unnameable(chosen)
+        if stuck is not None:
+            return stuck
+        verdicts = [
+            *(MemberVerdict(one.name, "", "", texts.not_picked(one.name, scores), scores) for one, scores in rest),
+            *sorted(verdicts, key=lambda verdict: verdict.name),
+        ]
+        if settled and verdicts and self.question.unselected_limit != 0:
+            self.triggered.add(D6)
+        return self._decision([*kept, *chosen], wanted, verdicts, fulfilled=len(kept) + len(chosen) >= wanted)
+
+    def _scale_down(self, count: int) -> None:
+        """Give up so many of the current: drained ones first, then those whose going keeps hard constraints."""
+        order = sorted(self.current.values(), key=self._keeping)
+        going = [one.name for one in order[:count]]
+        hard = [one for one in self.policy.spread if one.hard]
+        drained = sum(one.name in self.question.drained for one in order[:count])
+        if hard and count > drained:
+            staying = [self.known[one.name] for one in order[drained:] if one.name not in self.question.drained]
+            spread_out = self._spread_out(staying, count - drained, hard)
+            if D14 not in self.without:
+                if spread_out is None:
+                    self.note = texts.uneven(len(order) - count)
+                else:
+                    going[drained:] = spread_out
+            if spread_out is None or set(spread_out) != {one.name for one in order[drained:count]}:
+                self.triggered.add(D14)
+        self.current = {one.name: one for one in order if one.name not in going}
+
+    def _spread_out(self, order: Sequence[Member], count: int, hard: Sequence[ClusterSpread]) -> list[str] | None:
+        """Who goes so that hard constraints hold: over all domains that count, else over those that have it now."""
+        judged = self.judge.judge(self.current, self.obsolete)
+        passed = [] if isinstance(judged, Stuck) else judged[0]
+        for counted in ([*order, *passed], order):
+            domains = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
+            found = given_up(order, count, hard, domains)
+            if found is not None:
+                return [one.name for one in found]
+        return None
+
+    def _keep_closed(
+        self, candidates: Sequence[MemberCandidate], wanted: int, verdicts: list[MemberVerdict]
+    ) -> list[MemberCandidate]:
+        """Choose members again that keep what they have though they take nothing new; who is left to be picked."""
+        closed = [one for one in candidates if self.judge.keeps(one.member.name, self.obsolete)]
+        closed.sort(key=lambda one: self._keeping(self.obsolete[one.member.name]), reverse=True)
+        for one in closed:
+            name = one.member.name
+            if len(self.current) < wanted:
+                self.current[name] = self._choose(one.member, MemberScores(0, one.affinity))
+            elif (refused := self.judge.closed(name)) is not None:
+                verdicts.append(refused)
+        names = {one.member.name for one in closed}
+        return [one for one in candidates if one.member.name not in names]
+
+    def _keeping(self, chosen: ChosenMember) -> tuple[bool, bool, bool, MemberScores, str]:
+        """Who is given up last comes last: who is not drained, then the delivered, of these who scored higher."""
+        name, scores = chosen.name, chosen.scores
+        delivered = name in self.question.standing.delivered
+        return name not in self.question.drained, delivered, scores is not None, scores or MemberScores(), name
+
+    def _fixed(self) -> PlacementDecision | Stuck:
+        names = self.policy.names
+        if len(set(names)) < len(names):
+            self.triggered.add(D5)
+        if not names:
+            self.triggered.add(D9)
+            if D9 in self.without:
+                return Stuck("no cluster is named")
+        chosen: list[ChosenMember] = []
+        fresh: list[ChosenMember] = []
+        verdicts: list[MemberVerdict] = []
+        found = 0
+        for name in dict.fromkeys(names) if D5 not in self.without else names:
+            member = self.known.get(name)
+            if member is None:
+                verdicts.append(MemberVerdict(name, "", "NotFound", texts.not_found(name)))
+                continue
+            why = self._why_not_eligible(member, name in self.obsolete)
+            if name in self.current:
+                chosen.append(self._fixed_choice(self.current[name]))
+                if why:
+                    self.triggered.add(D5)
+                if not why or D5 not in self.without:
+                    found += 1
+                else:  # it is chosen, and told as not selected
+                    verdicts.append(self._not_eligible(name, why))
+                continue
+            if not why and self.judge.lingers(name):
+                why = texts.LINGERS
+            if why:
+                verdicts.append(self._not_eligible(name, why))
+                continue
+            found += 1
+            one = self._choose(member, None)
+            chosen.append(self._fixed_choice(one))
+            fresh.append(one)
+        stuck = self._unnameable(fresh)
+        if stuck is not None:
+            return stuck
+        return self._decision(chosen, None, verdicts, fulfilled=not verdicts, found=found)
+
+    def _fixed_choice(self, chosen: ChosenMember) -> ChosenMember:
+        """PickFixed tells that a member is drained, and leaves it to the user."""
+        drained = chosen.name in self.question.drained and texts.DRAINED not in chosen.reason
+        return replace(chosen, reason=f"{chosen.reason}; {texts.DRAINED}") if drained else chosen
+
+    def _not_eligible(self, name: str, why: str) -> MemberVerdict:
+        return MemberVerdict(name, filters.ELIGIBILITY, texts.UNSCHEDULABLE, texts.not_eligible(name, why))
+
+    def _why_not_eligible(self, member: Member, chosen_before: bool) -> str:
+        ages = self.question.ages[member.name]
+        why = why_not_eligible(member, ages, upstream=D10 in self.without)
+        if why in (texts.NO_HEARTBEAT,):
+            self.triggered.add(D10)
+        if why and chosen_before and not member.leaving:
+            self.triggered.add(D10)
+            return why if D10 in self.without else ""
+        return why
+
+    def _domains(self, candidates: Sequence[MemberCandidate]) -> list[spread.Domains]:
+        if not self.policy.spread:
+            return []
+        chosen = [self.known[name] for name in self.current if name not in self.question.drained]
+        counted: Iterable[Member] = self.question.members
+        if D2 not in self.without:
+            counted = [*chosen, *(one.member for one in candidates)]
+        found = [spread.domains(constraint.key, counted, chosen) for constraint in self.policy.spread]
+        if D2 not in self.without:
+            every = [
+                {one.labels.get(each.key) for one in self.question.members} - {None} for each in self.policy.spread
+            ]
+            if any(each != domain.counts.keys() for each, domain in zip(every, found, strict=True)):
+                self.triggered.add(D2)
+        return found
+
+    def _choose(self, member: Member, scores: MemberScores | None) -> ChosenMember:
+        told = texts.chosen(member.name, scores)
+        if member.name in self.obsolete and self.question.closed(member.name):
+            told = f"{told}; {texts.CLOSED}"
+        return ChosenMember(member.name, member.identity, self.question.number, scores, told)
+
+    def _unnameable(self, chosen: Sequence[ChosenMember]) -> Stuck | None:
+        known = self.obsolete.keys() | self.question.standing.remembered
+        for one in chosen:
+            if one.name not in known and not nameable(self.placement.ref.name, one.name):
+                self.triggered.add(D8)
+                if D8 in self.without:
+                    return Stuck(f"no binding can be named for {one.name}")
+        return None
+
+    def _decision(
+        self,
+        chosen: Sequence[ChosenMember],
+        number: int | None,
+        verdicts: Sequence[MemberVerdict],
+        *,
+        fulfilled: bool,
+        found: int | None = None,
+    ) -> PlacementDecision:
+        condition = texts.condition(len(chosen) if found is None else found, fulfilled=fulfilled)
+        if self.note:
+            condition = replace(condition, message=f"{condition.message}; {self.note}")
+        return PlacementDecision(
+            policy=self.question.number,
+            generation=self.placement.generation,
+            number=number,
+            chosen=tuple(sorted(chosen, key=lambda one: one.name)),
+            verdicts=tuple(verdicts),
+            condition=condition,
+        )

@@ -1,0 +1,153 @@
+"""Rolling update of one placement: which members' works change now.
+
+KubeFleet's budget: never fewer ready members than the target less `maxUnavailable`, never more that can be ready than
+the target and `maxSurge`; percentages are rounded up. In order: what failed is updated, what is not wanted is removed,
+the rest is updated, newly chosen members get it. Where this differs on purpose:
+
+- removing what is not available takes nothing from the budget, so a placement can shrink while a member fails;
+- what is being removed counts against the ceiling until it is gone, whatever its state;
+- what was applied and has not become available for `unavailablePeriodSeconds` is updated as what failed is, so that
+  contents that never become available can be replaced;
+- a member that leaves or is drained gives up what it has when what comes in its place is ready;
+- a member that is removed and chosen again waits for itself only;
+- a member that is not reachable is not ready, and counts against the ceiling;
+- a member that has seen a later work than the hub's gets this one again.
+
+Pure: the same standing gives the same steps. The floor holds although results change meanwhile because each write
+compares what it relies on (`engine.placements.works`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget, RolloutStep, RolloutSteps, StepKind, Want
+
+
+def is_ready(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    """Whether a member is counted on."""
+    if not one.reachable or one.want != "present":
+        return False
+    if one.reported:
+        return True
+    return one.available and (not one.untrackable or one.unchanged >= budget.unavailable_period)
+
+
+def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, *, leave: bool = False) -> RolloutSteps:
+    """What follows. Where the budget does not take all, the first of `members` are taken.
+
+    Args:
+        members: all that are chosen, or have a work or a result.
+        target: how many members are wanted.
+        budget: how many may change at a time.
+        leave: whether objects stay on members that the placement leaves.
+    """
+    dropped = [one for one in members if (one.want is not None and not one.there) or one.gone]
+    lost = {one.member for one in dropped}
+    kept = [one for one in members if one.member not in lost]
+    ready = [one for one in kept if is_ready(one, budget)]
+    counted = [one for one in kept if _counts(one)]
+    least = target - budget.max_unavailable.of(target, up=True)
+    most = target + budget.max_surge.of(target, up=True)
+
+    delivered = [one for one in kept if one.chosen and one.want == "present" and not one.leaving]
+    outdated = [one for one in delivered if not one.current]
+    outdated += [one for one in delivered if one.current and one.outrun]
+    failing = [one for one in outdated if _has_failed(one, budget)]
+    updates = [one for one in outdated if not _has_failed(one, budget)]
+    unwanted = [one for one in kept if not one.chosen and one.want == "present"]
+    free = [one for one in unwanted if not _is_available(one)]
+    free += [one for one in kept if not one.chosen and one.want != "present" and one.outrun]
+    removals = [one for one in unwanted if _is_available(one)]
+    returning = [one for one in kept if _stays(one) and one.want in ("absent", "release")]
+    additions = [one for one in kept if _stays(one) and one.want is None]
+    additions += [one for one in dropped if _stays(one) and not one.gone]
+
+    spare = max(0, len(ready) - least)
+    room = max(0, most - len(counted) - sum(not _counts(one) for one in (*free, *failing)))
+    added = additions[:room]
+    coming = [*added, *returning, *(one for one in delivered if _is_coming(one, budget))]
+    going = [one for one in removals if not (one.yields and coming)]
+    taken = (going + updates)[:spare]
+    moving = {one.member for one in (*failing, *free, *taken, *added, *returning)}
+    steps = [RolloutStep(one.member, StepKind.DROP) for one in dropped if one.member not in moving]
+    steps += [RolloutStep(one.member, StepKind.UPDATE, free=True) for one in failing]
+    steps += [_removal(one, free=True, leave=leave) for one in free]
+    steps += [_removal(one, ready=is_ready(one, budget), leave=leave) for one in taken if not one.chosen]
+    steps += [RolloutStep(one.member, StepKind.UPDATE, ready=is_ready(one, budget)) for one in taken if one.chosen]
+    steps += [RolloutStep(one.member, StepKind.ADD) for one in (*returning, *added)]
+    strategy = [
+        one
+        for one in kept
+        if one.chosen and one.want == "present" and not one.same_strategy and one.member not in moving
+    ]
+    steps += [RolloutStep(one.member, StepKind.STRATEGY) for one in strategy]
+
+    held = [one.member for one in (*removals, *updates, *additions) if one.member not in moving]
+    expected = [one for one in kept if one.want is not None and one.member not in moving and not _answered(one)]
+    return RolloutSteps(
+        steps=tuple(steps),
+        held=tuple(held),
+        waiting=tuple(one.member for one in expected if one.reachable),
+        away=tuple(one.member for one in expected if not one.reachable),
+        failed=tuple(one.member for one in kept if one.failed and one.member not in moving),
+        timer=_timer(kept, budget) if held else None,
+        target=target,
+        ready=len(ready),
+        floor=least,
+        ceiling=most,
+    )
+
+
+def _is_available(one: MemberDelivery) -> bool:
+    return one.reachable and (one.available or one.reported)
+
+
+def _stays(one: MemberDelivery) -> bool:
+    """Whether it may get something: a member that leaves gets nothing any more."""
+    return one.chosen and not one.leaving
+
+
+def _has_failed(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    return one.failed or one.outrun or _is_stuck(one, budget)
+
+
+def _is_coming(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    """Whether it is about to be ready."""
+    return one.reachable and not is_ready(one, budget) and not _has_failed(one, budget)
+
+
+def _is_stuck(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    """Whether it was applied, and has not become available in its time."""
+    waited = one.applied and not one.available and not one.reported and one.reachable
+    return waited and one.unchanged >= budget.unavailable_period
+
+
+def _counts(one: MemberDelivery) -> bool:
+    """Whether it can be ready, or is not gone yet: against the ceiling."""
+    if one.want in ("absent", "release"):
+        return True
+    return one.want == "present" and not one.failed and not one.reported
+
+
+def _answered(one: MemberDelivery) -> bool:
+    """Whether its result says how its work ended, for now."""
+    return one.want == "present" and (one.available or one.failed or one.reported)
+
+
+def _removal(one: MemberDelivery, *, leave: bool, ready: bool = False, free: bool = False) -> RolloutStep:
+    want: Want = "release" if leave or one.leaving else "absent"
+    return RolloutStep(one.member, StepKind.REMOVE, want, ready=ready, free=free)
+
+
+def _timer(members: Sequence[MemberDelivery], budget: RolloutBudget) -> float | None:
+    waits = [
+        budget.unavailable_period - one.unchanged
+        for one in members
+        if one.want == "present"
+        and one.reachable
+        and not one.reported
+        and not one.failed
+        and ((one.available and one.untrackable) or (one.applied and not one.available and not one.current))
+    ]
+    return min((one for one in waits if one > 0), default=None)

@@ -1,0 +1,1 @@
+"""Commits decisions of placements, writes works, and keeps snapshots of what is selected."""

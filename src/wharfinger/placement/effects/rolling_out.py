@@ -1,0 +1,289 @@
+"""What follows for what one placement has on its members, from what a hub has seen: the next steps of its rollout.
+
+Pure: the same view gives the same answer. The hub's loops ask whether a rollout is needed, its activities plan and wait
+by it, and `status` and `plan` show it. Who is chosen is `engine.placements.questions`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.deciding import overriding, rolling
+from wharfinger.placement.model.contents import Override
+from wharfinger.placement.model.delivery import DeliverySpec, MemberDelivery, RolloutStep, RolloutSteps, StepKind
+from wharfinger.placement.model.placement import PlacementRef, PlacementType
+from wharfinger.placement.state.delivery_view import ChangedThere
+from wharfinger.placement.state.hub_view import HubView
+from wharfinger.placement.state.seen import SeenPlacement
+from wharfinger.placement.state.seen_decisions import SeenDecision
+
+NO_ROLLOUT = RolloutRecord()
+LARGEST, MOST = 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of what overrides change on one member: deflated, as etcd has to take it; and as JSON."""
+_NOBODYS = DeliverySpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How a placement is delivered, and what follows."""
+
+    steps: RolloutSteps = field(default_factory=RolloutSteps)
+    members: tuple[MemberDelivery, ...] = ()
+    """All that are chosen or have a work, by name."""
+    snapshot: int = 0
+    """The one that is wanted; 0 = there is none."""
+    pinned: bool = False
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Member -> digest of what is changed for it; those that are not named have nothing changed."""
+    spec: DeliverySpec = _NOBODYS
+    trouble: str = ""
+    """Why something cannot go on."""
+    deleting: bool = False
+    forgets: bool = False
+    """Whether it is gone from all members, and its snapshots are to be removed."""
+    selects: bool = False
+    """Whether anything has to be selected for it: somebody is chosen, and no update run delivers it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is on any member."""
+        return self.deleting and not self.members
+
+
+def rollout_of(view: HubView, reference: str) -> Rollout:
+    """How a placement stands."""
+    seen, stored = view.placements.get(reference), view.decisions.get(reference)
+    if stored is None:
+        return Rollout(deleting=seen is None)
+    if (seen is None or seen.placement.deleting) and not stored.deleting:
+        return Rollout(trouble="its decision is not emptied yet")
+    spec = seen.delivery if seen is not None else _NOBODYS
+    number, pinned = wanted_snapshot(view, reference)
+    snapshot = view.delivery.snapshots.get(reference, {}).get(number)
+    changed, troubles = _changed(view, reference, snapshot, stored)
+    works, results = view.works.get(reference, {}), view.results.get(reference, {})
+    chosen = {one.name: one.identity for one in stored.chosen}
+    there = number if snapshot is not None else 0
+    members = tuple(
+        _delivery(view, reference, name, chosen.get(name), (spec, there, changed.get(name, "")))
+        for name in sorted(chosen.keys() | works.keys() | results.keys())
+        if name not in troubles or name in works
+    )
+    members = tuple(replace(one, current=True) if one.member in troubles else one for one in members)
+    steps = rolling.plan(members, _target(seen, stored), spec.budget, leave=stored.deleting and stored.abandons)
+    if spec.external and not stored.deleting:
+        kept = _left_to_runs(view, reference, _only(steps, (StepKind.REMOVE, StepKind.DROP)))
+        steps = replace(steps, steps=kept, held=(), timer=None)
+    elif snapshot is None:
+        kinds = (StepKind.REMOVE, StepKind.DROP, StepKind.STRATEGY)
+        steps = replace(steps, steps=_only(steps, kinds), held=(), timer=None)
+    return Rollout(
+        steps=steps,
+        members=members,
+        snapshot=number,
+        pinned=pinned,
+        overrides=changed,
+        spec=spec,
+        trouble=_trouble(view, reference, stored, troubles),
+        deleting=stored.deleting,
+        forgets=stored.deleting
+        and not members
+        and (reference in view.delivery.snapshots or reference in view.delivery.pins),
+        selects=bool(stored.chosen)
+        and not stored.deleting
+        and not spec.external
+        and seen is not None
+        and not seen.unreadable,
+    )
+
+
+def _trouble(view: HubView, reference: str, stored: SeenDecision, troubles: Mapping[str, str]) -> str:
+    """Why something cannot go on, or is not as a user asked for it."""
+    record, pin = view.delivery.rollouts.get(reference, NO_ROLLOUT), view.delivery.pins.get(reference)
+    known = view.delivery.snapshots.get(reference, {})
+    pinned = []
+    if pin is not None and known and pin.snapshot not in known and not stored.deleting:
+        pinned.append(f"it is pinned to snapshot {pin.snapshot}, which is not kept: the newest is wanted")
+    return record.trouble or "; ".join(pinned + sorted(troubles.values())[:3])
+
+
+def _left_to_runs(view: HubView, reference: str, steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
+    """Steps without the removals that the update run which delivers the placement begins in its turn."""
+    by_run = view.update_runs.delivered(reference, view.delivery.rollouts.get(reference, NO_ROLLOUT).run)
+    works = view.works.get(reference, {})
+    kept = {name for name in by_run if name in works and works[name].want == "present"}
+    return tuple(one for one in steps if one.want != "absent" or one.member not in kept)
+
+
+def wanted_snapshot(view: HubView, reference: str) -> tuple[int, bool]:
+    """Number of the wanted snapshot, 0 for none, and whether it is pinned."""
+    known = view.delivery.snapshots.get(reference, {})
+    pin = view.delivery.pins.get(reference)
+    if pin is not None and pin.snapshot in known:
+        return pin.snapshot, True
+    return max(known, default=0), False
+
+
+def concerning(view: HubView, reference: str, snapshot: SnapshotRecord) -> list[Override]:
+    """The overrides that may change something of a snapshot."""
+    if not view.delivery.overrides:
+        return []
+    ref = PlacementRef.parse(reference)
+    objects = view.delivery.objects_of(snapshot)
+    namespaces = {one.namespace for one in objects}
+    kinds = {(one.group, one.kind, one.namespace, one.name) for one in objects}
+    return [
+        override
+        for override in view.delivery.overrides.values()
+        if override.placement in (None, ref)
+        and any(
+            (one.group, one.kind, one.namespace, one.name) in kinds
+            or (one.kind == "Namespace" and not one.group and one.name in namespaces)
+            for one in override.selectors
+        )
+    ]
+
+
+def concerned(view: HubView, overrides: Iterable[Override]) -> set[str]:
+    """Placements whose wanted snapshot has something that these overrides may change."""
+    found: set[str] = set()
+    for override in overrides:
+        exact = {(one.group, one.kind, one.namespace, one.name) for one in override.selectors}
+        spaces = {one.name for one in override.selectors if one.kind == "Namespace" and not one.group}
+        about = view.decisions if override.placement is None else [str(override.placement)]
+        for reference in about:
+            snapshot = view.delivery.snapshots.get(reference, {}).get(wanted_snapshot(view, reference)[0])
+            if snapshot is not None and any(
+                (group, kind, namespace, name) in exact or namespace in spaces
+                for group, _, kind, namespace, name in (*snapshot.objects, *snapshot.enveloped)
+            ):
+                found.add(reference)
+    return found
+
+
+def changes_for(
+    view: HubView, reference: str, snapshot: SnapshotRecord, overrides: Iterable[Override], member: str
+) -> tuple[overriding.ResolvedOverride, ...]:
+    """What is changed for one member. Raises `OverrideError`."""
+    labels = view.members[member].member.labels if member in view.members else {}
+    objects = view.delivery.objects_of(snapshot)
+    return overriding.resolved(overrides, PlacementRef.parse(reference), member, labels, objects)
+
+
+def _changed(
+    view: HubView, reference: str, snapshot: SnapshotRecord | None, stored: SeenDecision
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Digests of what is changed for members, and why that cannot be said for others."""
+    if snapshot is None or stored.deleting or not view.delivery.overrides:
+        return {}, {}
+    known = view.delivery.changes_of(reference, snapshot)
+    overrides: list[Override] | None = None
+    changed: dict[str, str] = {}
+    troubles: dict[str, str] = {}
+    for name in (one.name for one in stored.chosen):
+        labels = view.members[name].member.labels if name in view.members else {}
+        before = known.get(name)
+        if before is None or before.labels != labels:
+            overrides = concerning(view, reference, snapshot) if overrides is None else overrides
+            before = known[name] = _change(view, reference, snapshot, overrides, name)
+        if before.trouble:
+            troubles[name] = before.trouble
+        elif before.digest:
+            changed[name] = before.digest
+    return changed, troubles
+
+
+def _change(
+    view: HubView, reference: str, snapshot: SnapshotRecord, overrides: Sequence[Override], name: str
+) -> ChangedThere:
+    """What overrides come to on one member, as long as it has these labels."""
+    labels = view.members[name].member.labels if name in view.members else {}
+    try:
+        changes = changes_for(view, reference, snapshot, overrides, name) if overrides else ()
+        digest, size = overriding.digest_and_size(changes)
+        if size > LARGEST and (size > MOST or len(WorkRecord(resolved=written(changes)).to_bytes()) > LARGEST):
+            why = f"what overrides change there is too large to be kept ({size // 1024} KiB)"
+            return ChangedThere(labels, trouble=f"member {name}: {why}")
+        return ChangedThere(labels, digest)
+    except overriding.OverrideError as error:
+        return ChangedThere(labels, trouble=f"member {name}: {error}")
+
+
+def written(changes: Iterable[overriding.ResolvedOverride]) -> tuple[dict[str, Any], ...]:
+    """As a work has them."""
+    return tuple(overriding.to_json(changes))
+
+
+def member_delivery(
+    view: HubView, reference: str, name: str, stored: SeenDecision, wanted: tuple[DeliverySpec, int, str]
+) -> MemberDelivery:
+    """How it stands on one member. `wanted`: how it is delivered, the snapshot, the digest of what is changed."""
+    chosen = next((one.identity for one in stored.chosen if one.name == name), None)
+    return _delivery(view, reference, name, chosen, wanted)
+
+
+def _delivery(
+    view: HubView, reference: str, name: str, chosen_as: int | None, wanted: tuple[DeliverySpec, int, str]
+) -> MemberDelivery:
+    """The same. `chosen_as`: the identity of the member that is chosen, None where none is."""
+    spec, snapshot, overrides = wanted
+    drain = view.member_view.drain_of(name)
+    member = view.members.get(name)
+    identity = member.member.identity if member is not None else 0
+    leaving = member is not None and member.member.leaving
+    chosen = chosen_as == identity
+    work = view.works.get(reference, {}).get(name)
+    result = view.results.get(reference, {}).get(name)
+    if work is None:
+        gone = result is not None and (result.gone or result.identity != identity)
+        orphan = result is not None and not gone
+        return MemberDelivery(name, chosen=chosen and not leaving, gone=gone, outrun=orphan, leaving=leaving)
+    of_it = result if result is not None and result.identity == work.identity else None
+    told = of_it if of_it is not None and work.since <= of_it.counter <= work.counter else None
+    same = (work.snapshot, work.overrides) == (snapshot, overrides)
+    return MemberDelivery(
+        member=name,
+        chosen=chosen,
+        want=work.want,
+        there=identity == work.identity,
+        current=leaving or same or not snapshot,
+        same_strategy=leaving or work.strategy == spec.strategy,
+        reachable=member is not None and member.there and member.unhealthy is None,
+        applied=told is not None and told.applied,
+        available=told is not None and told.available,
+        untrackable=told is not None and told.untrackable,
+        failed=told is not None and told.failed,
+        passing=told is not None and told.passing,
+        reported=told is not None and told.reported,
+        gone=told is not None and told.gone and told.counter == work.counter,
+        outrun=of_it is not None and of_it.counter > work.counter,
+        unchanged=view.delivery.unchanged(reference, name),
+        leaving=leaving,
+        yields=leaving or (drain is not None and drain.want == "drain"),
+    )
+
+
+def _target(seen: SeenPlacement | None, stored: SeenDecision) -> int:
+    if seen is None or stored.deleting:
+        return 0
+    policy = seen.placement.policy
+    if policy.type is PlacementType.PICK_N:
+        return policy.number or 0
+    return len(set(policy.names)) if policy.type is PlacementType.PICK_FIXED else len(stored.chosen)
+
+
+def _only(steps: RolloutSteps, kinds: tuple[StepKind, ...]) -> tuple[RolloutStep, ...]:
+    return tuple(one for one in steps.steps if one.kind in kinds)
+
+
+def relied_on(view: HubView, reference: str, member: str) -> tuple[int, int, int]:
+    """Mod revisions of a member's work, result and object; 0 = not there."""
+    return (
+        view.mod_revision(placement_keys.work(reference, member)),
+        view.mod_revision(placement_keys.result(reference, member)),
+        view.mod_revision(placement_keys.member_cluster(member)),
+    )

@@ -1,0 +1,284 @@
+"""Writes of a staged update run: its plan, its progress, one wave of works, an approval.
+
+Each transaction compares the identity of the run's object, so that a run that was deleted, or made again, writes
+nothing. Plan and progress rewrite `rollouts/<P>`, and each work compares that, the decision, the work and the member's
+object. A slow try of an earlier wave, or of another run, therefore changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import WorkRecord
+from wharfinger.placement.contracts.placement_records import inflated_bytes
+from wharfinger.placement.contracts.placements import StreamRevisions, latest
+from wharfinger.placement.contracts.update_run_records import (
+    END,
+    LARGEST,
+    PLAN,
+    PROGRESS,
+    RunApprovalRecord,
+    RunEndRecord,
+    RunPlanRecord,
+    RunProgressRecord,
+)
+from wharfinger.placement.contracts.update_runs import (
+    ApprovedRun,
+    ApproveRunInput,
+    BeginRunInput,
+    BegunRun,
+    RecordedRun,
+    RecordRunInput,
+    RunRequest,
+    RunWrite,
+    WriteRunWorksInput,
+    WrittenRunWorks,
+    decoded,
+)
+from wharfinger.placement.effects.update_plans import MadePlan, make_plan
+from wharfinger.placement.effects.works import AT_A_TIME, earlier, is_of, next_record, record_of, shown
+from wharfinger.placement.model.placement import PlacementRef
+from wharfinger.placement.model.update_runs import RunState
+from wharfinger.placement.state.hub_view import HubView
+
+
+async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) -> BegunRun:
+    """Put the plan, or why there can be none. `time`: RFC 3339, UTC. May be called again."""
+    run = view.update_runs.run(request.placement, request.run)
+    if run is None or run.identity != request.identity:
+        return BegunRun(outcome="contended")
+    made = make_plan(view, request.placement, run, request.snapshot)
+    value = b""
+    if made.plan is not None:
+        value = (await _record(store, view, request, made, time)).to_bytes()
+        if not _may_be_kept(value):
+            made = MadePlan(problem=f"the plan is larger than {LARGEST // 1024} KiB")
+    if made.problem:
+        return await _refuse(store, view, request, made.problem, time)
+    reference = request.placement
+    plan, rollout = _key(request, PLAN), placement_keys.rollout(reference)
+    there = (await store.get(rollout)).kv
+    before = record_of(there)
+    wave = next_record(before, request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
+    if run.run.state is RunState.RUN:  # it goes on at once: whoever comes now waits for it
+        held = before.run not in ("", request.holder) and view.update_runs.lives(reference, before.run)
+        if held and not run.supersedes:
+            return BegunRun(outcome="contended", seen=shown([there]))
+        wave = wave.model_copy(update={"run": request.holder})
+    answered = await store.txn(
+        [
+            _same_life(request),
+            Compare(plan, "create", 0),
+            Compare(rollout, "mod", request.rollout),
+            Compare(placement_keys.decision(reference), "mod", request.decision),
+            Compare(
+                placement_keys.snapshot(reference, request.snapshot),
+                "mod",
+                view.mod_revision(placement_keys.snapshot(reference, request.snapshot)),
+            ),
+        ],
+        [Put(plan, value), Put(rollout, wave.to_bytes())],
+        [Get(plan)],
+    )
+    if not answered.succeeded and answered.reads[0] is None:
+        return BegunRun(outcome="contended", seen=StreamRevisions(hub=there.mod_revision if there is not None else 0))
+    kept = answered.reads[0] if not answered.succeeded else None
+    return BegunRun(outcome="begun", seen=StreamRevisions(hub=kept.mod_revision if kept else answered.revision))
+
+
+def _may_be_kept(value: bytes) -> bool:
+    try:
+        return len(value) <= LARGEST and bool(inflated_bytes(value))
+    except ValueError:  # it would be too large to be read again
+        return False
+
+
+async def _record(store: Store, view: HubView, request: BeginRunInput, made: MadePlan, time: str) -> RunPlanRecord:
+    """The plan with the contents of all overrides, also of those that members have now."""
+    assert made.plan is not None, "checked by the caller"
+    overrides = dict(made.overrides)
+    for member, digest in made.previous.items():
+        kv = (await store.get(placement_keys.work(request.placement, member))).kv if digest not in overrides else None
+        work = WorkRecord.model_validate_json(kv.value) if kv is not None else None
+        if work is not None and work.overrides == digest:
+            overrides[digest] = work.resolved
+    identity = view.placements[request.placement].placement.identity
+    return RunPlanRecord(plan=made.plan, placement=identity, overrides=overrides, token=request.run_id, time=time)
+
+
+async def _refuse(store: Store, view: HubView, request: BeginRunInput, problem: str, time: str) -> BegunRun:
+    retries = view.update_runs.of(request.placement, request.run, request.identity).retries
+    end = RunEndRecord(outcome="failed", why=problem, retries=retries, time=time)
+    answered = await store.txn(
+        [_same_life(request), Compare(_key(request, PLAN), "create", 0)], [Put(_key(request, END), end.to_bytes())]
+    )
+    if not answered.succeeded:
+        return BegunRun(outcome="contended", why=problem)
+    return BegunRun(outcome="refused", why=problem, seen=StreamRevisions(hub=answered.revision))
+
+
+async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRun:
+    """Put progress and rewrite `rollouts/<P>`, or put how the run ended. May be called again."""
+    planned, rollout = request.planned, placement_keys.rollout(request.placement)
+    operations: list[Operation] = []
+    if planned.ends is not None and planned.ends not in ("stopped", "planned"):
+        end = {"outcome": planned.ends, "why": planned.why, "retries": planned.retries, "time": time}
+        operations.append(Put(_key(request, END), RunEndRecord.model_validate(end).to_bytes()))
+    if not planned.progress:
+        answered = await store.txn([_same_life(request)], operations)
+        put = answered.succeeded and operations
+        return RecordedRun(outcome="recorded", seen=StreamRevisions(hub=answered.revision if put else 0))
+    there = (await store.get(rollout)).kv
+    before = record_of(there)
+    if there is not None and before.token == request.wave:
+        return _recorded(there.mod_revision)  # an earlier try, whose answer was lost
+    progress = RunProgressRecord.model_validate_json(decoded(planned.progress)).model_copy(
+        update={"token": request.wave, "time": time}
+    )
+    wave = next_record(before, request, time).model_copy(update={"token": request.wave, "run": request.holder})
+    answered = await store.txn(
+        [
+            _same_life(request),
+            Compare(rollout, "mod", planned.rollout),
+            Compare(placement_keys.decision(request.placement), "mod", planned.decision),
+            Compare(_key(request, PROGRESS), "mod", planned.recorded),
+        ],
+        [Put(_key(request, PROGRESS), progress.to_bytes()), Put(rollout, wave.to_bytes()), *operations],
+        [Get(rollout), Get(placement_keys.decision(request.placement)), Get(_key(request, PROGRESS))],
+    )
+    if answered.succeeded:
+        return _recorded(answered.revision)
+    found = answered.reads[0]
+    if found is not None and record_of(found).token == request.wave:
+        return _recorded(found.mod_revision)
+    moved = shown(answered.reads)
+    if _token_of(answered.reads[2]) == request.wave:  # it was recorded, and its wave is over: its writes fail
+        return RecordedRun(outcome="recorded", seen=moved)
+    return RecordedRun(outcome="contended", seen=moved)
+
+
+def _token_of(kv: KeyValue | None) -> str:
+    record = RunProgressRecord.from_bytes(kv and kv.value)
+    return record.token if record is not None else ""
+
+
+def _recorded(revision: int) -> RecordedRun:
+    return RecordedRun(outcome="recorded", rollout=revision, seen=StreamRevisions(hub=revision))
+
+
+async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> WrittenRunWorks:
+    """Write works of a wave that `record` began. May be called again."""
+    kv = (await store.get(_key(request, PLAN))).kv
+    placement = view.placements.get(request.placement)
+    if kv is None or placement is None:
+        return WrittenRunWorks(moved=tuple(f"{one.member}: the plan" for one in request.writes))
+    plan, places = RunPlanRecord.model_validate_json(kv.value), asyncio.Semaphore(AT_A_TIME)
+
+    async def one(step: RunWrite) -> tuple[str, int]:
+        async with places:
+            return await _write_one(store, request, plan, step)
+
+    answers = await asyncio.gather(*(one(step) for step in request.writes), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    done: Sequence[tuple[str, int]] = [answer for answer in answers if not isinstance(answer, BaseException)]
+    pairs = list(zip(request.writes, done, strict=True))
+    return WrittenRunWorks(
+        written=tuple(step.member for step, (moved, _) in pairs if not moved),
+        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in pairs if moved),
+        seen=latest(request.seen, StreamRevisions(hub=max(revision for _, revision in done))),
+    )
+
+
+async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRecord, step: RunWrite) -> tuple[str, int]:
+    """Which key had moved, empty when it is written; and the revision of the answer."""
+    reference = request.placement
+    key = placement_keys.work(reference, step.member)
+    found = (await store.get(key)).kv
+    if (found.mod_revision if found is not None else 0) != step.work:
+        return _is_written(key, found, step)
+    compares = [
+        _same_life(request),
+        Compare(placement_keys.rollout(reference), "mod", request.rollout),
+        Compare(placement_keys.decision(reference), "mod", request.decision),
+        Compare(key, "mod", step.work),
+        Compare(placement_keys.member_cluster(step.member), "mod", step.object),
+    ]
+    work = _work(plan, step, found)
+    if work is None:
+        return "overrides", 0
+    answered = await store.txn(compares, [Put(key, work.to_bytes())], [Get(one.key) for one in compares])
+    if answered.succeeded:
+        return "", answered.revision
+    read = dict(zip((one.key for one in compares), answered.reads, strict=True))
+    moved, ours = _is_written(key, read[key], step)
+    if not moved:
+        return "", ours
+    return next((one.key for one in compares if not one.holds(read[one.key])), key), shown(answered.reads).hub
+
+
+def _is_written(key: str, found: KeyValue | None, step: RunWrite) -> tuple[str, int]:
+    """Whether an earlier try of the same wave wrote it, whose answer was lost."""
+    want = "present" if step.snapshot else "absent"
+    if found is not None and is_of(found, (step.counter, want, step.identity)):
+        return "", found.mod_revision
+    return key, found.mod_revision if found is not None else 0
+
+
+def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRecord | None:
+    """The work that is written; None when the contents of its overrides are not in the plan."""
+    if not step.snapshot:
+        return earlier(found).model_copy(update={"counter": step.counter, "since": step.counter, "want": "absent"})
+    if step.overrides and step.overrides not in plan.overrides:
+        return None
+    return WorkRecord(
+        counter=step.counter,
+        since=step.counter,
+        want="present",
+        identity=step.identity,
+        placement=plan.placement,
+        snapshot=step.snapshot,
+        overrides=step.overrides,
+        resolved=plan.overrides.get(step.overrides, ()),
+        strategy=dict(plan.plan.apply_strategy),
+    )
+
+
+async def approve(store: Store, request: ApproveRunInput, time: str) -> ApprovedRun:
+    """Put an approval, once. May be called again."""
+    given = request.approval
+    key = placement_keys.run_approval(request.placement, request.run, request.identity, given.key)
+    approval = RunApprovalRecord(who=given.who, why=given.why, time=time)
+    answered = await store.txn(
+        [_same_life(request), Compare(key, "create", 0)], [Put(key, approval.to_bytes())], [Get(key)]
+    )
+    if answered.succeeded:
+        return ApprovedRun(outcome="approved", seen=StreamRevisions(hub=answered.revision))
+    found = answered.reads[0]
+    if found is None:
+        return ApprovedRun(outcome="gone", why=f"run {request.run} is deleted")
+    by = RunApprovalRecord.model_validate_json(found.value)
+    if (by.who, by.why) == (given.who, given.why):
+        return ApprovedRun(outcome="approved", seen=StreamRevisions(hub=found.mod_revision))
+    return ApprovedRun(
+        outcome="already",
+        why=f"{given.key} is approved already{f' by {by.who}' if by.who else ''} at {by.time}",
+        seen=StreamRevisions(hub=found.mod_revision),
+    )
+
+
+def _key(request: RunRequest, what: str) -> str:
+    return placement_keys.run_record(request.placement, request.run, request.identity, what)
+
+
+def _same_life(request: RunRequest) -> Compare:
+    """The run's object is there, and was not made again."""
+    return Compare(
+        placement_keys.update_run(PlacementRef.parse(request.placement).namespace, request.run),
+        "create",
+        request.identity,
+    )

@@ -1,0 +1,226 @@
+"""Writes one wave of works: the wave itself first, then each work by a transaction of its own.
+
+Every transaction compares the decision and this wave's `rollouts/<P>`; so a slow try of an earlier wave, or of another
+run, changes nothing. To put a work it also compares the member's object (not leaving); to remove or change one that is
+counted on, `losses/<P>`: nobody else has ceased to be available since it was planned; to do so because it was not
+available, that member's result, and that its agent is there, or is not there, as it was. One that fails cancels no
+other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import RolloutRecord, WorkRecord
+from wharfinger.placement.contracts.placement_rollouts import PlannedStep, WriteWorksInput, WrittenWorks
+from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.deciding import overriding
+from wharfinger.placement.effects.rolling_out import NO_ROLLOUT, changes_for, concerning, written
+from wharfinger.placement.model.delivery import StepKind
+from wharfinger.placement.state.hub_view import HubView
+
+AT_A_TIME = 16
+"""Transactions that are sent at the same time."""
+
+
+async def write(store: Store, view: HubView, request: WriteWorksInput, time: str) -> WrittenWorks:
+    """Write the wave. `time`: RFC 3339, UTC. Raises `Unavailable`, and may be called again then."""
+    fence, before = await begin_wave(store, request, time)
+    if not fence:
+        return WrittenWorks(outcome="contended", seen=StreamRevisions(hub=before))
+    places = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(step: PlannedStep) -> tuple[str, int]:
+        async with places:
+            return await _write_one(store, view, request, step, fence)
+
+    answers = await asyncio.gather(*(one(step) for step in request.steps), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    done = [answer for answer in answers if not isinstance(answer, BaseException)]
+    written = tuple(step.member for step, (moved, _) in zip(request.steps, done, strict=True) if not moved)
+    return WrittenWorks(
+        outcome="written",
+        written=written,
+        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in zip(request.steps, done, strict=True) if moved),
+        rollout=fence,
+        seen=StreamRevisions(hub=max([fence, *(revision for _, revision in done)])),
+    )
+
+
+async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple[int, int]:
+    """Rewrite `rollouts/<P>`: its mod revision by this wave, 0 when others were first; and what must be seen then."""
+    key = placement_keys.rollout(request.placement)
+    found = (await store.get(key)).kv
+    record = record_of(found)
+    if found is not None and record.token == request.wave:
+        return found.mod_revision, found.mod_revision  # an earlier try of this wave, whose answer was lost
+    if (found.mod_revision if found is not None else 0) != request.rollout:
+        return 0, found.mod_revision if found is not None else 0
+    wave = next_record(record, request, time).model_copy(update={"token": request.wave})
+    answered = await store.txn(
+        [
+            Compare(key, "mod", request.rollout),
+            Compare(placement_keys.decision(request.placement), "mod", request.decision),
+        ],
+        [Put(key, wave.to_bytes())],
+        [Get(key), Get(placement_keys.decision(request.placement))],
+    )
+    if answered.succeeded:
+        return answered.revision, answered.revision
+    found = answered.reads[0]
+    if found is not None and record_of(found).token == request.wave:
+        return found.mod_revision, found.mod_revision
+    return 0, shown(answered.reads).hub
+
+
+def shown(found: Iterable[KeyValue | None]) -> StreamRevisions:
+    """What must be seen for these values of keys of the hub to be seen; keys of other streams are left out."""
+    hub = (kv.mod_revision for kv in found if kv is not None and kv.key.startswith(placement_keys.HUB))
+    return StreamRevisions(hub=max(hub, default=0))
+
+
+def record_of(kv: KeyValue | None) -> RolloutRecord:
+    """Of a stored value; what cannot be read is as if nobody had delivered."""
+    return RolloutRecord.from_bytes(kv and kv.value) or NO_ROLLOUT
+
+
+class ActingRun(Protocol):
+    """Which run acts."""
+
+    @property
+    def workflow_id(self) -> str:
+        """Of the workflow."""
+
+    @property
+    def run_id(self) -> str:
+        """Of its run."""
+
+    @property
+    def role(self) -> Literal["rollout", "run"]:
+        """As whom it delivers."""
+
+
+def next_record(record: RolloutRecord, run: ActingRun, time: str) -> RolloutRecord:
+    """The record of the next wave. Another run begins another epoch."""
+    return record.model_copy(
+        update={
+            "epoch": record.epoch + (record.run_id != run.run_id),
+            "role": run.role,
+            "workflow_id": run.workflow_id,
+            "run_id": run.run_id,
+            "wave": record.wave + 1,
+            "time": time,
+        }
+    )
+
+
+async def _write_one(
+    store: Store, view: HubView, request: WriteWorksInput, step: PlannedStep, fence: int
+) -> tuple[str, int]:
+    """Which key had moved, empty when it was written; and the revision of the answer."""
+    reference = request.placement
+    key = placement_keys.work(reference, step.member)
+    compares = [
+        Compare(placement_keys.rollout(reference), "mod", fence),
+        Compare(placement_keys.decision(reference), "mod", request.decision),
+        Compare(key, "mod", step.work),
+    ]
+    operations: list[Operation]
+    if step.kind is StepKind.DROP:
+        compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
+        operations = [Delete(key), Delete(placement_keys.result(reference, step.member))]
+    else:
+        before = (await store.get(key)).kv if step.work else None
+        if (before.mod_revision if before is not None else 0) != step.work:
+            return _moved(key, before, step)
+        work = _work(view, request, step, before)
+        if work is None:
+            return "overrides", 0
+        operations = [Put(key, work.to_bytes())]
+        if work.want == "present":
+            compares.append(Compare(placement_keys.member_cluster(step.member), "mod", step.object))
+        if step.free:
+            compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
+            compares.append(Compare(placement_keys.member(step.member), "mod", step.agent))
+            if step.status is not None:
+                compares.append(Compare(placement_keys.member_status(step.member), "mod", step.status))
+        elif step.kind in (StepKind.UPDATE, StepKind.REMOVE):
+            compares.append(Compare(placement_keys.losses(reference), "mod", request.losses))
+    answered = await store.txn(compares, operations, [Get(one.key) for one in compares])
+    if answered.succeeded:
+        return "", answered.revision
+    found = dict(zip((one.key for one in compares), answered.reads, strict=True))
+    if found[placement_keys.rollout(reference)] is not None and compares[0].holds(
+        found[placement_keys.rollout(reference)]
+    ):
+        _, ours = _moved(key, found[key], step)
+        if ours and not (
+            step.kind is StepKind.DROP and found[placement_keys.result(reference, step.member)] is not None
+        ):
+            return "", ours
+    moved = next(one.key for one in compares if not one.holds(found[one.key]))
+    return moved, shown(answered.reads).hub
+
+
+def _moved(key: str, found: KeyValue | None, step: PlannedStep) -> tuple[str, int]:
+    """Whether an earlier try of the same wave wrote it, though nobody was told."""
+    if step.kind is StepKind.DROP:
+        return ("", 1) if found is None else (key, 0)
+    if found is not None and is_of(found, (step.counter, step.want, step.identity)):
+        return "", found.mod_revision
+    return key, 0
+
+
+def is_of(found: KeyValue, step: tuple[int, str, int]) -> bool:
+    """Whether a work is what a step writes: counter, want, and the member's identity."""
+    work = earlier(found)
+    return (work.counter, work.want, work.identity) == step
+
+
+def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: KeyValue | None) -> WorkRecord | None:
+    """The work that is written; None when what is changed for the member is not what was planned."""
+    reference = request.placement
+    former = earlier(before)
+    if step.kind is StepKind.REMOVE:
+        changed = {"counter": step.counter, "since": step.counter, "want": step.want, "identity": step.identity}
+        return former.model_copy(update=changed)
+    seen = view.placements.get(reference)
+    if seen is None:
+        return None
+    strategy: Mapping[str, Any] = seen.delivery.strategy
+    if step.kind is StepKind.STRATEGY:
+        return former.model_copy(update={"counter": step.counter, "strategy": dict(strategy)})
+    snapshot = view.delivery.snapshots.get(reference, {}).get(request.snapshot)
+    if snapshot is None:
+        return None
+    changes: tuple[overriding.ResolvedOverride, ...] = ()
+    if step.overrides:
+        overrides = concerning(view, reference, snapshot)
+        try:
+            changes = changes_for(view, reference, snapshot, overrides, step.member)
+        except overriding.OverrideError:
+            return None
+        if overriding.digest(changes) != step.overrides:
+            return None
+    return WorkRecord(
+        counter=step.counter,
+        since=step.counter,
+        want="present",
+        identity=step.identity,
+        placement=seen.placement.identity,
+        snapshot=request.snapshot,
+        overrides=step.overrides,
+        resolved=written(changes),
+        strategy=dict(strategy),
+    )
+
+
+def earlier(before: KeyValue | None) -> WorkRecord:
+    """The work of a stored value; what cannot be read is as if there were none."""
+    return WorkRecord.from_bytes(before and before.value) or WorkRecord()

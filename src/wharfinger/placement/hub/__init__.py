@@ -1,0 +1,1 @@
+"""The loops of a hub: follow members and placements, start attempts where they help, remove leavers."""

@@ -1,0 +1,1 @@
+"""Facts of members, placements, delivery and update runs, standard library only."""

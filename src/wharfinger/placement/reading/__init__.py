@@ -1,0 +1,1 @@
+"""Answers about placements: status, conditions, plans, goals and what if."""

@@ -1,0 +1,235 @@
+"""How a placement is delivered: as a whole and on each member, with KubeFleet's conditions and reasons.
+
+`read` gets everything from etcd at one revision. `delivery_of` is pure: the same reading gives the same answer. Nothing
+of it is ever stored. `observe.placement_conditions` has the states and the conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from wharfinger.errors import NotFound
+from wharfinger.etcd.store import Store
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
+from wharfinger.placement.contracts.placement_records import DecisionRecord
+from wharfinger.placement.deciding import overriding, rolling
+from wharfinger.placement.effects.rolling_out import NO_ROLLOUT, Rollout, changes_for, concerning, rollout_of
+from wharfinger.placement.model.placement import ChosenMember
+from wharfinger.placement.reading.observe_placements import read_one
+from wharfinger.placement.reading.placement_conditions import (
+    FALSE,
+    TRUE,
+    DeliveryCondition,
+    DeliveryState,
+    MemberStanding,
+    ScheduledCondition,
+    conditions_of,
+)
+from wharfinger.placement.state.hub_view import HUB, HubView
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReading:
+    """What etcd has about one placement, all of one revision."""
+
+    reference: str
+    view: HubView
+    record: DecisionRecord | None = None
+    works: Mapping[str, WorkRecord] = field(default_factory=dict)
+    """By member, complete: the view keeps less of each."""
+    results: Mapping[str, ResultRecord] = field(default_factory=dict)
+    """By member, complete."""
+
+
+async def read(store: Store, reference: str) -> DeliveryReading:
+    """Read how a placement is delivered. Raises the store's errors, and `NotFound` for an unreadable decision."""
+    view = await read_one(store, reference)
+    revision = view.revisions[HUB]
+    kv = (await store.get(placement_keys.decision(reference), revision=revision)).kv
+    try:
+        record = DecisionRecord.from_bytes(kv.value) if kv is not None else None
+    except ValueError as error:
+        raise NotFound(f"the decision of placement {reference} cannot be read: {error}") from error
+    works = placement_keys.work.records(store, WorkRecord.model_validate_json, reference, revision=revision)
+    results = placement_keys.result.records(store, ResultRecord.model_validate_json, reference, revision=revision)
+    return DeliveryReading(  # `view.unreadable` has those that cannot be read
+        reference,
+        view,
+        record,
+        {member: work async for (_, member), work in works},
+        {member: result async for (_, member), result in results},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredMember:
+    """How a placement stands on one member."""
+
+    name: str
+    chosen: bool
+    why: str
+    """Why it is chosen, or not."""
+    online: bool
+    state: DeliveryState
+    message: str
+    """More about the state, empty where nothing is to be added."""
+    conditions: tuple[DeliveryCondition, ...]
+    work: WorkRecord | None = None
+    result: ResultRecord | None = None
+    """As stored. It may be about an earlier work."""
+    told: bool = False
+    """Whether the result is about the contents that the work has."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do on this member."""
+        return self.chosen and self.state in (DeliveryState.AVAILABLE, DeliveryState.REPORTED)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.state}{f': {self.message}' if self.message else ''}"
+
+
+@dataclass(frozen=True)
+class PlacementDelivery:
+    """How a placement stands."""
+
+    reading: DeliveryReading
+    record: DecisionRecord
+    rollout: Rollout
+    members: tuple[DeliveredMember, ...]
+    """All that are chosen or have a work, by name."""
+    conditions: tuple[DeliveryCondition, ...]
+
+    @property
+    def reference(self) -> str:
+        """P."""
+        return self.reading.reference
+
+    @property
+    def behind(self) -> bool:
+        """Whether the placement was changed since it was decided."""
+        return _is_behind(self.reading, self.record)
+
+    @property
+    def pin(self) -> PinRecord | None:
+        """Which snapshot is wanted instead of the newest."""
+        return self.reading.view.delivery.pins.get(self.reference)
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest snapshot, 0 for none."""
+        return max(self.reading.view.delivery.snapshots.get(self.reference, {}), default=0)
+
+    @cached_property
+    def ready(self) -> int:
+        """Members that are ready. What cannot be tracked counts at once: only hubs see how long it is unchanged."""
+        budget = self.rollout.spec.budget
+        return sum(
+            rolling.is_ready(replace(one, unchanged=budget.unavailable_period), budget)
+            for one in self.rollout.members
+            if one.there and not one.gone
+        )
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything is where it shall be, by the stored decision and the newest or pinned snapshot."""
+        lacks = self.record.decision.chosen and not self.rollout.snapshot and not self.rollout.spec.external
+        return self.rollout.steps.settled and not self.rollout.trouble and not lacks and not self.rollout.forgets
+
+
+def delivery_of(reading: DeliveryReading) -> PlacementDelivery:
+    """How a placement stands. Raises `NotFound` for a placement that is not there, or not decided yet."""
+    view, reference, record = reading.view, reading.reference, reading.record
+    if record is None:
+        raise NotFound(
+            f"placement {reference} is not decided yet: does a hub run? (`wharfinger hub`)"
+            if reference in view.placements
+            else f"there is no placement {reference}"
+        )
+    rollout = rollout_of(view, reference)
+    troubles = _override_troubles(reading, record, rollout)
+    chosen = record.decision.names
+    names = sorted(chosen.keys() | reading.works.keys())
+    by_name, held = {one.member: one for one in rollout.members}, frozenset(rollout.steps.held)
+    standing = (
+        MemberStanding(
+            name=name,
+            chosen=name in chosen,
+            held=name in held,
+            rollout=rollout,
+            delivery=by_name.get(name),
+            work=reading.works.get(name),
+            result=_result_of(reading, name),
+            trouble=troubles.get(name, ""),
+            online=name in view.members and view.members[name].there,
+        )
+        for name in names
+    )
+    members = tuple(_member(reading, record, one, chosen.get(one.name)) for one in standing)
+    no_contents = view.delivery.rollouts.get(reference, NO_ROLLOUT).trouble
+    scheduled = ScheduledCondition(record.decision.condition, _is_behind(reading, record), no_contents)
+    of_chosen = [(one.work, one.conditions) for one in members if one.chosen]
+    conditions = tuple(conditions_of(reference, scheduled, rollout, of_chosen))
+    return PlacementDelivery(reading, record, rollout, members, conditions)
+
+
+def _is_behind(reading: DeliveryReading, record: DecisionRecord) -> bool:
+    seen = reading.view.placements.get(reading.reference)
+    if seen is None:
+        return not record.deleting
+    placement, decision = seen.placement, record.decision
+    changed = placement.generation > decision.generation or placement.deleting != record.deleting
+    return changed and seen.revision != record.placement
+
+
+def _override_troubles(reading: DeliveryReading, record: DecisionRecord, rollout: Rollout) -> dict[str, str]:
+    """Why overrides cannot be resolved, by member."""
+    view, reference = reading.view, reading.reference
+    snapshot = view.delivery.snapshots.get(reference, {}).get(rollout.snapshot)
+    overrides = concerning(view, reference, snapshot) if snapshot is not None else []
+    found: dict[str, str] = {}
+    if snapshot is None or not overrides:
+        return found
+    for name in record.decision.names:
+        try:
+            changes_for(view, reference, snapshot, overrides, name)
+        except overriding.OverrideError as error:
+            found[name] = str(error)
+    return found
+
+
+def _member(
+    reading: DeliveryReading, record: DecisionRecord, standing: MemberStanding, chosen: ChosenMember | None
+) -> DeliveredMember:
+    name = standing.name
+    seen = reading.view.members.get(name)
+    state, message = standing.state(reading.view.delivery.rollouts.get(reading.reference, NO_ROLLOUT).trouble)
+    if chosen is not None:
+        why = chosen.reason
+        conditions = (DeliveryCondition("Scheduled", TRUE, "Scheduled", why), *standing.conditions())
+    else:
+        why = next((one.reason for one in record.decision.verdicts if one.name == name), "not chosen any more")
+        conditions = (DeliveryCondition("Scheduled", FALSE, "ScheduleFailed", why),)
+    return DeliveredMember(
+        name=name,
+        chosen=chosen is not None,
+        why=why,
+        online=seen is not None and seen.there,
+        state=state,
+        message=message,
+        conditions=conditions,
+        work=standing.work,
+        result=reading.results.get(name),
+        told=standing.result is not None,
+    )
+
+
+def _result_of(reading: DeliveryReading, name: str) -> ResultRecord | None:
+    """The result of a member, where it is about the contents that its work has."""
+    work, result = reading.works.get(name), reading.results.get(name)
+    if work is None or result is None or result.identity != work.identity:
+        return None
+    return result if work.since <= result.counter <= work.counter else None

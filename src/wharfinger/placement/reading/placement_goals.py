@@ -1,0 +1,246 @@
+"""What scripts wait for: pure verdicts on how a placement is delivered, and the wait for one.
+
+`follow` reads everything again after each change that a watch of etcd reports, and goes on while etcd does not answer.
+Temporal is never asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from wharfinger.errors import Compacted, NotFound, Unavailable
+from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import Store
+from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.effects.selected import read_selected
+from wharfinger.placement.reading import placement_delivery
+from wharfinger.placement.reading.observe_placements import records_of
+from wharfinger.placement.reading.placement_conditions import DeliveryState
+from wharfinger.placement.reading.placement_delivery import (
+    DeliveredMember,
+    DeliveryReading,
+    PlacementDelivery,
+    delivery_of,
+)
+from wharfinger.placement.reading.supposed_placements import supposed_of
+from wharfinger.process.committing import readable
+
+PATIENCE = 300.0
+"""Seconds of a wait, where nothing else is asked for."""
+NAMED = 3
+"""Members that a sentence names."""
+READ_AGAIN = 10.0
+"""Seconds after which everything is read again though no change was seen."""
+APART = 0.5
+"""Seconds between two readings, at least."""
+LAST_LOOK = 2.0
+"""Seconds that a reading may take though the time is over."""
+
+
+class PlacementGoal(StrEnum):
+    """What is waited for."""
+
+    SETTLED = "settled"
+    """Every chosen member has what is wanted and reports it, and nothing is left on any other member."""
+    AVAILABLE = "available"
+    """The policy is fulfilled, and what is wanted is available on every chosen member."""
+    GONE = "gone"
+    """Nothing is left of the placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementVerdict:
+    """Whether a goal is reached, with a sentence."""
+
+    kind: Literal["reached", "failed", "waiting"]
+    """`failed`: it cannot be reached any more."""
+    why: str
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is."""
+        return self.kind == "reached"
+
+
+def judge(reading: DeliveryReading, goal: PlacementGoal) -> PlacementVerdict:
+    """Whether the goal is reached, cannot be reached any more, or is to be waited for. Pure.
+
+    That the selected objects are those of the newest snapshot is not looked at. Raises `NotFound` when there is no such
+    placement, except for the goal `gone`.
+    """
+    view, reference, record = reading.view, reading.reference, reading.record
+    seen = view.placements.get(reference)
+    if goal is PlacementGoal.GONE:
+        return _gone(reading)
+    if seen is None and record is None:
+        raise NotFound(f"there is no placement {reference}")
+    if seen is None or seen.placement.deleting:
+        return PlacementVerdict("failed", "it is being deleted")
+    if seen.unreadable:
+        return _waiting(reading, f"it cannot be read: {seen.unreadable}")
+    if record is None:
+        return _waiting(reading, "it is not decided yet")
+    delivery = delivery_of(reading)
+    if delivery.behind:
+        return _waiting(reading, "it was changed since it was decided")
+    pending = [one.eviction.name for one in view.pending_evictions(reference)]
+    if pending:
+        return _waiting(reading, f"{_some(pending)}: not judged yet")
+    other = supposed_of(view, reference)
+    if other is not None:
+        moves = [f"+ {_some(other.added)}"] if other.added else []
+        moves += [f"- {_some(other.removed)}"] if other.removed else []
+        return _waiting(reading, f"it is about to be decided again: {'; '.join(moves) or other.condition}")
+    return _available(delivery) if goal is PlacementGoal.AVAILABLE else _settled(delivery)
+
+
+def _gone(reading: DeliveryReading) -> PlacementVerdict:
+    seen, record = reading.view.placements.get(reading.reference), reading.record
+    if seen is None and record is None and not reading.works:
+        return PlacementVerdict("reached", "nothing is left of it")
+    if seen is not None and not seen.placement.deleting:
+        return PlacementVerdict("waiting", "its deletion was not requested")
+    if not reading.works:
+        held = seen is not None and seen.held
+        return _waiting(reading, "a finalizer holds it" if held else "its keys are not removed yet")
+    away = [one for one in reading.works if one not in reading.view.members or not reading.view.members[one].there]
+    return _waiting(
+        reading, f"left on {_some(sorted(reading.works))}{f'; no agent: {_some(sorted(away))}' if away else ''}"
+    )
+
+
+def _available(delivery: PlacementDelivery) -> PlacementVerdict:
+    chosen = [one for one in delivery.members if one.chosen]
+    condition = delivery.record.decision.condition
+    open_ = [one for one in chosen if one.state is not DeliveryState.AVAILABLE]
+    if open_:
+        return _waiting(delivery.reading, _members(open_))
+    if not condition.status or not chosen:
+        return _waiting(delivery.reading, condition.message if not condition.status else "no member cluster is chosen")
+    return PlacementVerdict("reached", _reached(delivery, "available"))
+
+
+def _settled(delivery: PlacementDelivery) -> PlacementVerdict:
+    if delivery.settled:
+        return PlacementVerdict("reached", f"{_reached(delivery, 'settled')}{_missing(delivery)}")
+    open_ = [one for one in delivery.members if not one.done]
+    steps = ", ".join(f"{one.kind} {one.member}" for one in delivery.rollout.steps.steps[:NAMED])
+    why = _members(open_) if open_ else delivery.rollout.trouble or f"the hub has steps left: {steps}"
+    return _waiting(delivery.reading, why)
+
+
+def _missing(delivery: PlacementDelivery) -> str:
+    """What the policy asks for beyond what was found, as the end of a sentence; empty when it is fulfilled."""
+    seen = delivery.reading.view.placements.get(delivery.reading.reference)
+    if delivery.record.decision.condition.status or seen is None:
+        return ""
+    number = seen.placement.policy.wanted
+    wanted = "its policy is" if number is None else f"{number} {'is' if number == 1 else 'are'} wanted:"
+    return f"; {wanted} unfulfilled"
+
+
+def _reached(delivery: PlacementDelivery, word: str) -> str:
+    chosen = [one.name for one in delivery.members if one.chosen]
+    on = (
+        f" on {len(chosen)} member cluster{'s' if len(chosen) != 1 else ''}"
+        if chosen
+        else ": no member cluster is chosen"
+    )
+    return f"snapshot {delivery.rollout.snapshot} is {word}{on}" if delivery.rollout.snapshot else f"it is {word}{on}"
+
+
+def _waiting(reading: DeliveryReading, why: str) -> PlacementVerdict:
+    """Not yet; and that no hub is there to do anything about it."""
+    return PlacementVerdict("waiting", why if reading.view.hubs else f"{why}; no hub runs (`wharfinger hub`)")
+
+
+def _members(open_: Sequence[DeliveredMember]) -> str:
+    more = f"; and {len(open_) - NAMED} more" if len(open_) > NAMED else ""
+    return f"{'; '.join(str(one) for one in open_[:NAMED])}{more}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVerdict:
+    """Whether the goal is reached now, by the objects that are selected now. Raises as `judge` does."""
+    reading = await placement_delivery.read(store, reference)
+    verdict = judge(reading, goal)
+    if goal is PlacementGoal.GONE or not verdict.reached:
+        return verdict
+    delivery = delivery_of(reading)
+    rollout = delivery.rollout
+    if rollout.pinned or rollout.spec.external or not delivery.record.decision.chosen:
+        return verdict
+    revision = reading.view.revisions["hub"]
+    kv = (await store.get(placement_keys.placement(reference), revision=revision)).kv
+    obj: Mapping[str, object] = (readable(kv.value) if kv is not None else None) or {}
+    selected = await read_selected(store, obj, reference, revision)
+    if selected.trouble:
+        return _waiting(reading, selected.trouble)
+    snapshot = reading.view.delivery.snapshots.get(reference, {}).get(rollout.snapshot)
+    if snapshot is None:
+        return _waiting(reading, "no snapshot of the selected objects is taken yet")
+    if snapshot.digest != selected.digest:
+        return _waiting(
+            reading, f"objects changed since snapshot {rollout.snapshot}, and the next one is not taken yet"
+        )
+    return verdict
+
+
+def watching_placement(store: Store, reference: str) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch, inside the block, all that the status of a placement depends on. Raises the store's errors."""
+    return watching(store, watched(reference))
+
+
+def watched(reference: str) -> list[str]:
+    """The keys that a wait for a placement follows, and what those end with `/` that stand for all below them."""
+    return [placement_keys.placement(reference), *records_of(reference), placement_keys.MEMBERS]
+
+
+async def follow(
+    store: Store,
+    wanted: Sequence[str],
+    look: Callable[[], Awaitable[PlacementVerdict]],
+    seconds: float,
+    *,
+    apart: float = APART,
+    say: Callable[[str], None] = lambda _: None,
+) -> PlacementVerdict:
+    """Look until it is reached, cannot be reached any more, or the time is over: then the verdict is `waiting`.
+
+    `wanted`: the keys whose changes let it look again. `say` gets what is waited for, once for each new sentence. It
+    looks at least once. Raises what `look` raises, but for
+    `Unavailable` and `Compacted`.
+    """
+    deadline = time.monotonic() + seconds
+    verdict = PlacementVerdict("waiting", "etcd has not answered")
+    said = ""
+    while True:
+        try:
+            async with watching(store, wanted) as seen:
+                while True:
+                    async with asyncio.timeout(max(deadline - time.monotonic(), LAST_LOOK)):
+                        verdict = await look()
+                    left = deadline - time.monotonic()
+                    if verdict.kind != "waiting" or left <= 0:
+                        return verdict
+                    if verdict.why != said:
+                        said = verdict.why
+                        say(said)
+                    await seen.changed(min(left, READ_AGAIN))
+                    await asyncio.sleep(max(0.0, min(apart, deadline - time.monotonic())))
+        except (Unavailable, Compacted, TimeoutError) as error:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                why = str(error) or "etcd has not answered"
+                return PlacementVerdict("waiting", why if verdict.why == "etcd has not answered" else verdict.why)
+            await asyncio.sleep(min(left, apart))

@@ -1,0 +1,1 @@
+"""What users write of placements, overrides, strategies and members: pydantic models, defaults, validation."""

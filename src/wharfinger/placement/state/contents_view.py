@@ -1,0 +1,188 @@
+"""What a hub has seen of the objects that placements select: keys, mod revisions and labels, no contents.
+
+From it follows whether a placement's selected objects may be others than when they were looked at last: a stamp over
+the selectors and over each object that they may select. It may say so too often (an object that may not be placed), and
+never too seldom. `hub_loops.following` follows etcd; `engine.placements.selected` reads what is really selected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import Event, KeyValue
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.fields import mapping, text_map
+from wharfinger.placement.deciding.frozen_texts import selection_text
+from wharfinger.placement.deciding.selecting import brings
+from wharfinger.placement.model.contents import ResourceSelector
+from wharfinger.placement.state.selected_keys import catches, folders, named_keys, prefixes
+
+
+class _Seen(NamedTuple):
+    revision: int
+    labels: Mapping[str, str] | None
+    """None = they cannot be read."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What one placement reads."""
+
+    selectors: tuple[ResourceSelector, ...]
+    keys: frozenset[str]
+    """Of objects that are selected by name."""
+    prefixes: tuple[str, ...]
+    """Under which anything may be selected."""
+    folders: frozenset[str]
+    stamp: str | None = None
+    changed: float | None = None
+    """Clock seconds of the first change since it was looked at."""
+
+
+class ContentsView:
+    """What was seen of selected objects."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: dict[str, dict[str, _Seen]] = {}
+        """Folder -> key -> what is there; a folder is there once it was listed."""
+        self._readers: dict[str, _Reader] = {}
+        self._by_key: defaultdict[str, set[str]] = defaultdict(set)
+        self._by_prefix: defaultdict[str, set[str]] = defaultdict(set)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Prefixes of kinds that have to be followed."""
+        return frozenset().union(*(one.folders for one in self._readers.values()))
+
+    def read(self, reference: str, selectors: Sequence[ResourceSelector]) -> None:
+        """A placement selects so; nothing = it is gone."""
+        before = self._readers.get(reference)
+        if before is not None and before.selectors == tuple(selectors):
+            return
+        if before is not None:
+            del self._readers[reference]
+            for readers, names in ((self._by_key, before.keys), (self._by_prefix, before.prefixes)):
+                for name in names:
+                    readers[name].discard(reference)
+                    if not readers[name]:
+                        del readers[name]
+        if not selectors:
+            return
+        made = _Reader(
+            tuple(selectors),
+            named_keys(selectors, reference),
+            _open_prefixes(selectors, reference),
+            folders(selectors, reference),
+            changed=self._clock() if before is not None else None,
+        )
+        self._readers[reference] = made
+        for key in made.keys:
+            self._by_key[key].add(reference)
+        for prefix in made.prefixes:
+            self._by_prefix[prefix].add(reference)
+
+    def listed(self, folder: str, found: Iterable[KeyValue]) -> set[str]:
+        """A new list of a folder; answers the placements that it may concern."""
+        before, now = self._seen.get(folder), {kv.key: _seen(kv) for kv in found}
+        self._seen[folder] = now
+        if before is None:
+            concerned = {name for name, one in self._readers.items() if folder in one.folders}
+            for name in concerned:
+                self._readers[name].stamp = None
+            return concerned
+        concerned = set()
+        for key in before.keys() | now.keys():
+            if before.get(key) != now.get(key):
+                concerned |= self._touched(key, before.get(key), now.get(key))
+        return concerned
+
+    def changed(self, folder: str, event: Event) -> set[str]:
+        """One change; answers the placements that it concerns."""
+        in_it = self._seen.setdefault(folder, {})
+        before = in_it.pop(event.kv.key, None)
+        after = None if event.deleted else _seen(event.kv)
+        if after is not None:
+            in_it[event.kv.key] = after
+        return self._touched(event.kv.key, before, after)
+
+    def forget(self, folder: str) -> None:
+        """The folder is followed no longer."""
+        self._seen.pop(folder, None)
+
+    def stamp(self, reference: str) -> str | None:
+        """Of what a placement may select now; None = that is not known yet."""
+        reader = self._readers.get(reference)
+        if reader is None or not self._seen.keys() >= reader.folders:
+            return None
+        if reader.stamp is None:
+            reader.stamp = self._stamp(reference, reader)
+        return reader.stamp
+
+    def since(self, reference: str) -> float:
+        """Clock seconds of the first change since it was looked at; now, when none was seen."""
+        reader = self._readers.get(reference)
+        if reader is None:
+            return self._clock()
+        if reader.changed is None:
+            reader.changed = self._clock()
+        return reader.changed
+
+    def looked_at(self, reference: str) -> None:
+        """The selected objects were looked at as they are."""
+        if reference in self._readers:
+            self._readers[reference].changed = None
+
+    def _touched(self, key: str, before: _Seen | None, after: _Seen | None) -> set[str]:
+        concerned = set(self._by_key.get(key, ()))
+        for prefix, readers in self._by_prefix.items():
+            if key.startswith(prefix):
+                concerned |= {
+                    name
+                    for name in readers
+                    if any(
+                        one is not None and catches(self._readers[name].selectors, name, key, one.labels)
+                        for one in (before, after)
+                    )
+                }
+        for name in concerned:
+            self._readers[name].stamp = None
+            self.since(name)
+        return concerned
+
+    def _stamp(self, reference: str, reader: _Reader) -> str:
+        found: list[tuple[str, int]] = []
+        for folder in reader.folders:
+            in_it = self._seen[folder]
+            found += [(key, in_it[key].revision) for key in reader.keys if key in in_it]
+            wanted = [prefix for prefix in reader.prefixes if prefix.startswith(folder) or folder.startswith(prefix)]
+            if wanted:
+                found += [
+                    (key, one.revision)
+                    for key, one in in_it.items()
+                    if any(key.startswith(prefix) for prefix in wanted)
+                    and catches(reader.selectors, reference, key, one.labels)
+                ]
+        marks = selection_text(reader.selectors, sorted(set(found)))
+        return hashlib.sha256(marks.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _open_prefixes(selectors: Sequence[ResourceSelector], reference: str) -> tuple[str, ...]:
+    """Under which an object may be selected without being named."""
+    if all(one.name and not brings(one) for one in selectors):
+        return ()
+    return prefixes(selectors, reference)
+
+
+def _seen(kv: KeyValue) -> _Seen:
+    try:
+        obj = documents.parse(kv.value)
+        labels = text_map(mapping(obj, "metadata"), "labels") if isinstance(obj, Mapping) else None
+    except InvalidObject:
+        labels = None
+    return _Seen(kv.mod_revision, labels)

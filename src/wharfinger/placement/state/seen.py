@@ -1,0 +1,212 @@
+"""What a hub has seen of one member, one placement, one eviction: facts that are made from stored values.
+
+Neighbours: `engine.placements.seen_decisions` has decisions, `engine.placements.hub_view` keeps all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.etcd.store import KeyValue
+from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.fields import integer, mapping, texts
+from wharfinger.objects.model.names import is_dns_subdomain
+from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
+from wharfinger.placement.contracts.placement_records import EvictionRecord, MemberRecord, MemberStatusRecord
+from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.frozen_texts import policy_text
+from wharfinger.placement.model.delivery import DeliverySpec
+from wharfinger.placement.model.evictions import Eviction
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.placement import Placement, PlacementPolicy
+from wharfinger.placement.spec.members import member_from_mapping
+from wharfinger.placement.spec.placement_fields import stored_delivery
+from wharfinger.placement.spec.placements import eviction_from_mapping, placement_from_mapping
+
+HISTORY_LIMIT = 10
+"""Policies that are kept where a placement does not say how many."""
+OBJECT_LIMIT = 512 * 1024
+"""Bytes of a placement: its policy goes through Temporal."""
+TENTH = 10
+"""Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
+HEARD = Ages(0.0, None)
+"""Of an agent that is there and well."""
+
+
+def object_of(kv: KeyValue) -> Mapping[str, Any]:
+    """The stored object. Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    return obj
+
+
+def held(obj: Mapping[str, Any]) -> bool:
+    """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
+    found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
+    return any(not one.startswith(KUBEFLEET_FINALIZERS) for one in found)
+
+
+@dataclass(slots=True)
+class SeenMember:
+    """A member, as its object, its agent's lease and its agent's words show it."""
+
+    name: str
+    member: Member
+    revision: int
+    """Mod revision of its object."""
+    obj: Mapping[str, Any]
+    status: Mapping[str, Any] = field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    """Placements of which it has something, and that the hub does not know."""
+    there: bool = False
+    """Whether the agent's lease is there now."""
+    heard: float | None = None
+    """Clock seconds at which the lease was last there; None = this hub has never seen it."""
+    unhealthy: float | None = None
+    """Clock seconds since which it says that it is not healthy."""
+    held: bool = False
+    """Whether a finalizer keeps its object."""
+    unreadable: str = ""
+    told: Ages | None = None
+    """What a decision recorded, where it is made again."""
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its agent is there, and gets answers from the member."""
+        return self.there and self.unhealthy is None
+
+    def ages(self, now: float) -> Ages:
+        """How long ago it was heard, and has said that it is unhealthy: this hub's own time."""
+        if self.told is not None:
+            return self.told
+        if self.there and self.unhealthy is None:
+            return HEARD
+        heartbeat = 0.0 if self.there else None if self.heard is None else now - self.heard
+        return Ages(_tenths(heartbeat), _tenths(None if self.unhealthy is None else now - self.unhealthy))
+
+
+def member_of(obj: Mapping[str, Any], identity: int, status: Mapping[str, Any], *, heard: bool) -> Member:
+    """A member. `heard`: whether its agent was ever there. Raises `InvalidObject`."""
+    member = member_from_mapping({**obj, "status": status}, identity)
+    return member if heard else replace(member, agent=None, known={})
+
+
+def status_of(value: bytes, name: str) -> MemberStatusRecord:
+    """What a member's agent says, where all of it can be read. Raises `ValueError`, `InvalidObject`."""
+    said = MemberStatusRecord.model_validate_json(value)
+    member_of({"metadata": {"name": name}}, said.identity, said.status, heard=True)
+    return said
+
+
+def made_member(
+    name: str,
+    obj: Mapping[str, Any],
+    revisions: tuple[int, int],
+    before: SeenMember | None,
+    *,
+    said: MemberStatusRecord | None,
+    agent: MemberRecord | None,
+    now: float,
+) -> SeenMember:
+    """A member from its object, what it was before, and what is known of its agent. Raises `InvalidObject`.
+
+    `revisions`: of its object, create and mod. `now`: clock seconds.
+    """
+    identity, revision = revisions
+    if before is not None and before.member.identity != identity:
+        before = None
+    status = said.status if said is not None and said.identity == identity else {}
+    there = agent is not None and agent.identity == identity
+    heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
+    member = member_of(obj, identity, status, heard=heard is not None)
+    sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
+    since = before.unhealthy if before is not None and before.unhealthy is not None else now
+    return SeenMember(
+        name=name,
+        member=member,
+        revision=revision,
+        obj=obj,
+        status=status,
+        there=there,
+        heard=heard,
+        unhealthy=since if sick else None,
+        held=held(obj),
+        orphans=said.orphans if said is not None and said.identity == identity else (),
+    )
+
+
+@dataclass(slots=True)
+class SeenPlacement:
+    """A placement's object."""
+
+    placement: Placement
+    revision: int
+    """Mod revision of its object."""
+    policy: Mapping[str, Any]
+    """As written."""
+    digest: str
+    """Of the policy without its number of members."""
+    abandons: bool = False
+    held: bool = False
+    """Whether a finalizer keeps it."""
+    history_limit: int = HISTORY_LIMIT
+    delivery: DeliverySpec = field(default_factory=DeliverySpec)
+    unreadable: str = ""
+
+
+def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
+    """The object that lies under the key of a placement. Raises `InvalidObject`."""
+    if len(kv.value) > OBJECT_LIMIT:
+        raise InvalidObject(f"is larger than {OBJECT_LIMIT // 1024} KiB")
+    obj = object_of(kv)
+    placement = placement_from_mapping(obj, kv.create_revision)
+    if str(placement.ref) != reference or not is_dns_subdomain(placement.ref.name):
+        raise InvalidObject(f"is called {str(placement.ref)[:80]!r}, and lies under the key of {reference[:80]!r}")
+    spec = mapping(obj, "spec")
+    delivery, abandons = stored_delivery(spec)
+    return SeenPlacement(
+        placement=placement,
+        revision=kv.mod_revision,
+        policy=mapping(spec, "policy", "spec."),
+        digest=policy_digest(placement.policy),
+        abandons=abandons,
+        held=held(obj),
+        history_limit=integer(spec, "revisionHistoryLimit", "spec.", low=1, high=1000) or HISTORY_LIMIT,
+        delivery=delivery,
+    )
+
+
+def policy_digest(policy: PlacementPolicy) -> str:
+    """A digest of a policy. Its number of members does not make it another one."""
+    return hashlib.sha256(policy_text(policy).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEviction:
+    """An eviction's object."""
+
+    eviction: Eviction
+    revision: int
+    """Mod revision of its object."""
+    identity: int
+    """Create revision of its object."""
+
+
+def eviction_of(kv: KeyValue, name: str) -> SeenEviction:
+    """Raises `InvalidObject`."""
+    return SeenEviction(eviction_from_mapping(object_of(kv), name), kv.mod_revision, kv.create_revision)
+
+
+def ended_identity(value: bytes) -> int:
+    """Which eviction ended, by its record: the create revision of its object; 0 = any of that name."""
+    record = EvictionRecord.from_bytes(value)
+    return record.identity if record is not None else 0  # it is there, so something has ended
+
+
+def _tenths(seconds: float | None) -> float | None:
+    return None if seconds is None else round(max(0.0, seconds) * TENTH) / TENTH
