@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.simulator import Simulator
 from wharfinger.testing import node_manifest as node
 from wharfinger.testing import pod_manifest as pod
+from wharfinger.whatif.simulator.simulator import Simulator
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from wharfinger.objects.model.gpus import GPU
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.rk8s.documents import parse_node, parse_pod
-from wharfinger.simulator import SimulatedGang, Simulator
+from wharfinger.whatif.simulator.simulator import SimulatedGang, Simulator
 
 CONFIG = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuMemory"}]}}}]}
 DOMAIN = "topology.rk8s.io/nvlink-domain"

@@ -13,7 +13,7 @@ import pytest
 
 from wharfinger.cli.kube_scheduler.feature_gates import check_gates
 from wharfinger.errors import UsageError
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 DATA = Path(__file__).parent / "data"
 CONFIG_VERSION = "kubescheduler.config.k8s.io/v1"

@@ -17,7 +17,7 @@ from tests.conformance.scenarios import (
     scenarios,
     set_up,
 )
-from wharfinger.simulator import SimulatedDecision, Simulator
+from wharfinger.whatif.simulator.simulator import SimulatedDecision, Simulator
 
 
 def without_zeros(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, scenarios, set_up
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 NAMESPACE = "default"
 KINDS = {"nodes": "Node", "pods": "Pod"}

@@ -22,7 +22,7 @@ from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.process.names import DEFAULT_CLUSTER, gang_workflow_id, pod_workflow_id
 from wharfinger.process.records import AttemptRecord
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 
 class End:

@@ -14,8 +14,8 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.events import node_event
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.simulator import Simulator
 from wharfinger.testing import node_manifest, pod_manifest
+from wharfinger.whatif.simulator.simulator import Simulator
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugins.md"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)

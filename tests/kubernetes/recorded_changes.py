@@ -28,7 +28,7 @@ from tests.kubernetes.recorded_replay import (
     set_up,
 )
 from tests.kubernetes.recorded_scene import Key, Scene
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 KINDS = {"nodes": "Node", "pods": "Pod"}
 

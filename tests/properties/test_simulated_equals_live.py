@@ -16,14 +16,14 @@ import pytest
 
 from tests.engine.conftest import PROFILES, Hand, World
 from tests.properties.shares import shared_out
-from wharfinger.cli.understand.live_state import read_live
-from wharfinger.cli.understand.supposed import Supposed
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.loops.queueing import gate_by, order_by
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.whatif.changes import NodeChanges
+from wharfinger.whatif.cli.live_state import read_live
+from wharfinger.whatif.cli.supposed import Supposed
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Result
 from wharfinger.whatif.play import simulate

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Shell, outside
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 __all__ = ["outside"]
 

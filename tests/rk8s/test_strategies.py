@@ -16,7 +16,7 @@ from tests.rk8s.rk8s_documents import document, node, pod
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.settings import DispatchSettings
-from wharfinger.simulator import Simulator
+from wharfinger.whatif.simulator.simulator import Simulator
 
 EXAMPLES = Path(__file__).parents[2] / "examples/rk8s"
 MOST, RATIO = EXAMPLES / "most-allocated.yaml", EXAMPLES / "requested-to-capacity-ratio.yaml"

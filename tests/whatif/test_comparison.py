@@ -8,9 +8,9 @@ import pytest
 
 from tests.whatif.objects import node, pod
 from wharfinger.errors import UsageError
-from wharfinger.simulator import Simulator
 from wharfinger.whatif.comparison import NOT_SAMPLED, ComparedPod, Comparison, NodeVerdict, compare, differences
 from wharfinger.whatif.inventory import Inventory, Ref
+from wharfinger.whatif.simulator.simulator import Simulator
 
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 AWAY = {

@@ -10,8 +10,8 @@ import pytest
 from tests.whatif.objects import ask, node, nodes_of, pod
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents.documents import objects
-from wharfinger.simulator import Simulator
 from wharfinger.whatif.outcome import Result
+from wharfinger.whatif.simulator.simulator import Simulator
 
 LABEL = "pod-group.scheduling.sigs.k8s.io/"
 EXAMPLE = Path(__file__).parents[2] / "examples/gangs/training.yaml"

@@ -39,9 +39,9 @@ from wharfinger.replaying.lived_pods import (
 from wharfinger.replaying.report import written
 from wharfinger.replaying.unmarked import Unmarked
 from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
-from wharfinger.simulation.cluster import Cluster
-from wharfinger.simulation.waiting import WaitingPods
-from wharfinger.simulator import SimulatedDecision, SimulatedGang, Simulator
+from wharfinger.whatif.simulator.cluster import Cluster
+from wharfinger.whatif.simulator.simulator import SimulatedDecision, SimulatedGang, Simulator
+from wharfinger.whatif.simulator.waiting import WaitingPods
 
 TRIES = 50
 """Decisions a pod, on average, after which pods are taken to wake each other without end."""

@@ -20,10 +20,10 @@ from wharfinger.objects.documents.occupants import stand_in
 from wharfinger.objects.documents.pods import GROUP_LABELS
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.priority import PRIORITY_CLASS
-from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
-from wharfinger.simulator import SimulatedDecision, Simulator
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, node_of
 from wharfinger.whatif.scene import Progress
+from wharfinger.whatif.simulator.cluster import KINDS as SIMULATED_KINDS
+from wharfinger.whatif.simulator.simulator import SimulatedDecision, Simulator
 from wharfinger.whatif.unknown import Unknown
 
 _POD = "Pod"

@@ -13,8 +13,6 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.occupants import stand_in
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.priority import PRIORITY_CLASS
-from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
-from wharfinger.simulator import Simulator
 from wharfinger.whatif import budgets, daemons, workloads
 from wharfinger.whatif.admission.chain import KINDS as ADMISSION_KINDS
 from wharfinger.whatif.admission.chain import AdmissionChain, is_new
@@ -23,6 +21,8 @@ from wharfinger.whatif.claims import CLAIM
 from wharfinger.whatif.creation import Creation, Creator
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
 from wharfinger.whatif.outcome import Cause
+from wharfinger.whatif.simulator.cluster import KINDS as SIMULATED_KINDS
+from wharfinger.whatif.simulator.simulator import Simulator
 from wharfinger.whatif.unknown import Unknown
 from wharfinger.whatif.use import Use, use_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cli.conftest import Shell
 from tests.whatif.objects import node, pod
-from wharfinger.cli.understand.simulated import LISTED
+from wharfinger.whatif.cli.simulated import LISTED
 
 
 def test_the_summary_comes_first_and_then_what_differs(outside: Shell) -> None:

@@ -20,7 +20,6 @@ import typer
 from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.understand.replay import written
-from wharfinger.cli.understand.supposed import progress
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.replaying.archived import Archive
 from wharfinger.replaying.builds import read_builds
@@ -36,6 +35,7 @@ from wharfinger.replaying.shadow import Shadow
 from wharfinger.replaying.spool import Spool
 from wharfinger.replaying.unreplayable import Unreplayable
 from wharfinger.scheduling.reading.remaking import limits_of
+from wharfinger.whatif.cli.supposed import progress
 
 Decided = tuple[ReplayTally, dict[str, Any]]
 

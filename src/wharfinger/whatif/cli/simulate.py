@@ -13,12 +13,12 @@ from wharfinger.cli.files import RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
 if TYPE_CHECKING:
-    from wharfinger.cli.understand.supposed import Supposed
     from wharfinger.whatif.changes import NodeChanges
+    from wharfinger.whatif.cli.supposed import Supposed
     from wharfinger.whatif.outcome import Answer
     from wharfinger.whatif.scene import Scene
 
@@ -95,7 +95,7 @@ def simulate(
     nominatedNode, victims, message, refusals, leansOn), reasons, evictions, before and after (nodes, resources:
     requested, allocatable, percent; cpu in milli-units), notes.
     """
-    from wharfinger.cli.understand.supposed import supposed
+    from wharfinger.whatif.cli.supposed import supposed
 
     if not files and not live:
         raise UsageError("nothing to simulate: give objects with -f, or the live state with --live")
@@ -114,7 +114,7 @@ def simulate(
     if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
-        from wharfinger.cli.understand.simulated import tell
+        from wharfinger.whatif.cli.simulated import tell
 
         hint = "" if pending or drain else _PENDING if live else _GIVEN
         hint = "; ".join(answer.idle) or hint
@@ -148,8 +148,8 @@ def _compare(
     every: bool,
     extenders: bool,
 ) -> None:
-    from wharfinger.cli.understand import compared
-    from wharfinger.cli.understand.supposed import progress, scene_of
+    from wharfinger.whatif.cli import compared
+    from wharfinger.whatif.cli.supposed import progress, scene_of
     from wharfinger.whatif.comparison import compare
 
     scene = scene_of(found, configuration)
@@ -175,7 +175,7 @@ def _asked(scene: Scene, *, extenders: bool) -> Iterator[None]:
     if not extenders:
         yield
         return
-    from wharfinger.cli.understand.extender_asking import asking
+    from wharfinger.whatif.cli.extender_asking import asking
 
     with asking(scene):
         yield
@@ -199,8 +199,8 @@ def _answer(
     waiting: bool,
     extenders: bool,
 ) -> Answer:
-    from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import play
+    from wharfinger.whatif.cli.supposed import progress, scene_of
 
     scene = scene_of(found, configuration)
     pods = len(found.inventory.of_kind("Pod"))

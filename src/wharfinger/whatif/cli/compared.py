@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.understand.simulated import LISTED, lacking
+from wharfinger.whatif.cli.simulated import LISTED, lacking
 from wharfinger.whatif.comparison import ComparedPod, Comparison, NodeVerdict, differences
 
 _TITLES = {

@@ -10,12 +10,12 @@ from wharfinger.cli.files import FilesOption, RecursiveOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
 if TYPE_CHECKING:
-    from wharfinger.cli.understand.supposed import Supposed
     from wharfinger.whatif.capacity import Capacity
+    from wharfinger.whatif.cli.supposed import Supposed
 
 NONE_FITS = 1
 """Exit code when not even one fits."""
@@ -51,14 +51,14 @@ def capacity(
     refused. -o json: revision, pod, fits, limited (counting stopped at --most), nodes (node to number), message and
     refusals (of the next one), before, after, notes.
     """
-    from wharfinger.cli.understand.supposed import supposed
+    from wharfinger.whatif.cli.supposed import supposed
 
     found = supposed(
         files, namespace, connection, live=live, live_without_nodes=True, recursive=recursive, validate=validate
     )
     told = _count(found, configuration, most)
     if output is Output.TABLE:
-        from wharfinger.cli.understand.simulated import tell_capacity
+        from wharfinger.whatif.cli.simulated import tell_capacity
 
         typer.echo(tell_capacity(told, found.revision))
     else:
@@ -70,8 +70,8 @@ def capacity(
 
 
 def _count(found: Supposed, configuration: ConfigurationOptions, most: int) -> Capacity:
-    from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import capacity
+    from wharfinger.whatif.cli.supposed import progress, scene_of
 
     scene = scene_of(found, configuration)
     try:

@@ -16,10 +16,10 @@ import typer
 from wharfinger.cli.files import contents, unread
 from wharfinger.cli.objects.validation import Validation
 from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions
-from wharfinger.cli.understand import given
-from wharfinger.cli.understand.given import GivenFile, GivenObject
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.whatif.cli import given
+from wharfinger.whatif.cli.given import GivenFile, GivenObject
 
 if TYPE_CHECKING:
     from wharfinger.whatif.inventory import Inventory, Obj, Ref
@@ -153,7 +153,7 @@ async def _take_live(
     objects: list[GivenObject] | None,
 ) -> list[GivenObject]:
     """Add the live state; answers the given objects, read in the cluster's format."""
-    from wharfinger.cli.understand.live_state import read_live
+    from wharfinger.whatif.cli.live_state import read_live
 
     async with connection.store() as store:
         if objects is None or store.format is not found.format:

@@ -20,7 +20,7 @@ from wharfinger.whatif.inventory import Ref
 from wharfinger.whatif.scene import KINDS as SCENE_KINDS
 
 if TYPE_CHECKING:
-    from wharfinger.cli.understand.supposed import Supposed
+    from wharfinger.whatif.cli.supposed import Supposed
 
 OBJECT_LIMIT = 500_000
 """Objects, given and live together."""
@@ -36,7 +36,7 @@ async def read_live(store: Store, found: Supposed) -> None:
 
     Raises `UsageError` beyond the `OBJECT_LIMIT`, `StoreError`.
     """
-    from wharfinger.cli.understand.supposed import progress
+    from wharfinger.whatif.cli.supposed import progress
 
     found.format = store.format
     unreadable = count = 0

@@ -15,8 +15,8 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
-    from wharfinger.cli.understand.supposed import Supposed
     from wharfinger.objects.documents.other_kinds import OtherKind
+    from wharfinger.whatif.cli.supposed import Supposed
 
 LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
@@ -47,7 +47,7 @@ class GivenObject(NamedTuple):
 
 def objects_in(files: Sequence[GivenFile], format_: ClusterFormat) -> list[GivenObject]:
     """The objects of all files. Raises `UsageError` for a file that cannot be read."""
-    from wharfinger.cli.understand.supposed import progress
+    from wharfinger.whatif.cli.supposed import progress
 
     size = sum(len(file.content) for file in files)
     found: list[GivenObject] = []
@@ -87,7 +87,7 @@ def take(objects: Sequence[GivenObject], found: Supposed, validate: Validation) 
     Raises `UsageError` for what is no object of a kind that its group has; `InvalidConfiguration`, which names all
     that is wrong with the others.
     """
-    from wharfinger.cli.understand.live_state import OBJECT_LIMIT
+    from wharfinger.whatif.cli.live_state import OBJECT_LIMIT
 
     if len(objects) > OBJECT_LIMIT:
         raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
@@ -122,9 +122,9 @@ class _Taking:
 
     def take(self, one: GivenObject) -> None:
         """Add an object, or pass it over. Raises `InvalidObject`."""
-        from wharfinger.cli.understand.live_state import telling_kinds
         from wharfinger.objects.documents.other_kinds import other_kind
         from wharfinger.objects.rk8s.given import kubernetes_object
+        from wharfinger.whatif.cli.live_state import telling_kinds
 
         found, obj = self._found, one.obj
         if not isinstance(obj, Mapping):

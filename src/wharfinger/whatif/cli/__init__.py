@@ -1,0 +1,1 @@
+"""`wharfinger simulate` and `wharfinger capacity`."""
