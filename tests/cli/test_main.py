@@ -134,7 +134,7 @@ def test_exit_code_reports_wrong_use_where_no_output_has_a_reader() -> None:
 
 OWN_COMMAND = """
 import asyncio, sys
-import wharfinger.cli.config.commands as commands
+import wharfinger.configuration.cli.commands as commands
 from wharfinger.cli.main import main
 
 commands.register = lambda app: app.command("config")(config)

@@ -13,11 +13,11 @@ import pytest
 from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, pod_bytes
-from wharfinger.dynamic_config import trials
-from wharfinger.dynamic_config.following import DynamicConfig
-from wharfinger.dynamic_config.kinds import ProfileKind
-from wharfinger.dynamic_config.last_good import LastGoodFiles
-from wharfinger.dynamic_config.trials import Commit
+from wharfinger.configuration import trials
+from wharfinger.configuration.following import DynamicConfig
+from wharfinger.configuration.kinds import ProfileKind
+from wharfinger.configuration.last_good import LastGoodFiles
+from wharfinger.configuration.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.dynamic_config.last_good import Forgetful, Good, LastGoodFiles, TriedValue, of_hand_started
+from wharfinger.configuration.last_good import Forgetful, Good, LastGoodFiles, TriedValue, of_hand_started
 
 ONE, TWO, NONE = Good({"level": "debug"}), Good({"level": "error"}), Good(None)
 TRIAL = TriedValue("d" * 64, 7)

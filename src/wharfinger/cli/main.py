@@ -54,7 +54,7 @@ COMMANDS = {
     "etcd": "wharfinger.cli.etcd.commands",
     "fleet": "wharfinger.fleet.cli.commands",
     "host": "wharfinger.fleet.cli.hosts",
-    "config": "wharfinger.cli.config.commands",
+    "config": "wharfinger.configuration.cli.commands",
     "apply": "wharfinger.cli.objects.apply",
     "get": "wharfinger.cli.objects.get",
     "delete": "wharfinger.cli.objects.delete",

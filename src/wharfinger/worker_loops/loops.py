@@ -12,9 +12,9 @@ import functools
 import logging
 from collections.abc import Mapping
 
-from wharfinger.dynamic_config.following import DynamicConfig
-from wharfinger.dynamic_config.kinds import CohortKind
-from wharfinger.dynamic_config.last_good import Forgetful, LastGood, of_hand_started, of_instance
+from wharfinger.configuration.following import DynamicConfig
+from wharfinger.configuration.kinds import CohortKind
+from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
 from wharfinger.kubernetes.loops.upstream_side import MakeUpstreamLoops
 from wharfinger.objects.documents.formats import format_of

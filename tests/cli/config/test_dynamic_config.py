@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
-from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
-from wharfinger.cli.config.stored_values import absence_note
+from wharfinger.configuration.changes import KEPT, ValueChange, history, write
+from wharfinger.configuration.stored_values import absence_note
 from wharfinger.errors import AccessDenied, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.config import stored as dynamic_config
 from wharfinger.cli.options import RUN, PluginOptions, configured, option, variable
 from wharfinger.cli.output import Output, plain, show
+from wharfinger.configuration.cli import stored as dynamic_config
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 

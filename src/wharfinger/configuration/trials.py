@@ -24,7 +24,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from wharfinger.dynamic_config.last_good import Good, LastGood, TriedValue
+from wharfinger.configuration.last_good import Good, LastGood, TriedValue
 from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, StoreError, WharfingerError
 from wharfinger.framework.config.dynamic import VALUE_LIMIT, digest
 from wharfinger.process.stopping import unless_stopped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from wharfinger.dynamic_config.trials import Commit
+from wharfinger.configuration.trials import Commit
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.dynamic import (
     CohortValue,

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from wharfinger.dynamic_config.last_good import Forgetful, LastGood
-from wharfinger.dynamic_config.trials import DynamicKind, Follower
+from wharfinger.configuration.last_good import Forgetful, LastGood
+from wharfinger.configuration.trials import DynamicKind, Follower
 from wharfinger.framework.config.dynamic import DEFAULT, targets
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.state.informer.changes import Changes

@@ -17,7 +17,7 @@ from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.documents.times import rfc3339
 
 if TYPE_CHECKING:
-    from wharfinger.cli.config.stored_values import StoredValue
+    from wharfinger.configuration.stored_values import StoredValue
     from wharfinger.etcd.store import Store
 
 DYNAMIC = "While workers run"
@@ -71,8 +71,8 @@ async def set_value(
 
     If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
     """
-    from wharfinger.cli.config.changes import ValueChange, check, without_effect, write
-    from wharfinger.cli.config.stored_values import absence_note
+    from wharfinger.configuration.changes import ValueChange, check, without_effect, write
+    from wharfinger.configuration.stored_values import absence_note
     from wharfinger.fleet.reading.fleet_templates import known_plugins
     from wharfinger.framework.config.dynamic import check_kind, check_target
     from wharfinger.process.committing import author
@@ -95,7 +95,7 @@ async def unset(
     kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: ConnectionOptions
 ) -> None:
     """Remove a value: that of the next less specific target counts, or what workers were started with."""
-    from wharfinger.cli.config.changes import ValueChange, write
+    from wharfinger.configuration.changes import ValueChange, write
     from wharfinger.framework.config.dynamic import check_kind, check_target
     from wharfinger.process.committing import author
 
@@ -121,8 +121,8 @@ async def get(
     connection: ConnectionOptions,
 ) -> None:
     """Show values, or with --effective which of them count for an instance."""
-    from wharfinger.cli.config import rows
-    from wharfinger.cli.config.stored_values import read
+    from wharfinger.configuration.cli import rows
+    from wharfinger.configuration.stored_values import read
     from wharfinger.framework.config.dynamic import check_kind, check_target
 
     if kind:
@@ -150,8 +150,8 @@ async def history(
     kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:
     """Show who changed a value, when and why; with -o json what was set, too."""
-    from wharfinger.cli.config import changes as config_changes
-    from wharfinger.cli.config import rows
+    from wharfinger.configuration import changes as config_changes
+    from wharfinger.configuration.cli import rows
     from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
@@ -186,7 +186,8 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 
 async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
-    from wharfinger.cli.config import rows, stored_values
+    from wharfinger.configuration import stored_values
+    from wharfinger.configuration.cli import rows
 
     found = await stored_values.effective(store, values, kind, whose)
     if note := await stored_values.absence_note(store, stored_values.instance_target(whose)):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wharfinger.cli.config.stored_values import SHOWN, Effective, StoredValue
 from wharfinger.cli.output import plain
+from wharfinger.configuration.stored_values import SHOWN, Effective, StoredValue
 from wharfinger.process.records import ConfigChangeRecord
 
 HEADINGS = ("KIND", "TARGET", "HASH", "VALUE")
