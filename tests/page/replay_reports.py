@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wharfinger.replaying.kept_reports import keep
+from wharfinger.replay.report.kept_reports import keep
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "replaying" / "demo.archive"
 MOST = "NodeResourcesFit.scoringStrategy.type=MostAllocated"

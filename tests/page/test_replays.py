@@ -17,9 +17,9 @@ from tests.page.conftest import TOKEN
 from tests.page.replay_reports import MOST, ends, filled_folder, kept, rerun, shadow
 from wharfinger.page.follow.plain import LONGEST
 from wharfinger.page.options import page_options
-from wharfinger.page.views.replay_figures import POINTS
-from wharfinger.page.views.replays import FRESH, ReplayLooks
-from wharfinger.replaying import kept_reports
+from wharfinger.replay.page.replay_figures import POINTS
+from wharfinger.replay.page.replays import FRESH, ReplayLooks
+from wharfinger.replay.report import kept_reports
 
 HOSTILE = "<script>alert(1)</script>\u202e\u0007"
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.engine.conftest import CLUSTER, PROFILES, Hand, World
 from wharfinger.etcd import keys
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.recorded import DecidedRun
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.shadow import MadeAgain, Shadow
-from wharfinger.replaying.spool import Spool
-from wharfinger.replaying.unreplayable import Unreplayable
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.report.report import Report
+from wharfinger.replay.shadow import MadeAgain, Shadow
+from wharfinger.replay.unreplayable import Unreplayable
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.cohorts import CohortPod
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused

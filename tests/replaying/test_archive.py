@@ -14,17 +14,17 @@ from tests.engine.conftest import CLUSTER, World
 from tests.replaying.replay_stage import Replayed, Stage
 from wharfinger.errors import Compacted, InvalidObject, UsageError
 from wharfinger.etcd import keys
-from wharfinger.replaying import archive_format, archive_pass
-from wharfinger.replaying.archive_pass import Passed, needed
-from wharfinger.replaying.archived import Archive
-from wharfinger.replaying.archiving import OVERLAP, ArchiveFile, ArchiveNotWritten
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.histories import RunName
-from wharfinger.replaying.recorded import DecidedRun
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.shadow import Shadow
-from wharfinger.replaying.spool import Spool
-from wharfinger.replaying.unreplayable import Lack
+from wharfinger.replay.archive import archive_format, archive_pass
+from wharfinger.replay.archive.archive_pass import Passed, needed
+from wharfinger.replay.archive.archived import Archive
+from wharfinger.replay.archive.archiving import OVERLAP, ArchiveFile, ArchiveNotWritten
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.histories import RunName
+from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.report.report import Report
+from wharfinger.replay.shadow import Shadow
+from wharfinger.replay.unreplayable import Lack
 
 
 async def a_pass(

@@ -12,10 +12,10 @@ from tests.engine.conftest import CLUSTER
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_archive import a_pass, some_decisions
 from wharfinger.errors import InvalidObject
-from wharfinger.replaying import archive_format
-from wharfinger.replaying.archived import Archive
-from wharfinger.replaying.archiving import ArchiveFile
-from wharfinger.replaying.histories import RunName
+from wharfinger.replay.archive import archive_format
+from wharfinger.replay.archive.archived import Archive
+from wharfinger.replay.archive.archiving import ArchiveFile
+from wharfinger.replay.histories import RunName
 
 
 async def test_every_flipped_bit_is_an_error_and_nothing_is_cut_off(stage: Stage, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from tests.engine.conftest import CLUSTER
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_archive import a_pass, some_decisions
 from wharfinger.cli.processes.serving_options import ServingChoices
-from wharfinger.cli.understand.archive import _served
 from wharfinger.errors import UsageError
-from wharfinger.replaying.archive_metrics import BEHIND, ArchiveMetrics
-from wharfinger.replaying.archiving import ArchiveFile
+from wharfinger.replay.archive.archive_metrics import BEHIND, ArchiveMetrics
+from wharfinger.replay.archive.archiving import ArchiveFile
+from wharfinger.replay.cli.archive import _served
 
 
 def read(metrics: ArchiveMetrics) -> dict[str, float]:

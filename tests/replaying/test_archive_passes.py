@@ -22,17 +22,17 @@ from tests.engine.conftest import CLUSTER
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_archive import some_decisions
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.understand import archive as archive_command
-from wharfinger.cli.understand.archive import _alone, _passed
 from wharfinger.errors import Unavailable, UsageError
 from wharfinger.etcd.store import Store
-from wharfinger.replaying import histories
-from wharfinger.replaying.archive_pass import Passed
-from wharfinger.replaying.archived import Archive
-from wharfinger.replaying.archiving import ArchiveFile, ArchiveNotWritten
-from wharfinger.replaying.histories import UnreadableRun
-from wharfinger.replaying.memory_limit import UNLIMITED
-from wharfinger.replaying.recorded import DecidedRun
+from wharfinger.replay import histories
+from wharfinger.replay.archive.archive_pass import Passed
+from wharfinger.replay.archive.archived import Archive
+from wharfinger.replay.archive.archiving import ArchiveFile, ArchiveNotWritten
+from wharfinger.replay.cli import archive as archive_command
+from wharfinger.replay.cli.archive import _alone, _passed
+from wharfinger.replay.histories import UnreadableRun
+from wharfinger.replay.memory_limit import UNLIMITED
+from wharfinger.replay.recorded import DecidedRun
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.replaying.test_archive import from_archive
-from wharfinger.replaying.archived import Archive
+from wharfinger.replay.archive.archived import Archive
 from wharfinger.scheduling.contracts.scheduling import Refused
 
 FILE = Path(__file__).with_name("demo.archive")

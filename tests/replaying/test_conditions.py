@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import UsageError
-from wharfinger.replaying.conditions import FailCondition
-from wharfinger.replaying.report import Report
+from wharfinger.replay.conditions import FailCondition
+from wharfinger.replay.report.report import Report
 
 
 def report(**counts: int) -> Report:

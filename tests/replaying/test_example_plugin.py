@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, node_object, pod_object
-from wharfinger.replaying.changes import ProfileChange, plugin_of
-from wharfinger.replaying.rerun import RerunSimulator
+from wharfinger.replay.changes import ProfileChange, plugin_of
+from wharfinger.replay.rerun import RerunSimulator
 
 [USUAL] = PROFILES.values()
 FOLDER = Path(__file__).parents[2] / "examples" / "replay"

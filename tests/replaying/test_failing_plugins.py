@@ -15,10 +15,10 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.rerun import Rerun, RerunSimulator
-from wharfinger.replaying.rerun_report import RerunReport
-from wharfinger.replaying.unreplayable import Lack
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.report.rerun_report import RerunReport
+from wharfinger.replay.rerun import Rerun, RerunSimulator
+from wharfinger.replay.unreplayable import Lack
 
 [USUAL] = PROFILES.values()
 GANG = {"pod-group.scheduling.sigs.k8s.io/name": "team", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.replaying.replay_stage import Stage
-from wharfinger.replaying.changes import ProfileChange, Setting
-from wharfinger.replaying.html_parts import text
-from wharfinger.replaying.html_report import page
-from wharfinger.replaying.report import Report
+from wharfinger.replay.changes import ProfileChange, Setting
+from wharfinger.replay.report.html_parts import text
+from wharfinger.replay.report.html_report import page
+from wharfinger.replay.report.report import Report
 
 VOID = {"meta", "br", "rect", "line", "polyline"}
 ELSEWHERE = {"src", "href", "action", "srcset", "data", "poster"}

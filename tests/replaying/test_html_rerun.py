@@ -8,9 +8,9 @@ import pytest
 
 from tests.page.replay_reports import MOST, rerun
 from tests.replaying.test_html_report import ELSEWHERE, Checked
-from wharfinger.replaying.html_parts import PlotLine, plot
-from wharfinger.replaying.html_report import page, plotted
-from wharfinger.replaying.rerun_report import RerunReport
+from wharfinger.replay.report.html_parts import PlotLine, plot
+from wharfinger.replay.report.html_report import page, plotted
+from wharfinger.replay.report.rerun_report import RerunReport
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 

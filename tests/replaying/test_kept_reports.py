@@ -12,13 +12,15 @@ import pytest
 
 from tests.engine.conftest import pod_object
 from tests.replaying.replay_stage import Stage
-from wharfinger.cli.understand.replay_files import AskedReplay, keep_report
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
-from wharfinger.replaying import kept_reports
-from wharfinger.replaying.changes import ProfileChange, Setting
-from wharfinger.replaying.kept_form import KeptReport, RerunFigures, ShadowFigures
-from wharfinger.replaying.kept_reports import (
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange, Setting
+from wharfinger.replay.cli.replay_files import AskedReplay, keep_report
+from wharfinger.replay.kept_form import KeptReport, RerunFigures, ShadowFigures
+from wharfinger.replay.recorded import Unit, units
+from wharfinger.replay.report import kept_reports
+from wharfinger.replay.report.kept_reports import (
     NoReport,
     ReportFile,
     folder_for,
@@ -28,10 +30,8 @@ from wharfinger.replaying.kept_reports import (
     report_name,
     report_of,
 )
-from wharfinger.replaying.recorded import Unit, units
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.reruns import rerun
-from wharfinger.replaying.spool import Spool
+from wharfinger.replay.report.report import Report
+from wharfinger.replay.reruns import rerun
 
 MADE = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 PACKED = Setting.parse("NodeResourcesFit.scoringStrategy.type=MostAllocated")

@@ -16,12 +16,12 @@ from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.ends import PodEnds
-from wharfinger.replaying.lived_pods import LivedPod, Lives, digest_of, freed
-from wharfinger.replaying.rerun_report import RerunReport
-from wharfinger.replaying.reruns import FirstState, rerun
-from wharfinger.replaying.spool import Spool
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.ends import PodEnds
+from wharfinger.replay.lived_pods import LivedPod, Lives, digest_of, freed
+from wharfinger.replay.report.rerun_report import RerunReport
+from wharfinger.replay.reruns import FirstState, rerun
 
 BAR = 160
 """Bytes that a pod which came and went may take, caches that have a size included; it was 1,000 once."""

@@ -8,8 +8,8 @@ from wharfinger.framework.preferred_nodes import members_digest
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.records import InstanceRecord
-from wharfinger.replaying.facts import Facts
-from wharfinger.replaying.memberships import MOST
+from wharfinger.replay.facts import Facts
+from wharfinger.replay.memberships import MOST
 from wharfinger.scheduling.contracts.computation import OwnNodes
 
 

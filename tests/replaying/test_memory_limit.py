@@ -18,8 +18,8 @@ from tests.replaying.test_archive import a_pass, some_decisions
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.replaying.histories import BytesAtOnce
-from wharfinger.replaying.memory_limit import LEAST, MIB, MemoryLimit, MemoryLimitReached, resident
+from wharfinger.replay.histories import BytesAtOnce
+from wharfinger.replay.memory_limit import LEAST, MIB, MemoryLimit, MemoryLimitReached, resident
 
 MEASURED = (
     "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
@@ -157,8 +157,8 @@ def test_the_least_limit_suffices_for_the_archive_that_is_checked_in(mode: str) 
 
 
 def test_a_block_that_is_too_large_for_the_limit_is_not_read(tmp_path: Path) -> None:
-    from wharfinger.replaying import archive_format
-    from wharfinger.replaying.archived import Archive
+    from wharfinger.replay.archive import archive_format
+    from wharfinger.replay.archive.archived import Archive
 
     file = tmp_path / "archive"
     block = archive_format.packed(archive_format.META, {"cluster": "x" * (8 * MIB)})

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from wharfinger.objects.model.pod import PodIdentity
-from wharfinger.replaying.stand_in import Correction, corrections
+from wharfinger.replay.stand_in import Correction, corrections
 from wharfinger.scheduling.state.cache.assumptions import (
     OverlayChanges,
     digest_of,

@@ -13,11 +13,11 @@ import pytest
 from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.cli.understand.replayed import tell
-from wharfinger.replaying.histories import goes_on, read_runs, recorded_run
-from wharfinger.replaying.recorded import DecidedRun, Unit, decisions_of, units
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.spool import READ, Spool
+from wharfinger.replay.archive.spool import READ, Spool
+from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.histories import goes_on, read_runs, recorded_run
+from wharfinger.replay.recorded import DecidedRun, Unit, decisions_of, units
+from wharfinger.replay.report.report import Report
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused

@@ -18,8 +18,8 @@ from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
-from wharfinger.replaying.changes import ProfileChange, Setting, plugin_of
-from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.replay.changes import ProfileChange, Setting, plugin_of
+from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.reading.comparing import Sameness
 
 [USUAL] = PROFILES.values()

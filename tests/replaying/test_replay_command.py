@@ -16,8 +16,8 @@ import pytest
 
 from tests.cli.conftest import Answer, Shell, outside
 from tests.patience import patient
-from wharfinger.cli.understand.replay import moment
 from wharfinger.errors import UsageError
+from wharfinger.replay.cli.replay import moment
 
 __all__ = ["outside"]
 
@@ -55,7 +55,7 @@ def test_a_gate_does_not_pass_on_nothing(outside: Shell, mode: str) -> None:
 
 
 def test_a_change_at_fault_is_refused_before_runs_are_read(outside: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.replaying.spool.Spool.add", None)
+    monkeypatch.setattr("wharfinger.replay.archive.spool.Spool.add", None)
 
     found = replayed(outside, "--set", "NodeResourcesFit.typo=1")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wharfinger.cli.understand.replayed import tell
-from wharfinger.replaying.report import Report
-from wharfinger.replaying.rerun_report import RerunReport
+from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.report.report import Report
+from wharfinger.replay.report.rerun_report import RerunReport
 
 GAPS = [{"after": 1200, "before": 1500}, {"after": 9, "before": 12}]
 TOLD = {"runs": 0, "seconds": 1.0, "revision": 0, "gaps": GAPS}

@@ -10,18 +10,18 @@ from tests.engine.conftest import CLUSTER
 from tests.replaying.replay_stage import Stage
 from tests.replaying.test_replayed_text import TOLD
 from tests.replaying.test_rerun import PACKED, Span
-from wharfinger.cli.understand.replayed import tell
 from wharfinger.errors import Compacted
 from wharfinger.etcd import keys
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.replaying import html_report
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.ends import verdict_of
-from wharfinger.replaying.recorded import DecidedRun
-from wharfinger.replaying.rerun_report import RerunReport
-from wharfinger.replaying.reruns import rerun
-from wharfinger.replaying.spool import Spool
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.ends import verdict_of
+from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.report import html_report
+from wharfinger.replay.report.rerun_report import RerunReport
+from wharfinger.replay.reruns import rerun
 
 
 async def lived(stage: Stage, runs: list[DecidedRun], change: ProfileChange | None = None, **more: Any) -> RerunReport:

@@ -23,8 +23,8 @@ from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.rk8s.format import RK8S
 from wharfinger.process.records import AttemptRecord, BoundByRecord
-from wharfinger.replaying.lived_pods import LivedPod
-from wharfinger.replaying.rerun import Rerun, RerunSimulator
+from wharfinger.replay.lived_pods import LivedPod
+from wharfinger.replay.rerun import Rerun, RerunSimulator
 
 __all__ = ["rk8s", "rk8s_etcd"]
 

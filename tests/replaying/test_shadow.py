@@ -10,10 +10,10 @@ from tests.engine.conftest import CLUSTER, NOW
 from tests.replaying.replay_stage import Stage
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.replaying.changes import ProfileChange
-from wharfinger.replaying.shadow import MadeAgain, Shadow
-from wharfinger.replaying.spool import Spool
-from wharfinger.replaying.unreplayable import Lack, Unreplayable
+from wharfinger.replay.archive.spool import Spool
+from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.shadow import MadeAgain, Shadow
+from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.reading.comparing import Compared
 
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

@@ -9,8 +9,8 @@ from tests.replaying.replay_stage import Stage
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.process.records import InstanceRecord
-from wharfinger.replaying.recorded import DecidedRun
-from wharfinger.replaying.unreplayable import Lack
+from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.unreplayable import Lack
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 

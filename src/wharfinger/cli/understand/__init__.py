@@ -1,1 +1,0 @@
-"""Commands that explain: describe, explain, pending, simulate, capacity and workflow-id."""

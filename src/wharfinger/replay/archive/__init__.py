@@ -1,0 +1,1 @@
+"""Archives of recorded decisions: their format, filling them, and reading them."""

@@ -1,0 +1,1 @@
+"""`wharfinger replay` and `wharfinger archive`."""

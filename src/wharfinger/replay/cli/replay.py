@@ -1,0 +1,217 @@
+"""`wharfinger replay`: what recorded decisions would have been under another configuration; nothing is changed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.errors import UsageError
+from wharfinger.replay.cli.memory_option import USUAL, MemoryLimitOption
+
+if TYPE_CHECKING:
+    from wharfinger.replay.changes import ProfileChange
+
+FAILED = 1
+"""Exit code when a condition of --fail-on holds."""
+NOTHING = 3
+"""Exit code when there are conditions, and no decision was made again that they could judge."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}|$)")
+"""How a time begins; the rest is for `datetime`, which takes more than people mean."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay", rich_help_panel=UNDERSTAND)(replay)
+
+
+class Mode(StrEnum):
+    """How decisions follow from each other."""
+
+    SHADOW = "shadow"
+    RERUN = "rerun"
+
+
+@configured
+def replay(
+    *,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            help="shadow: each decision on the state that it then had. rerun: the span again, with all consequences."
+        ),
+    ] = Mode.SHADOW,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="From when on decisions are made again: so long ago (30m, 24h, 7d), or a time, in UTC unless it has "
+            "an offset. Else a day ago, or all of an --archive."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Up to when; else up to now.", metavar="TIME")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Decide by this KubeSchedulerConfiguration instead.", metavar="FILE")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Decide with another weight or argument of a plugin: PLUGIN.weight=N, PLUGIN.<argument>=VALUE.",
+            metavar="FIELD=VALUE",
+        ),
+    ] = None,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", help="Decide with this plugin beside the others.", metavar="MODULE:NAME"),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on", help="End with exit code 1 if this holds, such as 'refused > 0'.", metavar="CONDITION"
+        ),
+    ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="Replay what `wharfinger archive` wrote, without any server.", metavar="FILE"),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the report as one HTML file with plots, too: it opens anywhere.", metavar="FILE"),
+    ] = None,
+    keep_in: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the report as a file in this folder, too: the web page shows the reports of its --replays-dir.",
+            metavar="DIR",
+        ),
+    ] = None,
+    memory_limit: MemoryLimitOption = USUAL,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Make recorded decisions again, each on the state that it then had, and compare them.
+
+    Without a change this checks the record: the same code and configuration decide the same, to the letter. With
+    --config, --set or --plugin it shows what a change would have done. Reads Temporal's histories and etcd's revisions:
+    it goes back as far as both are kept, or as an --archive does. No extender is called, and no plugin's Reserve,
+    Permit or Bind.
+
+    Exit codes: 0 done, 1 a condition of --fail-on holds (or the command failed), 2 used wrongly, 3 with --fail-on:
+    no decision could be made again. -o json: cluster, since, until, seconds, runs, revision, mode, change,
+    decisions, summary, sameShare, differs, unreplayable, profiles, workloads, namespaces, reasons, packing,
+    packingOverTime, pods, builds, gaps, lost, undecided, unread. With --mode rerun: mode, change, decisions,
+    summary, profiles, workloads, namespaces, reasons, evictions, evictionCount, stopped, overTime, pods, cluster,
+    since, until, seconds, runs, revision, gaps, lost, undecided, unread.
+    """
+    from wharfinger.cli import connect
+    from wharfinger.replay.cli.replay_files import AskedReplay, check_html, folder_for, keep_report, write_html
+    from wharfinger.replay.cli.replay_runs import from_archive, replayed
+    from wharfinger.replay.cli.replayed import tell
+    from wharfinger.replay.conditions import FailCondition
+    from wharfinger.replay.memory_limit import MemoryLimit
+
+    memory = MemoryLimit.parse(memory_limit)
+    conditions = [FailCondition.parse(text, mode.value) for text in fail_on or ()]
+    now = datetime.now(UTC)
+    began, ended = moment(since or "24h", now), moment(until, now) if until else None
+    if ended is not None and ended <= began and (since or archive is None):
+        raise UsageError(f"--until {until} is not after --since {since or '24h'}")
+    if began > now:
+        raise UsageError(f"--since {since} is still to come")
+    if html is not None:
+        check_html(html)
+    if keep_in is not None:
+        folder_for(keep_in)
+    change = _change(config, settings or (), plugins or ())
+    lives = mode is Mode.RERUN
+    replaying = (
+        replayed(connection, change, (began, ended), memory, lives=lives)
+        if archive is None
+        else from_archive(archive, connection, change, (began if since else None, ended), memory=memory, lives=lives)
+    )
+    with _stopped_at_once():
+        report, more = connect.run(replaying)
+    plain = more | report.to_plain()
+    if html is not None:
+        write_html(html, plain)
+    if keep_in is not None:
+        span = (
+            written(began) if since or archive is None else "",
+            written(ended or now) if ended is not None or archive is None else "",
+        )
+        asked = AskedReplay(mode.value, *span, config, tuple(settings or ()), tuple(plugins or ()), archive)
+        typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
+    if output is Output.TABLE:
+        typer.echo(tell(plain))
+    else:
+        show(plain, output)
+    if conditions and not report.made:
+        typer.echo("failed: nothing was replayed, so no condition can be judged", err=True)
+        raise typer.Exit(NOTHING)
+    failed = [why for condition in conditions if (why := condition.failure(report))]
+    for text in failed:
+        typer.echo(f"failed: {text}", err=True)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """A time, or so long ago; in UTC, as is a time without an offset. Raises `UsageError`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    try:
+        if found is not None:
+            return now - timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+        given = datetime.fromisoformat(text.strip() if _TIME.match(text.strip()) else "")
+        return (given if given.tzinfo is not None else given.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is no time: give a duration (30m, 24h, 7d), or such as 2026-03-01T12:00:00Z"
+        ) from None
+
+
+def written(time: datetime) -> str:
+    """In UTC, as RFC 3339 with whole seconds."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """Ctrl-C ends a replay wherever it is: it changes nothing, and asyncio would wait until the replay waits."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield  # ignored, or not ours to say
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _change(config: Path | None, settings: list[str] | tuple[()], plugins: list[str] | tuple[()]) -> ProfileChange:
+    from wharfinger.replay.changes import ProfileChange, Setting, plugin_of
+
+    told = [f"configuration {config}"] if config is not None else []
+    change = ProfileChange(
+        configuration=config,
+        settings=tuple(map(Setting.parse, settings)),
+        plugins=tuple(map(plugin_of, plugins)),
+        told=(*told, *settings, *(f"plugin {name}" for name in plugins)),
+    )
+    change.check()
+    return change

@@ -1,0 +1,268 @@
+"""Reads recorded runs from Temporal: which there are in a span of time, and each one's history once, some at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.errors import ServerError
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
+from wharfinger.process.search import quoted
+from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
+from wharfinger.replay.recorded import DecidedRun
+from wharfinger.scheduling.contracts.attempts import AttemptInput
+from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
+from wharfinger.scheduling.contracts.cohorts import CohortInput
+from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
+from wharfinger.scheduling.reading.causes import started_with
+from wharfinger.scheduling.reading.history import Attempt, read_attempt
+
+CONCURRENT = 24
+"""Histories that are fetched at a time, at most."""
+AHEAD = 256
+"""Runs that are listed before their histories are fetched."""
+UNKNOWN = 64 << 10
+"""Bytes of a history of which Temporal does not tell the size: its run goes on."""
+
+_ENDS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    }
+)
+_OUTCOME: TypeAdapter[PlaceOutcome] = TypeAdapter(PlaceOutcome)
+
+
+class RunName(NamedTuple):
+    """Which run of which workflow."""
+
+    workflow_id: str
+    run_id: str
+
+
+def span_query(cluster: str, since: datetime, until: datetime | None) -> str:
+    """A visibility query for the runs of attempts and cohorts that began in the span."""
+    began = f"StartTime >= {quoted(_text(since))}" + (f" AND StartTime < {quoted(_text(until))}" if until else "")
+    types = f"WorkflowType IN ({quoted(SCHEDULE_ATTEMPT)}, {quoted(SCHEDULE_COHORT)})"
+    return f"{types} AND WorkflowId STARTS_WITH {quoted(f'{cluster}/')} AND {began}"
+
+
+async def read_runs(
+    client: Client,
+    query: str,
+    *,
+    concurrent: int = CONCURRENT,
+    memory: MemoryLimit = UNLIMITED,
+    more: Iterable[RunName] = (),
+    known: Callable[[RunName], bool] = lambda _name: False,
+    undecided: Callable[[RunName], None] = lambda _name: None,
+    gone: Callable[[RunName], None] = lambda _name: None,
+    unreadable: Callable[[RunName, str], None] = lambda _name, _why: None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> AsyncIterator[DecidedRun]:
+    """The runs that the query finds and that decided, in no order. Raises `ServerError`.
+
+    `more`: runs beside those. Runs that are `known` are left out, unread. `undecided` is called for each run that goes
+    on and has not decided yet, `gone` for each whose history retention has taken meanwhile, `unreadable` for each that
+    decided something that this release does not understand. At a time, as many histories are fetched, or wait to be
+    taken, as there is room for under the limit of memory.
+    """
+    queue: asyncio.Queue[tuple[RunName, int] | None] = asyncio.Queue(AHEAD)
+    found: asyncio.Queue[tuple[DecidedRun, int] | None] = asyncio.Queue(AHEAD)
+    room = BytesAtOnce(memory.histories)
+    listed = done = 0
+
+    async def listing() -> None:
+        nonlocal listed
+        first = set(more)
+        for name in first:
+            listed += 1
+            await queue.put((name, UNKNOWN))
+        async for run in client.list_workflows(query, page_size=1000):
+            name = RunName(run.id, run.run_id)
+            if name not in first and not known(name):
+                listed += 1
+                await queue.put((name, run.raw_info.history_size_bytes or UNKNOWN))
+        for _ in range(concurrent):
+            await queue.put(None)
+
+    async def fetching() -> None:
+        nonlocal done
+        while (named := await queue.get()) is not None:
+            name, size = named
+            await room.enter(size)
+            run = await _fetched(client, name, undecided, gone, unreadable)
+            if run is not None:
+                await found.put((run, size))
+            else:
+                room.leave(size)
+            done += 1
+            progress(done, listed)
+
+    async def everything() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(listing())
+                for _ in range(concurrent):
+                    group.create_task(fetching())
+        finally:
+            await found.put(None)
+
+    work = asyncio.create_task(everything())
+    try:
+        while (one := await found.get()) is not None:
+            run, size = one
+            yield run
+            room.leave(size)
+        await work
+    except* RPCError as errors:
+        first = next(_flat(errors))
+        raise ServerError(f"Temporal did not return the recorded decisions: {first}") from first
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+class BytesAtOnce:
+    """For so many bytes at a time. Whoever waits enters in turn; what is larger than all of it enters alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free = most
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room."""
+        size = min(size, self._most)
+        if not self._waiting and size <= self._free:
+            self._free -= size
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        await turn
+
+    def leave(self, size: int) -> None:
+        """Make room for others."""
+        self._free += min(size, self._most)
+        while self._waiting and self._waiting[0][0] <= self._free:
+            waiting, turn = self._waiting.popleft()
+            if not turn.done():
+                self._free -= waiting
+                turn.set_result(None)
+
+
+def _flat(group: BaseExceptionGroup[RPCError]) -> Iterator[RPCError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error
+
+
+async def _fetched(
+    client: Client,
+    name: RunName,
+    undecided: Callable[[RunName], None],
+    gone: Callable[[RunName], None],
+    unreadable: Callable[[RunName, str], None],
+) -> DecidedRun | None:
+    try:
+        history = await client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            gone(name)
+            return None
+        raise
+    found = recorded_run(name.workflow_id, name.run_id, history.events)
+    if isinstance(found, UnreadableRun):
+        unreadable(name, found.why)
+        return None
+    if found is None and goes_on(history.events):
+        undecided(name)
+    return found
+
+
+def goes_on(events: Sequence[HistoryEvent]) -> bool:
+    """Whether a run with this history has not ended."""
+    return not events or events[-1].event_type not in _ENDS
+
+
+class UnreadableRun(NamedTuple):
+    """A run that decided something that this release does not understand."""
+
+    why: str
+
+
+def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | UnreadableRun | None:
+    """What a run's history records; None for a run that decided nothing."""
+    try:
+        attempt = read_attempt(workflow_id, run_id, events)
+        if attempt is None:
+            return None
+        if not attempt.placement:  # a cohort's answer has no kind, but tells of a pod
+            damaged = any(step.name == "place" and not step.detail for step in attempt.steps)
+            return UnreadableRun("its decision is no JSON object") if damaged else None
+        start = events[0]
+        if start.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            return None
+        started = start.workflow_execution_started_event_attributes
+        tenant = started.task_queue.name.rpartition("/")[2]
+        if started.workflow_type.name == SCHEDULE_ATTEMPT:
+            return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
+        return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return UnreadableRun(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def _alone(attempt: Attempt, pod: AttemptInput, tenant: str) -> DecidedRun | None:
+    outcome = _OUTCOME.validate_python(attempt.placement)
+    if not isinstance(outcome, Placed | Refused):
+        return None
+    return DecidedRun(
+        kind="lone",
+        workflow_id=attempt.workflow_id,
+        run_id=attempt.run_id,
+        tenant=tenant,
+        attempt=attempt.attempt,
+        started=attempt.started.timestamp(),
+        namespace=pod.namespace,
+        name=pod.name,
+        lone=outcome,
+        answers=attempt.answers,
+    )
+
+
+def _together(attempt: Attempt, cohort: CohortInput, tenant: str) -> DecidedRun | None:
+    many = PlacedMany.model_validate(attempt.placement)
+    if not many.stretches:
+        return None
+    return DecidedRun(
+        kind="cohort" if cohort.gang is None else "gang",
+        workflow_id=attempt.workflow_id,
+        run_id=attempt.run_id,
+        tenant=tenant,
+        attempt=attempt.attempt,
+        started=attempt.started.timestamp(),
+        namespace=cohort.gang.namespace if cohort.gang is not None else "",
+        name=cohort.gang.name if cohort.gang is not None else "",
+        many=many,
+        pods=cohort.pods,
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
