@@ -22,7 +22,7 @@ from objects import OBJECTS
 from report import say
 from streams import Arrival, Taken, send
 
-from wharfinger.demo.audit import audit
+from wharfinger.dev.demo.audit import audit
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running

@@ -33,8 +33,8 @@ import etcd_side
 import real_cluster
 from objects import OBJECTS
 
-from wharfinger.demo.story import Story
-from wharfinger.demo.view import DemoView
+from wharfinger.dev.demo.story import Story
+from wharfinger.dev.demo.view import DemoView
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from wharfinger.demo import manifests, openb
+from wharfinger.dev.demo import manifests, openb
 
 FORMATS = ("json", "yaml")
 

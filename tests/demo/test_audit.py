@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.demo.audit import audit, reason_of, replayed
+from wharfinger.dev.demo.audit import audit, reason_of, replayed
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import PodKey

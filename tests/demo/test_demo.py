@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
-from wharfinger.demo.audit import Audit
-from wharfinger.demo.story import Flood, summary
+from wharfinger.dev.demo.audit import Audit
+from wharfinger.dev.demo.story import Flood, summary
 from wharfinger.objects.documents.documents import objects
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from wharfinger.demo import openb
+from wharfinger.dev.demo import openb
 from wharfinger.objects.documents.decode import node_from_mapping, pod_from_mapping
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod

@@ -19,9 +19,9 @@ from tests.integration.dev_tree import DevTree, wait_until
 from tests.patience import patient
 from tests.upstream import api_server_process
 from wharfinger.apiserver.client import ApiChange, ChangeKind
-from wharfinger.cli.processes.dev import dev
 from wharfinger.dev import kubernetes_part
 from wharfinger.dev.binaries import examples
+from wharfinger.dev.cli.dev import dev
 from wharfinger.dev.departures import is_leaving
 from wharfinger.dev.folder import DataFolder
 from wharfinger.errors import ServerError, UsageError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.cli.main import run
-from wharfinger.demo import openb
+from wharfinger.dev.demo import openb
 
 CREATED = "2026-01-01T00:00:00Z"
 

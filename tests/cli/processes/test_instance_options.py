@@ -10,8 +10,8 @@ import pytest
 
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.processes.agent import agent
-from wharfinger.cli.processes.dev import dev
 from wharfinger.cli.processes.instance_options import InstanceOptions, installs, secrets_folder, variables
+from wharfinger.dev.cli.dev import dev
 from wharfinger.errors import UsageError
 from wharfinger.options import arguments
 

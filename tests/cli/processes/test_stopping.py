@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from wharfinger.cli.processes.stopping import Stopping
+from wharfinger.dev.cli.stopping import Stopping
 
 
 class Tree:

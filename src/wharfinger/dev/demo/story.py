@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from wharfinger.demo import openb
-from wharfinger.demo.audit import Audit, Ledger, audit
-from wharfinger.demo.view import DemoView
+from wharfinger.dev.demo import openb
+from wharfinger.dev.demo.audit import Audit, Ledger, audit
+from wharfinger.dev.demo.view import DemoView
 from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from wharfinger.demo import openb
+from wharfinger.dev.demo import openb
 from wharfinger.dev.progress import progress_for
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.documents.yaml_text import to_yaml

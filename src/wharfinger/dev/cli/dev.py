@@ -23,7 +23,7 @@ from wharfinger.cli.processes.process_options import (
     eviction_of,
     eviction_option,
 )
-from wharfinger.cli.processes.stopping import Stopping
+from wharfinger.dev.cli.stopping import Stopping
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from wharfinger.cli.options import RUN
-from wharfinger.cli.processes.stopping import Stopping
+from wharfinger.dev.cli.stopping import Stopping
 
 if TYPE_CHECKING:
-    from wharfinger.demo.story import Summary
-    from wharfinger.demo.view import DemoView
+    from wharfinger.dev.demo.story import Summary
+    from wharfinger.dev.demo.view import DemoView
     from wharfinger.dev.settings import DevSettings, Servers
     from wharfinger.dev.tree import DevTree
 
@@ -57,7 +57,7 @@ def demo(
     if write is not None:
         _write(write, pods)
         return
-    from wharfinger.demo.view import DemoView
+    from wharfinger.dev.demo.view import DemoView
     from wharfinger.dev.progress import progress_for
     from wharfinger.dev.settings import prepare
 
@@ -106,7 +106,7 @@ async def _run(
     keep: bool,
 ) -> Summary | None:
     """Tell the story on a tree of its own; None when it was interrupted before its end."""
-    from wharfinger.demo.story import tell
+    from wharfinger.dev.demo.story import tell
     from wharfinger.dev.tree import running
 
     told: Summary | None = None
@@ -160,7 +160,7 @@ def _stream(as_json: bool) -> TextIO:
 
 
 def _write(path: Path, pods: int) -> None:
-    from wharfinger.demo import manifests
+    from wharfinger.dev.demo import manifests
 
     manifests.write(path, pods)
     typer.echo(f"wrote all nodes and {pods:,} pods to {path}", err=True)

@@ -1,0 +1,1 @@
+"""`wharfinger dev` and `wharfinger demo`."""
