@@ -29,7 +29,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.worker_loops.loops import Loops
+from wharfinger.programs.loops import Loops
 
 PUTS_AT_ONCE = 100
 """Pods in one transaction of those who create them."""

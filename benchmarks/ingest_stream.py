@@ -23,12 +23,12 @@ from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.pool import Pool
 from wharfinger.settings import DispatchSettings, WorkerSettings
-from wharfinger.worker_loops.loops import Loops
 
 NAMESPACES = 20
 SIZES = [(cpu, memory) for cpu in ("100m", "250m", "500m", "1") for memory in ("128Mi", "256Mi", "512Mi", "1Gi", "2Gi")]

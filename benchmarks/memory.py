@@ -20,7 +20,7 @@ from pathlib import Path
 import uvloop
 from ingest_stream import Recorded, encoded, line, node, pod, revisions, serve, worker
 
-import wharfinger.worker
+import wharfinger.programs.worker
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.process.garbage import tune_garbage_collection
@@ -63,7 +63,7 @@ def refused(pods: int, revision: int) -> Iterator[bytes]:
 
 async def measure(nodes: int, pods: int) -> dict[str, float]:
     """Fill one worker."""
-    if not wharfinger.worker.__file__:
+    if not wharfinger.programs.worker.__file__:
         raise SystemExit("this is not the installed package")
     names = [f"node-{number:05}" for number in range(nodes)]
     store = Recorded([], nodes)

@@ -60,7 +60,6 @@ from wharfinger.dev.temporal import TemporalServer
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Condition, Get, Operation, Read, Store, TxnResult
-from wharfinger.hub import Hub
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import (
@@ -87,7 +86,8 @@ from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.hub import Hub
+from wharfinger.programs.process_settings import HubSettings
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 from wharfinger.testing.memory_store import MemoryStore

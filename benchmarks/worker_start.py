@@ -253,7 +253,7 @@ def print_medians(sides: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
 
 def slow_imports() -> list[str]:
     """The modules that a worker imports and that take longest by themselves, in milliseconds."""
-    code = "import gc; gc.set_threshold(300000); import wharfinger.cli.main, wharfinger.worker_process, uvloop"
+    code = "import gc; gc.set_threshold(300000); import wharfinger.cli.main, wharfinger.programs.worker_process, uvloop"
     command = [sys.executable, "-X", "importtime", "-c", code]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     found = re.findall(r"import time: +(\d+) \| +\d+ \| +(\S+)", shown)

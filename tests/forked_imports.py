@@ -7,10 +7,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tests import forked
-from wharfinger import agent, hub, member, worker
 from wharfinger.cli.main import command_line
 from wharfinger.dev import processes, tree
 from wharfinger.process.build import build_id
+from wharfinger.programs import agent, hub, member, worker
 
 __all__ = ["agent", "forked", "hub", "member", "processes", "tree", "worker"]
 

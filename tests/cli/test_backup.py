@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import ServerError, UserWanted
-from wharfinger.registry.etcd_backup import prune, save, write
+from wharfinger.programs.etcd_backup import prune, save, write
 
 
 async def streamed(*blobs: bytes) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.registry.etcd_process import EtcdProcess
-from wharfinger.registry.etcd_roles import ROLES
+from wharfinger.programs.etcd_roles import ROLES
 from wharfinger.testing import node_manifest
 
 

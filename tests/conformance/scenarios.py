@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from wharfinger.cli.kube_scheduler.feature_gates import check_gates
 from wharfinger.errors import UsageError
+from wharfinger.programs.cli.feature_gates import check_gates
 from wharfinger.whatif.simulator.simulator import Simulator
 
 DATA = Path(__file__).parent / "data"

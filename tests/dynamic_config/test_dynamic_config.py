@@ -32,12 +32,12 @@ from wharfinger.framework.profiles import Configured, load_configuration, overla
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import ConfigStatusRecord
+from wharfinger.programs.grants import min_ready
 from wharfinger.scheduling.state.informer.changes import Changes, ConfigChange
 from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.grants import min_ready
 
 ONE, TWO, BAD = {"n": 1}, {"n": 2}, {"n": -1}
 DEFAULT, TENANT, INSTANCE = "default", "tenant/a", "instance/a/0"

@@ -25,7 +25,6 @@ from tests.placement.objects import member_object
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Store
-from wharfinger.hub import Hub
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
@@ -35,7 +34,8 @@ from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.hub import Hub
+from wharfinger.programs.process_settings import HubSettings
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore

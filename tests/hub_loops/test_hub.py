@@ -31,7 +31,6 @@ from tests.placement.objects import (
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.hub import Hub
 from wharfinger.objects.documents.kinds import reference
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import ResultRecord
@@ -41,7 +40,8 @@ from wharfinger.placement.state.catching_up import MOST_WAITING
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.hub import Hub
+from wharfinger.programs.process_settings import HubSettings
 from wharfinger.settings import EtcdSettings
 from wharfinger.telemetry import Metrics
 

@@ -19,7 +19,6 @@ from temporalio.service import RPCError
 from tests.conftest import EtcdServer, TemporalServer, start_etcd, start_temporal
 from tests.integration.agent_process import FIRST, Site
 from tests.patience import patient
-from wharfinger.agent import Agent
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.fleet.agent.host_probes import asking
@@ -31,6 +30,7 @@ from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import fleet_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.programs.agent import Agent
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

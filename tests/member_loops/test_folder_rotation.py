@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
-from wharfinger.member import MemberAgents
 from wharfinger.placement.member import member_agent
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process_settings import MemberAgentSettings
+from wharfinger.programs.member import MemberAgents
+from wharfinger.programs.process_settings import MemberAgentSettings
 from wharfinger.testing import MemoryStore
 
 
@@ -36,7 +36,7 @@ async def test_a_broken_file_does_not_keep_others_from_their_new_credentials(
         return {name: connection.etcd.endpoints[0] for name, (connection, _, _) in agents._running.items()}
 
     monkeypatch.setattr(member_agent.MemberReporter, "run", run)
-    monkeypatch.setattr("wharfinger.member.AGAIN", 0.01)
+    monkeypatch.setattr("wharfinger.programs.member.AGAIN", 0.01)
     write(tmp_path, "east", "etcd: [http://a:1]")
     write(tmp_path, "west", "etcd: [http://b:1]")
     stop = asyncio.Event()

@@ -16,13 +16,13 @@ from tests.member_loops.agents import agent, put_member, serving, status, there
 from wharfinger.errors import AccessDenied, ConfigurationError, StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Page, Read, Store
-from wharfinger.member import MemberAgents
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberStatusRecord
 from wharfinger.placement.member import member_agent
 from wharfinger.placement.member.joining import JoinToken, hub_id, join, leave
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process_settings import MemberAgentSettings
+from wharfinger.programs.member import MemberAgents
+from wharfinger.programs.process_settings import MemberAgentSettings
 from wharfinger.testing.memory_store import MemoryStore
 
 
@@ -157,7 +157,7 @@ async def test_an_agent_that_ends_is_started_again(
         await asyncio.sleep(60)
 
     monkeypatch.setattr(member_agent.MemberReporter, "run", run)
-    monkeypatch.setattr("wharfinger.member.AGAIN", 0.01)
+    monkeypatch.setattr("wharfinger.programs.member.AGAIN", 0.01)
     stop = asyncio.Event()
     serve = asyncio.create_task(
         MemberAgents(MemberAgentSettings(members_dir=tmp_path), ProcessParts(hub.client())).run(stop)

@@ -15,7 +15,7 @@ from wharfinger.process.json_lines import JsonLine, parsed
 
 def line(message: str, level: int = logging.INFO, *, tracebacks: bool = False, **fields: Any) -> dict[str, Any]:
     record = logging.LogRecord(
-        fields.pop("name", "wharfinger.worker_loops.lifecycle"), level, "/x/worker_loops/lifecycle.py", 88, message,
+        fields.pop("name", "wharfinger.programs.lifecycle"), level, "/x/worker_loops/lifecycle.py", 88, message,
         (), fields.pop("exc_info", None),
     )  # fmt: skip
     record.created = 1767182400.1234

@@ -13,7 +13,6 @@ from tests.client.delivered import GOOD, DeliveredScene, unwell
 from tests.engine.placements.scene import P
 from tests.placement.objects import pick, placement_object
 from wharfinger.errors import NotFound
-from wharfinger.hub import Hub
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects.rolling_out import rollout_of
 from wharfinger.placement.reading.observe_placements import read_all, read_one
@@ -25,7 +24,8 @@ from wharfinger.placement.reading.placement_conditions import (
 )
 from wharfinger.placement.reading.placement_delivery import delivery_of, read
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.hub import Hub
+from wharfinger.programs.process_settings import HubSettings
 from wharfinger.telemetry import Metrics
 
 APPLIED = ["Scheduled", "RolloutStarted", "NoOverrideSpecified", "AllWorkSynced"]

@@ -19,7 +19,7 @@ from wharfinger.errors import AccessDenied
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_tls import endpoints
-from wharfinger.registry.etcd_users import is_enabled
+from wharfinger.programs.etcd_users import is_enabled
 from wharfinger.settings import EtcdSettings
 
 

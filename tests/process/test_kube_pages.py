@@ -11,7 +11,7 @@ from tests.upstream.scripted_server import bind, ok, scripted_server
 from wharfinger.apiserver.client import TOKEN_REVIEWS
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.kubernetes.loops.upstream import open_upstream
-from wharfinger.process.kube_pages import KubePages
+from wharfinger.programs.kube_pages import KubePages
 from wharfinger.settings import UpstreamSettings
 
 

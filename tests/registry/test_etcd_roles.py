@@ -15,9 +15,9 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole, KeyRange
 from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.registry import etcd_users
-from wharfinger.registry.etcd_roles import AGENT, APPLIER, HEALTH, HUB, IMPORTER, MEMBER, PAGE, READER, ROLES, WORKER
-from wharfinger.registry.etcd_users import EtcdUser
+from wharfinger.programs import etcd_users
+from wharfinger.programs.etcd_roles import AGENT, APPLIER, HEALTH, HUB, IMPORTER, MEMBER, PAGE, READER, ROLES, WORKER
+from wharfinger.programs.etcd_users import EtcdUser
 from wharfinger.settings import EtcdSettings
 
 ONE_OF_EACH = (

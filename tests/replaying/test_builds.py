@@ -9,8 +9,8 @@ from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.process.build import build_id
 from wharfinger.process.installation import keep_software
 from wharfinger.process.records import SoftwareRecord
+from wharfinger.programs.worker import software_of
 from wharfinger.replay.builds import read_builds
-from wharfinger.worker import software_of
 
 OURS = SoftwareRecord(build="1.2", packages={"racks": "0.3"})
 

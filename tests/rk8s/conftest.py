@@ -24,8 +24,8 @@ from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import KeyValue, Put
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.parts import ProcessParts
+from wharfinger.programs.worker import Worker
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
-from wharfinger.worker import Worker
 
 OWN = (keys.OURS, keys.ASIDE)
 """What the keys of wharfinger begin with."""

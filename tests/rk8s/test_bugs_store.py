@@ -18,10 +18,10 @@ from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_documents import node, pod
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.programs.worker import Worker
 from wharfinger.scheduling.contracts.attempts import AttemptResult, AttemptTimings, backoff, chain_retry
 from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
 from wharfinger.scheduling.effects.starts import AttemptHandle, start_attempt
-from wharfinger.worker import Worker
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
+from wharfinger.programs.worker import Worker
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
 from wharfinger.testing import node_manifest
-from wharfinger.worker import Worker
 
 _numbers = itertools.count(1)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from temporalio.client import Client
 
 from tests.conftest import TemporalServer
-from wharfinger.agent import Agent
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.fleet.spec.fleet_fields import MOST_REPLICAS
 from wharfinger.process.parts import ProcessParts
+from wharfinger.programs.agent import Agent
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -11,8 +11,8 @@ import pytest
 from tests.worker.conftest import Site
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_configuration, load_profiles
+from wharfinger.programs.worker import backoff
 from wharfinger.scheduling.contracts.attempts import chain_retry
-from wharfinger.worker import backoff
 
 
 def write(folder: Path, name: str, **config: object) -> Path:

@@ -19,12 +19,12 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process import logs
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.programs.worker import Worker
 from wharfinger.scheduling.contracts.scheduling import Placed
 from wharfinger.scheduling.reading.attempts import explain_pod
 from wharfinger.scheduling.reading.deciding_again import decide_again, decision_of
 from wharfinger.settings import DispatchSettings
 from wharfinger.testing import node_manifest
-from wharfinger.worker import Worker
 
 TENANT = "tenant/common"
 DEFAULT = "default-scheduler"

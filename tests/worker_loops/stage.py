@@ -23,6 +23,8 @@ from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord, InstanceRecord
+from wharfinger.programs.grants import OwnGrant
+from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.scheduling.loops.run_ends import RunEnds
@@ -34,8 +36,6 @@ from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.grants import OwnGrant
-from wharfinger.worker_loops.loops import Loops
 
 PROFILES = load_profiles()
 GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available")

@@ -16,10 +16,10 @@ from wharfinger.etcd.store import Condition, Operation, Put
 from wharfinger.fleet.contracts.fleet_records import stored
 from wharfinger.fleet.model.fleet import Grant
 from wharfinger.process.records import InstanceRecord
+from wharfinger.programs.grants import OwnGrant
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.grants import OwnGrant
 
 
 async def grant(

@@ -10,9 +10,9 @@ from tests.clock import Clock
 from tests.worker_loops.stage import Stage
 from wharfinger.etcd import keys
 from wharfinger.process.records import InstanceRecord
+from wharfinger.programs.lifecycle import WARM_AFTER
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
-from wharfinger.worker_loops.lifecycle import WARM_AFTER
 
 
 async def registrations(store: MemoryStore) -> dict[str, str]:

@@ -114,7 +114,7 @@ def _command(command: Any, context: Any) -> Iterator[str]:
 
 def etcd_roles_reference() -> str:
     """Every role of etcd's users, with the keys that it may read and write."""
-    from wharfinger.registry.etcd_roles import ROLES
+    from wharfinger.programs.etcd_roles import ROLES
 
     lines = [
         "# Roles of etcd's users",
@@ -151,8 +151,8 @@ def configuration_reference() -> str:
 
 def kube_scheduler_reference() -> str:
     """Every flag and every feature gate of kube-scheduler, and what becomes of it."""
-    from wharfinger.cli.kube_scheduler.feature_gates import FIXED, NOT_BUILT, known_gates
-    from wharfinger.cli.kube_scheduler.flags import FLAGS
+    from wharfinger.programs.cli.feature_gates import FIXED, NOT_BUILT, known_gates
+    from wharfinger.programs.cli.flags import FLAGS
 
     lines = [
         "# Flags of kube-scheduler",

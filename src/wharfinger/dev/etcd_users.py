@@ -16,9 +16,9 @@ from wharfinger.dev.kube_apiserver_files import write_private
 from wharfinger.errors import AccessDenied, ServerError
 from wharfinger.etcd import etcd_passwords
 from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole
-from wharfinger.registry import etcd_users
-from wharfinger.registry.etcd_roles import AGENT, APPLIER, HUB, IMPORTER, MEMBER, PAGE, READER, WORKER
-from wharfinger.registry.etcd_users import EtcdUser
+from wharfinger.programs import etcd_users
+from wharfinger.programs.etcd_roles import AGENT, APPLIER, HUB, IMPORTER, MEMBER, PAGE, READER, WORKER
+from wharfinger.programs.etcd_users import EtcdUser
 from wharfinger.serving.certificates import self_signed
 from wharfinger.settings import EtcdSettings
 

@@ -1,7 +1,7 @@
 """What a dev tree runs for people: the web page, and the one-time link that lets a browser in.
 
 The page listens on loopback only, whatever the other processes listen on. Its port is the named one, else that of its
-last life, else the usual one. Neighbours: `dev.tree` starts it, `wharfinger.page_process` is the process.
+last life, else the usual one. Neighbours: `dev.tree` starts it, `wharfinger.programs.page_process` is the process.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.registry.etcd_roles import APPLIER, HUB, MEMBER, WORKER
+from wharfinger.programs.etcd_roles import APPLIER, HUB, MEMBER, WORKER
 
 STOP_WITHIN = 8.0
 """Seconds that a hub and the agents get to stop."""

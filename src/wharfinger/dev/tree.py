@@ -38,7 +38,7 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
 from wharfinger.process.cluster_format import in_its_format
 from wharfinger.process.names import COMMON
-from wharfinger.registry.etcd_roles import AGENT, PAGE, WORKER
+from wharfinger.programs.etcd_roles import AGENT, PAGE, WORKER
 
 OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
 """Processes that place nothing on members."""

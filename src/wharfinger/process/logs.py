@@ -1,6 +1,6 @@
 """Log lines of a process: one line a message, with key=value pairs, and no traceback unless asked for.
 
-``2026-01-31T12:00:00.123 WARNING wharfinger.worker_loops.lifecycle withdrawn checks=...``
+``2026-01-31T12:00:00.123 WARNING wharfinger.programs.lifecycle withdrawn checks=...``
 
 With the form `json` each line is an object (`json_lines.py`).
 """

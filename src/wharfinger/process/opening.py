@@ -1,7 +1,7 @@
 """How a process opens what it serves with: health endpoints first, then etcd, then Temporal where it needs that.
 
 Each is waited for until it answers, and `/readyz` says which is missing. A worker registers meanwhile and so opens its
-own (`wharfinger.worker`).
+own (`wharfinger.programs.worker`).
 """
 
 from __future__ import annotations

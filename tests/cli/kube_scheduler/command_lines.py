@@ -12,9 +12,9 @@ import typer
 import yaml
 
 from tests.patience import patient
-from wharfinger.cli.kube_scheduler.flags import FLAGS, KubeFlags, read_flags
 from wharfinger.cli.main import command_line
 from wharfinger.dev import binaries
+from wharfinger.programs.cli.flags import FLAGS, KubeFlags, read_flags
 
 
 @cache

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.kube_scheduler.command_lines import run_real
-from wharfinger.cli.kube_scheduler.feature_gates import (
+from wharfinger.errors import UsageError
+from wharfinger.programs.cli.feature_gates import (
     ALL_ALPHA,
     ALL_BETA,
     FIXED,
@@ -18,7 +19,6 @@ from wharfinger.cli.kube_scheduler.feature_gates import (
     known_gates,
     warnings_of,
 )
-from wharfinger.errors import UsageError
 
 GATES = known_gates()
 STAGES = {"alpha", "beta", "ga", "deprecated"}

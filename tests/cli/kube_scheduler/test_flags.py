@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.kube_scheduler.command_lines import parsed, run_real
-from wharfinger.cli.kube_scheduler.flags import BY_NAME, FLAGS
-from wharfinger.cli.kube_scheduler.go_types import GoType
 from wharfinger.errors import UsageError, WharfingerError
 from wharfinger.process import logs
+from wharfinger.programs.cli.flags import BY_NAME, FLAGS
+from wharfinger.programs.cli.go_types import GoType
 
 NAMES = Path(__file__).with_name("kube_scheduler_flags.txt")
 SPELT_OTHERWISE = {

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.kube_scheduler.scheduler_process import SchedulerProcess
 from tests.conftest import free_port
 from tests.registry.certificates import Authority
-from wharfinger.cli.kube_scheduler.flags import BY_NAME
+from wharfinger.programs.cli.flags import BY_NAME
 
 NO_ETCD = "--etcd=http://127.0.0.1:9"
 OPEN = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics,/configz,/flagz,/statusz"

@@ -10,15 +10,15 @@ import pytest
 
 from tests.cli.kube_scheduler.command_lines import parsed
 from tests.registry.certificates import Authority
-from wharfinger.cli.kube_scheduler.settings import (
+from wharfinger.errors import UsageError
+from wharfinger.framework.profiles import load_configuration
+from wharfinger.programs.cli.settings import (
     reviewing_kubeconfig,
     serving_options,
     upstream_settings,
     with_flags,
     worker_settings,
 )
-from wharfinger.errors import UsageError
-from wharfinger.framework.profiles import load_configuration
 from wharfinger.serving.listening import open_sockets
 from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import UpstreamSettings, WorkerSettings

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.cli.conftest import Shell
-from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
+from wharfinger.programs.cli.versions import RELEASE, printed, reported
 
 
 @pytest.mark.parametrize("argument", ["--version", "--version=true", "--version=T"])

@@ -12,8 +12,8 @@ import yaml
 
 from tests.cli.conftest import Shell
 from tests.cli.kube_scheduler.command_lines import written_by_real
-from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
 from wharfinger.framework.profiles import load_configuration
+from wharfinger.programs.cli.written_configuration import as_yaml, written_document
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.upstream.kubeconfigs import SECRET, KubeconfigFolder, kubeconfig_folder
 from tests.upstream.wrong_kubeconfigs import WRONG, Wrong
-from wharfinger.cli.kube_scheduler.flags import BY_NAME
+from wharfinger.programs.cli.flags import BY_NAME
 
 FLAG_OF = {"master": "--master", "allow_insecure": "--allow-insecure-upstream"}
 """Options of a row -> the flag; kube-scheduler has none for the context."""

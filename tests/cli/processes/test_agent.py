@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from wharfinger.cli.main import run
-from wharfinger.cli.processes.agent import host_name
 from wharfinger.cli.processes.process_options import BindOptions
 from wharfinger.errors import UsageError
 from wharfinger.options import arguments
+from wharfinger.programs.cli.agent import host_name
 
 
 def test_instances_of_a_compatible_agent_are_compatible() -> None:

@@ -12,6 +12,7 @@ from tests.worker_loops.lives.worker import Parts
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Operation, Store, TxnResult, WatchBatch
 from wharfinger.objects.model.pod import Pod
+from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.eviction import Evicted
 from wharfinger.scheduling.contracts.extenders import ExtendersAnswered, ExtendersFailed
@@ -22,7 +23,6 @@ from wharfinger.scheduling.state.queue.active import ONE_BY_ONE, Active, Lane, b
 from wharfinger.scheduling.state.queue.entry import Entry
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.scheduling.state.queue.window import Window
-from wharfinger.worker_loops.loops import Loops
 
 
 class Through:

@@ -33,6 +33,7 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
+from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import (
     AttemptInput,
     AttemptTimings,
@@ -49,7 +50,6 @@ from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
-from wharfinger.worker_loops.loops import Loops
 
 CLUSTER = "wharfinger"
 ALONE = "alone"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import RUN, After, config_option, configured, plugins_option, variable
-from wharfinger.cli.processes.instance_options import InstanceOptions
 from wharfinger.cli.processes.process_options import (
     Eviction,
     NodeEvictionOptions,
@@ -29,6 +28,7 @@ from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested
 from wharfinger.process.names import DEFAULT_CLUSTER
+from wharfinger.programs.cli.instance_options import InstanceOptions
 from wharfinger.settings import format_option
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
-from wharfinger.cli.kube_scheduler.flags import KubeFlags, WrittenFlags, spelt_out
-from wharfinger.cli.kube_scheduler.versions import RELEASE, printed, reported
 from wharfinger.cli.options import RUN, ConnectionOptions, configured, plugins_option
 from wharfinger.cli.processes.process_options import BindOptions, cohorts_option, max_txn_ops_option, state_dir
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 from wharfinger.options import nested
 from wharfinger.process.names import COMMON
+from wharfinger.programs.cli.flags import KubeFlags, WrittenFlags, spelt_out
+from wharfinger.programs.cli.versions import RELEASE, printed, reported
 from wharfinger.settings import DispatchSettings, Events, WorkerSettings, allow_insecure_option, events_option
 
 FAILED = 1
@@ -140,21 +140,21 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     import uvloop
 
     from wharfinger.apiserver.kubeconfig import read_access
-    from wharfinger.cli.kube_scheduler.feature_gates import check_gates, warnings_of
-    from wharfinger.cli.kube_scheduler.settings import (
+    from wharfinger.framework.profiles import load_configuration, written_in
+    from wharfinger.process.build import release
+    from wharfinger.process.logs import quiet_sdk, write_lines
+    from wharfinger.programs.cli.feature_gates import check_gates, warnings_of
+    from wharfinger.programs.cli.settings import (
         reviewing_kubeconfig,
         serving_options,
         upstream_settings,
         with_flags,
         worker_settings,
     )
-    from wharfinger.cli.kube_scheduler.written_configuration import as_yaml, written_document
-    from wharfinger.framework.profiles import load_configuration, written_in
-    from wharfinger.process.build import release
-    from wharfinger.process.kube_pages import KubePages
-    from wharfinger.process.logs import quiet_sdk, write_lines
+    from wharfinger.programs.cli.written_configuration import as_yaml, written_document
+    from wharfinger.programs.kube_pages import KubePages
+    from wharfinger.programs.worker_process import run_worker
     from wharfinger.serving.tls import TlsContexts
-    from wharfinger.worker_process import run_worker
 
     gates = check_gates(flags["feature-gates"])
     write_lines("debug" if flags["v"] >= DEBUG_FROM else "info", flags["logging-format"])

@@ -25,19 +25,19 @@ from wharfinger.kubernetes.loops.upstream import ConnectedUpstream, connect_upst
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.process.kube_pages import KubePages
 from wharfinger.process.names import check_cluster
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.programs.grants import OwnGrant, while_granted
+from wharfinger.programs.kube_pages import KubePages
+from wharfinger.programs.membership import Membership, place_of, registered_while
+from wharfinger.programs.worker import Worker, configuration_of, own_grant
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.serving.server import Server
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker import Worker, configuration_of, own_grant
-from wharfinger.worker_loops.grants import OwnGrant, while_granted
-from wharfinger.worker_loops.membership import Membership, place_of, registered_while
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from wharfinger.cli.kube_scheduler.go_types import boolean
 from wharfinger.errors import UsageError
+from wharfinger.programs.cli.go_types import boolean
 
 COMPONENT = "kube"
 ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"

@@ -15,7 +15,7 @@ from wharfinger.cli.processes.process_options import seconds_of
 from wharfinger.errors import ServerError, UserWanted, WharfingerError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_backup import SavedSnapshot
+    from wharfinger.programs.etcd_backup import SavedSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ def backup(
 
 
 async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> SavedSnapshot:
-    from wharfinger.registry import etcd_backup
-    from wharfinger.registry.etcd_users import as_root_here
+    from wharfinger.programs import etcd_backup
+    from wharfinger.programs.etcd_users import as_root_here
 
     now = datetime.now(UTC)
     try:

@@ -6,8 +6,8 @@ import json
 import platform
 import re
 
-from wharfinger.cli.kube_scheduler.go_types import boolean
 from wharfinger.errors import UsageError
+from wharfinger.programs.cli.go_types import boolean
 
 RELEASE = "v1.36.2"
 """The release of Kubernetes whose scheduler this stands for."""

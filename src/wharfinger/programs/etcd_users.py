@@ -26,7 +26,7 @@ from wharfinger.etcd.etcd_json import JsonGateway
 from wharfinger.etcd.etcd_passwords import NotFoundHere, found_here, password
 from wharfinger.etcd.etcd_role import ROOT, EtcdRole, KeyRange
 from wharfinger.etcd.etcd_wire import Method
-from wharfinger.registry.etcd_roles import IMPORTER, ROLES, WORKER
+from wharfinger.programs.etcd_roles import IMPORTER, ROLES, WORKER
 from wharfinger.settings import EtcdSettings
 
 log = logging.getLogger(__name__)

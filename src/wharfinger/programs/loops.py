@@ -22,6 +22,10 @@ from wharfinger.process.parts import ProcessParts
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.process.stopping import unless_stopped
+from wharfinger.programs.gauges import Gauges, UnservedPods
+from wharfinger.programs.grants import OwnGrant, decode_grant, min_ready
+from wharfinger.programs.lifecycle import Lifecycle
+from wharfinger.programs.membership import Membership, place_of
 from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
 from wharfinger.scheduling.loops.closer import ChainEnds, Closer
 from wharfinger.scheduling.loops.dispatcher import Dispatcher
@@ -43,10 +47,6 @@ from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.scheduling.state.queue.window import Window
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.gauges import Gauges, UnservedPods
-from wharfinger.worker_loops.grants import OwnGrant, decode_grant, min_ready
-from wharfinger.worker_loops.lifecycle import Lifecycle
-from wharfinger.worker_loops.membership import Membership, place_of
 
 log = logging.getLogger(__name__)
 

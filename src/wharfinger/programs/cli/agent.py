@@ -10,7 +10,6 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
-from wharfinger.cli.processes.instance_options import InstanceLogin, InstanceOptions
 from wharfinger.cli.processes.process_options import SchedulingOptions
 from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
@@ -19,6 +18,7 @@ from wharfinger.errors import UsageError
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.options import arguments
+from wharfinger.programs.cli.instance_options import InstanceLogin, InstanceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +71,7 @@ def agent(
     )
 
     def main() -> Coroutine[Any, Any, int]:
-        from wharfinger.agent import run_agent
+        from wharfinger.programs.agent import run_agent
 
         return run_agent(settings, serving.at(settings.bind_address, settings.health_port))
 

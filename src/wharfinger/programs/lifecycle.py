@@ -21,11 +21,11 @@ import logging
 from collections.abc import Callable
 
 from wharfinger.process.reachability import Reachability
+from wharfinger.programs.membership import Membership
 from wharfinger.scheduling.loops.shards import ShareOut
 from wharfinger.scheduling.loops.signals import Pollable
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.informer import Informer
-from wharfinger.worker_loops.membership import Membership
 
 log = logging.getLogger(__name__)
 

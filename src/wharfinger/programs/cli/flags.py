@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.kube_scheduler.go_types import GoType
 from wharfinger.cli.options import OptionGroup
 from wharfinger.errors import UsageError
+from wharfinger.programs.cli.go_types import GoType
 
 
 @dataclass(frozen=True, slots=True)

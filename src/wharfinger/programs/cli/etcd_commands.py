@@ -18,7 +18,7 @@ from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.etcd_users import EtcdUser
+    from wharfinger.programs.etcd_users import EtcdUser
     from wharfinger.settings import EtcdSettings
 
 Passwords = Annotated[Path, typer.Argument(help="Folder with a file for each user's password.", metavar="DIR")]
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def roles(*, output: OutputOption = Output.TABLE) -> None:
     """List the roles: who has each, what it may read, and what it may write."""
-    from wharfinger.registry.etcd_roles import ROLES
+    from wharfinger.programs.etcd_roles import ROLES
 
     if output is not Output.TABLE:
         show([role.mapping() for role in ROLES], output)
@@ -66,7 +66,7 @@ def enable_users(
     stay as they are. Afterwards every client has to name its user: --etcd-user and --etcd-password-file.
     """
     from wharfinger.cli import connect
-    from wharfinger.registry import etcd_users
+    from wharfinger.programs import etcd_users
 
     wanted = _users(passwords, user or (), kubernetes=kubernetes)
     was_off = connect.run(etcd_users.enable(_as_root(connection, passwords), wanted))
@@ -81,14 +81,14 @@ def disable_users(passwords: Passwords, *, connection: ConnectionOptions) -> Non
     Users and roles stay, for `enable-users`.
     """
     from wharfinger.cli import connect
-    from wharfinger.registry import etcd_users
+    from wharfinger.programs import etcd_users
 
     was_on = connect.run(etcd_users.disable(_as_root(connection, passwords)))
     typer.echo("etcd wants no user any more" if was_on else "etcd has not wanted users")
 
 
 def _users(folder: Path, named: Iterable[str], *, kubernetes: bool) -> list[EtcdUser]:
-    from wharfinger.registry.etcd_users import users_of
+    from wharfinger.programs.etcd_users import users_of
 
     try:
         return users_of(folder, named, kubernetes=kubernetes)

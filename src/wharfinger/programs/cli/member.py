@@ -11,7 +11,7 @@ import typer
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
 from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
-from wharfinger.process_settings import MemberAgentSettings
+from wharfinger.programs.process_settings import MemberAgentSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def member(*, settings: MemberAgentSettings, serving: ServingChoices, connection
     """
 
     def main() -> Coroutine[Any, Any, int]:
-        from wharfinger.member import run_members
+        from wharfinger.programs.member import run_members
 
         served = serving.at(settings.bind_address, settings.health_port)
         return run_members(replace(settings, etcd=connection.etcd), served)

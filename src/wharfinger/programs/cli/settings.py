@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wharfinger.cli.kube_scheduler.flags import KubeFlags
 from wharfinger.errors import UsageError
 from wharfinger.framework.config.durations import written
 from wharfinger.framework.config.file_fields import ClientConnection, LeaderElection
 from wharfinger.framework.config.load import Configuration
+from wharfinger.programs.cli.flags import KubeFlags
 from wharfinger.serving.metric_filters import exposition
 from wharfinger.serving.options import (
     AuthenticationOptions,

@@ -52,7 +52,7 @@ from wharfinger.process.polling import ACTIVITIES, Polling, keep_polling, worker
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.process_settings import HubSettings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process

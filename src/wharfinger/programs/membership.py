@@ -28,8 +28,8 @@ from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.fleet.model.fleet import InstanceState
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.programs.grants import OwnGrant
 from wharfinger.settings import LeaseSettings, WorkerSettings
-from wharfinger.worker_loops.grants import OwnGrant
 
 log = logging.getLogger(__name__)
 

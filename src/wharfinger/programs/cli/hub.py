@@ -13,7 +13,7 @@ from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.names import is_dns_subdomain
-from wharfinger.process_settings import HubSettings
+from wharfinger.programs.process_settings import HubSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def hub(*, settings: HubSettings, serving: ServingChoices, connection: Connectio
         raise UsageError(f"--name: {settings.name[:80]!r} is no name (lower case letters, digits, dashes, dots)")
 
     def main() -> Coroutine[Any, Any, int]:
-        from wharfinger.hub import run_hub
+        from wharfinger.programs.hub import run_hub
 
         at = connection
         chosen = replace(settings, etcd=at.etcd, temporal=at.temporal, cluster=at.cluster)

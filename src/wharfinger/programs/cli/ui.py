@@ -89,7 +89,7 @@ def ui(*, choices: PageChoices, process: UiOptions, connection: ConnectionOption
     options = page_options(**{one.name: getattr(choices, one.name) for one in fields(choices)})
 
     def main() -> Coroutine[Any, Any, int]:
-        from wharfinger.page_process import run_page
+        from wharfinger.programs.page_process import run_page
 
         return run_page(
             options,

@@ -114,7 +114,7 @@ def worker(
     )
 
     def main() -> Coroutine[Any, Any, int]:
-        from wharfinger.worker_process import run_worker
+        from wharfinger.programs.worker_process import run_worker
 
         return run_worker(settings, serving.at(settings.bind_address, settings.health_port))
 

@@ -35,6 +35,9 @@ from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.process.transactions import Limits
+from wharfinger.programs.grants import OwnGrant, while_granted
+from wharfinger.programs.loops import Loops
+from wharfinger.programs.upstream_parts import UpstreamParts
 from wharfinger.scheduling.contracts.attempts import AttemptTimings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.scheduling.loops.attempts import TemporalAttempts
@@ -45,9 +48,6 @@ from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
-from wharfinger.worker_loops.grants import OwnGrant, while_granted
-from wharfinger.worker_loops.loops import Loops
-from wharfinger.worker_loops.upstream_parts import UpstreamParts
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort

@@ -25,7 +25,7 @@ from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.stopping import stop_on_signals
-from wharfinger.process_settings import MemberAgentSettings
+from wharfinger.programs.process_settings import MemberAgentSettings
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process
 

@@ -1,1 +1,0 @@
-"""`wharfinger etcd`: users of etcd, and their roles."""

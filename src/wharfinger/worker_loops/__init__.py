@@ -1,1 +1,0 @@
-"""The loops of a worker process: membership, shards, dispatcher, waker."""
