@@ -53,7 +53,9 @@ class ControlActivities(FleetControl):
         host_lost: float = HOST_LOST,
         limits: Limits = STOCK,
     ) -> None:
-        """`view`: an `observe.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in `AgentSettings`."""
+        """`view`: an `fleet.state.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in
+        `AgentSettings`.
+        """
         store, clock, metrics = process.store, process.clock, process.metrics
         self._planning = Planning(
             view,

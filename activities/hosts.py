@@ -48,7 +48,7 @@ BEAT = 3.0
 
 
 class Exits(Protocol):
-    """Where ends become exit records; `agent_loops.host_exits`."""
+    """Where ends become exit records; `fleet.agent.host_exits`."""
 
     def pending(self, instance: InstanceId) -> bool:
         """Whether it has ended and etcd does not know yet."""

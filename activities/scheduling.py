@@ -3,7 +3,7 @@
 `placing_lone` decides, `asking` asks extenders, `binding` commits, `calling` calls asynchronous plugins before that,
 `recording` records, `eviction` makes room;
 `eligibility` has whether the pod still is to be placed. All effects of attempts on the world go through here.
-`engine.failures` maps their errors.
+`process.failures` maps their errors.
 """
 
 from __future__ import annotations

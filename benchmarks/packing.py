@@ -1,4 +1,5 @@
-"""What packing the objects of pending pods saves (`cache.raw_pods`): their memory with it and without, and its time.
+"""What packing the objects of pending pods saves (`scheduling.state.cache.raw_pods`): their memory with it and without,
+and its time.
 
 Prints one JSON object: bytes of an object as etcd holds it; bytes that the cache takes for each when it keeps all of
 them as they are, and when it packs all of them; microseconds to keep one, and to read it back, either way. A worker

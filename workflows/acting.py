@@ -1,4 +1,5 @@
-"""The loop of `Fleet` and `RollingUpdate`, which act on a fleet's slots, around the pure `fleet.actor.ActorState`.
+"""The loop of `Fleet` and `RollingUpdate`, which act on a fleet's slots, around the pure
+`fleet.deciding.actor.ActorState`.
 
 ::
 

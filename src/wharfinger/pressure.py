@@ -2,8 +2,8 @@
 
 A server that is late with its answers is not helped by more questions, and one that comes back from an outage not by
 all at once that has waited. `ConcurrencyLimiter` is the number (additive increase, multiplicative decrease), `Slots`
-lets so many calls through. Both rooms that call servers use them (`worker_loops.starts` for Temporal,
-`registry.etcd_connection`).
+lets so many calls through. Both rooms that call servers use them (`scheduling.loops.starts` for Temporal,
+`etcd.etcd_connection`).
 """
 
 from __future__ import annotations

@@ -8,4 +8,4 @@ from pathlib import Path
 BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
 
 if BENCHMARKS not in sys.path:
-    sys.path.append(BENCHMARKS)  # last, because names like `registry` must not hide a package
+    sys.path.append(BENCHMARKS)  # last, because names like `etcd` must not hide a package

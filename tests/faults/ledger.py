@@ -1,6 +1,7 @@
 """The cluster at one revision: nodes, pods and where they are, from etcd's changes alone.
 
-Decoded by `manifests`, as every user of the objects does; everything that is counted is counted here, from the sets.
+Decoded by `objects.documents`, as every user of the objects does; everything that is counted is counted here, from the
+sets.
 """
 
 from __future__ import annotations

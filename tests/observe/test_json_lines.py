@@ -15,7 +15,7 @@ from wharfinger.process.json_lines import JsonLine, parsed
 
 def line(message: str, level: int = logging.INFO, *, tracebacks: bool = False, **fields: Any) -> dict[str, Any]:
     record = logging.LogRecord(
-        fields.pop("name", "wharfinger.programs.lifecycle"), level, "/x/worker_loops/lifecycle.py", 88, message,
+        fields.pop("name", "wharfinger.programs.lifecycle"), level, "/x/programs/lifecycle.py", 88, message,
         (), fields.pop("exc_info", None),
     )  # fmt: skip
     record.created = 1767182400.1234
@@ -29,7 +29,7 @@ def line(message: str, level: int = logging.INFO, *, tracebacks: bool = False, *
 def test_event_and_its_values_become_fields() -> None:
     assert line("withdrawn checks='etcd: no answer' tries=3 node=a.b:1") == {
         "ts": 1767182400123.4,
-        "caller": "worker_loops/lifecycle.py:88",
+        "caller": "programs/lifecycle.py:88",
         "msg": "withdrawn",
         "v": 0,
         "checks": "etcd: no answer",

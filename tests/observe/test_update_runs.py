@@ -1,4 +1,4 @@
-"""`observe.update_runs` on a store in memory: awaited tasks, rollbacks."""
+"""`placement.reading.observe_update_runs` on a store in memory: awaited tasks, rollbacks."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from tests.page.cluster import MemoryCluster, Page
 from tests.page.test_model import Looking
 from tests.patience import patient
 from wharfinger.etcd import keys
+from wharfinger.fleet.page.fleets import OF_FLEETS
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
@@ -19,6 +20,7 @@ from wharfinger.page.options import page_options
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hub_changes import HubChanges
+from wharfinger.placement.page.view import OF_PLACEMENTS
 from wharfinger.scheduling.page.node_map import NodeMap
 from wharfinger.scheduling.page.overview import Overview, RoomSums
 from wharfinger.scheduling.page.pending import MOST_NAMESPACES, UNSEEN, PendingPods
@@ -34,6 +36,7 @@ async def touched(looking: Looking) -> set[str]:
 
 async def test_views_are_told_what_has_a_part_that_changed() -> None:
     looking = await Looking().listed()
+    looking.following.marks |= {"fleets": OF_FLEETS, "placements": OF_PLACEMENTS}
     looking.following.watch_for(WATCHED)
     cluster = looking.cluster
 

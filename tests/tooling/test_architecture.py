@@ -15,7 +15,7 @@ import wharfinger
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "src" / "wharfinger", ROOT / "workflows", ROOT / "activities")
-"""Where rooms lie: all in one folder but these two, see `package-dir` in pyproject.toml."""
+"""Where wings lie: all in one folder but these two, see `package-dir` in pyproject.toml."""
 
 LONGEST_TEST_NAME = 70
 """A reader takes in a longer name only at the second look; what does not fit belongs into the docstring."""
@@ -25,16 +25,16 @@ Classes = dict[str, list[str]]
 
 
 def layers() -> list[list[str]]:
-    """The rooms of each layer, top to bottom, as import-linter reads them."""
+    """The wings of each layer, top to bottom, as import-linter reads them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layered,) = [contract for contract in contracts if contract["type"] == "layers"]
+    (layered,) = [contract for contract in contracts if contract.get("containers") == ["wharfinger"]]
     return [[name.strip(" ()") for name in re.split(r"[|:]", layer)] for layer in layered["layers"]]
 
 
-def room_table() -> list[list[str]]:
-    """The rooms of each row of the table in ARCHITECTURE.md."""
+def wing_table() -> list[list[str]]:
+    """The wings of each row of the table in ARCHITECTURE.md."""
     lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
-    begin = next(number for number, line in enumerate(lines) if line.startswith("| room |"))
+    begin = next(number for number, line in enumerate(lines) if line.startswith("| wing |"))
     rows = []
     for line in lines[begin + 2 :]:
         if not line.startswith("|"):
@@ -61,6 +61,25 @@ def public_classes() -> Classes:
 
 def described(doubles: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
     return [f"{name}: {', '.join(files)}" for name, files in doubles]
+
+
+def test_the_wing_table_lists_every_package_once() -> None:
+    listed = [wing for row in wing_table() for wing in row]
+
+    assert sorted(listed) == sorted(packages())
+
+
+def test_the_layers_list_every_package_once() -> None:
+    listed = [wing for layer in layers() for wing in layer if wing != "__main__"]
+
+    assert sorted(listed) == sorted(packages())
+
+
+def test_the_wing_table_has_the_order_of_the_layers() -> None:
+    depth = {wing: number for number, layer in enumerate(layers()) for wing in layer}
+    rows = [[depth[wing] for wing in row] for row in wing_table()]
+
+    assert [number for row in rows for number in row] == sorted(number for row in rows for number in row)
 
 
 def test_no_two_public_classes_have_one_name() -> None:

@@ -71,7 +71,7 @@ var elsewhere = map[string][]string{
 	"apiregistration.k8s.io": {"APIService"},
 }
 
-// kinds are those of wharfinger.manifests.kinds; a test compares them.
+// kinds are those of wharfinger.objects.documents.kinds; a test compares them.
 var kinds = []string{
 	"Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "ServiceAccount", "ReplicationController",
 	"PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "ReplicaSet", "Deployment", "StatefulSet",
@@ -160,7 +160,7 @@ func (c *catalog) add(t reflect.Type) string {
 		return "[]" + c.add(t.Elem())
 	case reflect.Map:
 		if structure(t.Elem()) {
-			fail(fmt.Errorf("%v is a map of structs: wharfinger.manifests.strict cannot walk it", t))
+			fail(fmt.Errorf("%v is a map of structs: wharfinger.objects.documents.strict cannot walk it", t))
 		}
 		return "{}" + c.add(t.Elem())
 	case reflect.Struct:

@@ -40,7 +40,7 @@ var versions = runtime.NewSchemeBuilder(
 	autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, rbacv1.AddToScheme,
 )
 
-// kinds are those of wharfinger.manifests.kinds; a test compares them.
+// kinds are those of wharfinger.objects.documents.kinds; a test compares them.
 var kinds = []string{
 	"Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "ServiceAccount", "ReplicationController",
 	"PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "ReplicaSet", "Deployment", "StatefulSet",

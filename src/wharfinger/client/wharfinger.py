@@ -6,7 +6,7 @@
         result = await wharfinger.submit(pod, timeout=60)
         print(result.outcome, result.node, result.reason)
 
-Neighbours: `client.starts` starts attempts, `observe.attempts` reads what became of them.
+Neighbours: `scheduling.effects.starts` starts attempts, `scheduling.reading.attempts` reads what became of them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from wharfinger.settings import EtcdSettings, TemporalSettings
 class Wharfinger:
     """A wharfinger cluster, as a program sees it: have a pod placed, and ask about attempts.
 
-    `connect` opens and closes everything; with a Temporal client (`contracts.conversion.data_converter`) and a store
-    of your own, make it directly; the store of a cluster of rk8s is one of `registry.rk8s_keys.store_of`. A worker must
+    `connect` opens and closes everything; with a Temporal client (`process.conversion.data_converter`) and a store
+    of your own, make it directly; the store of a cluster of rk8s is one of `etcd.rk8s_keys.store_of`. A worker must
     be running, or attempts wait for one.
     """
 

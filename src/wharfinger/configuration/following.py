@@ -1,8 +1,8 @@
 """Follows the dynamic configuration: takes values in while the worker runs, and never one that is wrong.
 
-Kinds are independent: each has a `Follower` of its own (`dynamic_config.trials`), which tries its values and falls back
+Kinds are independent: each has a `Follower` of its own (`configuration.trials`), which tries its values and falls back
 to the last good one, and waits for no other; here the watch is handed on to them, and what they say is put together.
-Which values there are stands in `config.dynamic`.
+Which values there are stands in `framework.config.dynamic`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The users of a dev tree's etcds: made, or made as wanted again, whenever an etcd is up.
 
 Each process of the tree logs in with the role of its kind, and a person as `admin`. Passwords lie beside etcd's data
-(`registry.etcd_passwords`). A tree that is open to other tools has no users: a folder that had some gets them again at
+(`etcd.etcd_passwords`). A tree that is open to other tools has no users: a folder that had some gets them again at
 its next start without that option.
 """
 

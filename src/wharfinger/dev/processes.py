@@ -1,4 +1,5 @@
-"""What the operating system offers a supervisor: inherit orphans, end what is left. Lives of pids: `runtime.lives`.
+"""What the operating system offers a supervisor: inherit orphans, end what is left. Lives of pids:
+`process.children.lives`.
 
 Linux has all of it. Elsewhere (macOS) orphans and survivors of a killed supervisor are found by what was
 recorded of them only.

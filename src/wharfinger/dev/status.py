@@ -1,6 +1,6 @@
 """What `wharfinger dev` shows: a line for each process once it is up, and on a terminal a live table of them.
 
-Neighbours: `dev.tree` calls while it starts; `cli.processes.dev` says what comes before and after.
+Neighbours: `dev.tree` calls while it starts; `dev.cli.dev` says what comes before and after.
 """
 
 from __future__ import annotations

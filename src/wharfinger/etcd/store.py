@@ -163,7 +163,7 @@ class Store(Protocol):
     """
 
     format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format its cluster keeps pods and nodes; keys are always spelt as in `registry.keys`."""
+    """In which format its cluster keeps pods and nodes; keys are always spelt as in `keys`."""
 
     def as_stored(self, key: str) -> str:
         """A key as etcd has it, for messages."""

@@ -11,7 +11,7 @@
 
 A plugin becomes one by defining `pre_bind` or `bind` with `async def` and a fourth argument, the call. Such a method
 may do I/O and may wait. It is called in an activity of its own, while the room is held, and again after a crash.
-`framework.called_plugins` knows those of a profile, and `engine.pods.calling` calls them.
+`called_plugins` knows those of a profile, and `scheduling.effects.binding.calling` calls them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The extension points as configurations name them: which of them a plugin serves, and where it takes part.
 
-`framework.interface` has the protocols, `framework.profile` runs the plugins.
+`interface` has the protocols, `profile` runs the plugins.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Workers that decide at the same time for alike pods would choose the same few best nodes, and all but one would lose
 the transaction. Among nodes that are hardly worse than the best, each takes one of its own first. A courtesy, as
-the sharing out of pods is (`worker_loops.shards`): a worker that is wrong about the others only contends as before.
+the sharing out of pods is (`scheduling.loops.shards`): a worker that is wrong about the others only contends as before.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The same engine serves live scheduling, waking, simulation, explanation and computing a decision again. `place` calls
 gate, evaluate, reserve and permit; `bind` calls verify, pre_bind, bind and post_bind, perhaps on another worker.
 
-`InForce` has the profiles of all scheduler names; `dynamic_config` replaces them while the worker runs.
+`InForce` has the profiles of all scheduler names; `configuration` replaces them while the worker runs.
 
-Neighbours: `framework.searcher` and `framework.scoring` decide.
+Neighbours: `searcher` and `scoring` decide.
 """
 
 from __future__ import annotations

@@ -1,5 +1,1 @@
-"""Facts: frozen dataclasses and pure functions over them, standard library only.
-
-Everything above speaks in these words; nothing here knows bytes, etcd, Temporal or NumPy.
-Objects are made by `wharfinger.manifests` and read in every room.
-"""
+"""The documented import path of `objects.model.events`."""

@@ -38,7 +38,7 @@ FIRST_ANSWER = 2.0
 LONGEST_PAUSE = 3.0
 """Seconds between two tries, at most."""
 CORE_LEVELS = "error,temporalio_sdk_core::worker::workflow=warn"
-"""What the SDK's core reports: errors, and warnings about workflow tasks (`observe.logs.CoreLines` selects of them)."""
+"""What the SDK's core reports: errors, and warnings about workflow tasks (`process.logs.CoreLines` selects of them)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Log lines as JSON objects of the form that Kubernetes' components write with `--logging-format json`.
 
-``{"ts":1767182400123.4,"caller":"worker_loops/lifecycle.py:88","msg":"withdrawn","v":0,"checks":"etcd: no answer"}``
+``{"ts":1767182400123.4,"caller":"programs/lifecycle.py:88","msg":"withdrawn","v":0,"checks":"etcd: no answer"}``
 
 `ts` is in milliseconds since 1970. An error has no `v`, as there. The key=value pairs of our lines become fields where
 the whole line is made of them; other lines are one `msg`. Warnings have a `severity`, which Kubernetes does not have.

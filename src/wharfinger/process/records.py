@@ -1,6 +1,6 @@
 """What wharfinger itself keeps in etcd, as JSON: attempt records, instances, the installation, configuration.
 
-`contracts.fleet_records` has the records of fleets. Keys of the dynamic configuration (`registry.keys`)::
+`fleet.contracts.fleet_records` has the records of fleets. Keys of the dynamic configuration (`etcd.keys`)::
 
     config/<kind>/<target>                      the value itself, written by the CLI by compare-and-set
     confighistory/<kind>/<target>/<number>      ConfigChangeRecord, create-only in that transaction; no worker lists it

@@ -3,7 +3,7 @@
 Two agents of one host would share a queue and start each other's instances, and two of one member would report for each
 other; so the second one does not start. A record that is lost (its lease, or the key) is written again, unless another
 process came for the name meanwhile: then the former one ends, for it is the second now. The lease's thread stops
-renewing when the event loop hangs, as for workers (`worker_loops.membership`, whose records change all the time).
+renewing when the event loop hangs, as for workers (`programs.membership`, whose records change all the time).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 
 Both are final: an incarnation's number is not given again while its fleet lives, and a grant that was put anew (a fleet
 that was deleted and made again) is another process's. What the watch shows may be older than what was read, never newer
-in effect: it can only tell later what ends this worker. Neighbours: `worker_loops.membership` asks before each write,
-`worker_loops.loops` ends the worker.
+in effect: it can only tell later what ends this worker. Neighbours: `programs.membership` asks before each write,
+`programs.loops` ends the worker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which pods were placed, and which refused, by a span's decisions, and by which one last: in a temporary file.
 
-And what a run recorded of one pod, in short. `observe.comparing` says when two decisions are the same.
+And what a run recorded of one pod, in short. `scheduling.reading.comparing` says when two decisions are the same.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@
     plugin_call      the last argument of an asynchronous PreBind
     bind_call        the same of an asynchronous Bind
 
-A cluster that is decided on is `wharfinger.whatif.simulator.simulator.Simulator`. Nothing in production imports this room.
+A cluster that is decided on is `wharfinger.whatif.simulator.simulator.Simulator`. Nothing in production imports this
+room.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _STATUS: Fields = {
     "podIPs": Field(strategy="merge", key="ip"),
     "addresses": Field(strategy="merge", key="type"),
 }
-"""Lists of statuses that are merged; the table of `applying` has none, because nothing applies a status."""
+"""Lists of statuses that are merged; the table of `placement.applying` has none, because nothing applies a status."""
 
 
 def patched(obj: Json, patch: Object, type_: PatchType, group: str, kind: str) -> Json:

@@ -19,7 +19,7 @@ SAME = "  topology_constraints:\n  - {{topology_key: {}, same_value: true}}\n"
 
 
 def read(value: bytes) -> Pod:
-    """The model's pod, as the rest of `manifests` reads it."""
+    """The model's pod, as the rest of `objects.documents` reads it."""
     return pod_from_mapping(parse_pod(value), create_revision=7)
 
 

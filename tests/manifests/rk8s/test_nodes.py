@@ -14,7 +14,7 @@ from wharfinger.objects.rk8s.nodes import ANY_NUMBER
 
 
 def read(value: bytes) -> Node:
-    """The model's node, as the rest of `manifests` reads it."""
+    """The model's node, as the rest of `objects.documents` reads it."""
     return node_from_mapping(parse_node(value))
 
 

@@ -15,7 +15,7 @@ from wharfinger.objects.rk8s.documents import parse_pod
 
 
 def read(value: bytes) -> Pod:
-    """The model's pod, as the rest of `manifests` reads it."""
+    """The model's pod, as the rest of `objects.documents` reads it."""
     return pod_from_mapping(parse_pod(value), create_revision=7)
 
 

@@ -1,7 +1,7 @@
 """What an agent's control part does, on the tiny etcd: plan, grant, await, drain, record.
 
-Each follows its contract (`contracts.fleets`): one linearizable read, transactions that compare the actor's epoch,
-repeated attempts that recognise their own work. Every commit is shown to the judge first.
+Each follows its contract (`fleet.contracts.fleets`): one linearizable read, transactions that compare the actor's
+epoch, repeated attempts that recognise their own work. Every commit is shown to the judge first.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ NOTICED = 8.0
 """Seconds without trouble after which a worker has heard that the run of its group failed in another one."""
 
 AT_A_TIME = 4
-"""Calls to Temporal that may be under way in any case (`worker_loops.starts.LEAST`)."""
+"""Calls to Temporal that may be under way in any case (`scheduling.loops.starts.LEAST`)."""
 
 
 class WorkerJudge:

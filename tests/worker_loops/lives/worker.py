@@ -359,7 +359,7 @@ class SimulatedWorker:
 
     @property
     def hindered(self) -> bool:
-        """Whether Temporal failed, or was late, so that this worker may hold back (`worker_loops.pace`)."""
+        """Whether Temporal failed, or was late, so that this worker may hold back (`scheduling.loops.pace`)."""
         now = self.loop.now
         lately = now - max(self.failed_at, self.late_at) <= HELD_BACK
         return lately or any(now - began > PROMPT for began in self.calls.values())
@@ -386,7 +386,7 @@ class SimulatedWorker:
             self.active -= 1
 
     def ended(self, workflow_id: str, failure: BaseException | None) -> None:
-        """A run ended here; see `worker_loops.run_ends.RunEnds`."""
+        """A run ended here; see `scheduling.loops.run_ends.RunEnds`."""
         if failure is not None:
             self.run_ends.failed(workflow_id, failure)
             self.failed.append(workflow_id)

@@ -1,6 +1,6 @@
 """Writes one manifest by compare-and-set, also while other clients write the object.
 
-What is written is `manifests.merge`'s affair, what is checked before that the kind's (`cli.kinds`).
+What is written is `objects.documents.merge`'s affair, what is checked before that the kind's (`cli.kinds`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`wharfinger config`: shows a KubeSchedulerConfiguration, and checks whether it is valid.
 
-These commands read files only: neither etcd nor Temporal is asked. Those of `cli.config.stored`, which change what
-workers do while they run, stand beside them.
+These commands read files only: neither etcd nor Temporal is asked. Those of `configuration.cli.stored`, which change
+what workers do while they run, stand beside them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`wharfinger config set|unset|get|history`: values that workers take in while they run, without a restart.
 
-They work on etcd alone; workers follow by their watch. Neighbour: `cli.config.commands` has the commands for files.
+They work on etcd alone; workers follow by their watch. Neighbour: `configuration.cli.commands` has the commands for
+files.
 """
 
 from __future__ import annotations

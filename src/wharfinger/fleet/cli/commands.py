@@ -2,7 +2,7 @@
 
 Every command lives in a module of this package, with a `register(group)`; those that write are
 compare-and-sets on the fleet's object and work while Temporal is down, those that read show what the fleet's actor
-wrote. Its neighbour for machines is `cli.fleet.hosts`.
+wrote. Its neighbour for machines is `cli.hosts`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`wharfinger fleet logs`: the logs of an instance, on the host where it lives or lived.
 
-Logs are files of the agent's data folder (`runtime.processes` writes and bounds them); they are not copied to other
+Logs are files of the agent's data folder (`agent.processes` writes and bounds them); they are not copied to other
 hosts. Elsewhere the command prints where to run it.
 """
 

@@ -1,6 +1,6 @@
 """Fleets and hosts as the rows of tables: pure functions from what etcd shows to texts.
 
-Neighbours: `client.fleet_summary` counts and finds the words, `client.fleet_sentences` says what is waited for.
+Neighbours: `reading.fleet_summary` counts and finds the words, `reading.fleet_sentences` says what is waited for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies in etcd of a fleet beside its object and its instances, as JSON. Keys: `registry.keys`.
+"""What lies in etcd of a fleet beside its object and its instances, as JSON. Keys: `etcd.keys`.
 
 ::
 

@@ -1,1 +1,1 @@
-"""The pure planner of fleets: desired x observed -> plan. Neither clocks nor stores; facts are `fleet.model`."""
+"""The pure planner of fleets: desired x observed -> plan. Neither clocks nor stores; facts are `model`."""

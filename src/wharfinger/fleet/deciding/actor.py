@@ -5,7 +5,7 @@ The shell (a workflow, or a simulation) does what takes time, and tells::
     look() ─► plan ─► looked() ─► write, give up, start: begun(), or put_off() ─► granted() ─► ended()
                                    wait at most .timeout ─► slept()        a signal ─► signalled()
 
-Pure: the shell measures the seconds. Neighbours: `fleet.planner` decides, `workflows.fleet` and
+Pure: the shell measures the seconds. Neighbours: `deciding.planner` decides, `workflows.fleet` and
 `workflows.rolling_update` are the shells.
 """
 

@@ -6,8 +6,8 @@ instances of all fleets. The instances that this plan starts count too.
 
 A host is lost when its record has been absent for `Asked.host_lost` observed seconds *and* its task queue was silent.
 One of the two alone may be a network fault. When more than half of the known hosts vanish together, a cut network is
-more likely than that many broken machines, and the instances may still live. `fleet.leaving` then repairs their slots
-one at a time, until an operator confirms that a host is lost.
+more likely than that many broken machines, and the instances may still live. `deciding.leaving` then repairs their
+slots one at a time, until an operator confirms that a host is lost.
 """
 
 from __future__ import annotations

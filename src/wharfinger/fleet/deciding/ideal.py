@@ -1,6 +1,6 @@
 """What etcd shows of a fleet after something was written, or a step was taken that succeeded.
 
-Neighbour: `fleet.preview` runs the planner on it, and lets time pass.
+Neighbour: `deciding.preview` runs the planner on it, and lets time pass.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     grant drain ── leaving          no grant, but a record ── revoked           exit, or gone for sure ── ended
 
 Every doubt goes against the incarnation's readiness and for its life: a busy retire is not counted, a busy up lives.
-Neighbours: `fleet.seeing` keeps the memory that says since when, `fleet.draft` counts.
+Neighbours: `deciding.seeing` keeps the memory that says since when, `deciding.draft` counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One incarnation of one slot. `fleet.seeing` makes it; after that nothing changes it."""
+    """One incarnation of one slot. `deciding.seeing` makes it; after that nothing changes it."""
 
     slot: int
     incarnation: int
@@ -117,7 +117,7 @@ class Look:
     asked: Asked
     spec: FleetSpec
     memory: Memory
-    """Brought up to this look by `fleet.seeing`."""
+    """Brought up to this look by `deciding.seeing`."""
     lives: tuple[Life, ...]
     """By slot and incarnation; ended ones too."""
     places: Mapping[int, tuple[Life, ...]]

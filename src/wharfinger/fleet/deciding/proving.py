@@ -8,7 +8,8 @@
 
 Ends that were asked for, fences, and hosts that were started anew do not count. Observation needs no clock of its own:
 it runs from the look that found the instance counted (`ReadySince`), and a break in its readiness or in the actor's
-view begins it anew. Neighbours: `fleet.progress` stops the rollout, `fleet.draft` asks before it ends what serves.
+view begins it anew. Neighbours: `deciding.progress` stops the rollout, `deciding.draft` asks before it ends what
+serves.
 """
 
 from __future__ import annotations

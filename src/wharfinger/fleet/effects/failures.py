@@ -1,4 +1,4 @@
-"""What activities of fleets fail with (`engine.failures` maps errors to it)."""
+"""What activities of fleets fail with (`process.failures` maps errors to it)."""
 
 from __future__ import annotations
 

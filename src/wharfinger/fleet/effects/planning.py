@@ -35,7 +35,7 @@ SUMMARY_LIMIT = 200
 
 
 class FleetReader(Protocol):
-    """Reads one fleet at one revision: `observe.fleets.FleetView`."""
+    """Reads one fleet at one revision: `state.fleets.FleetView`."""
 
     async def observe(self, tenant: str) -> Observed:
         """Everything of the fleet. Raises the store's errors."""

@@ -10,7 +10,7 @@
 Numbers of slots, incarnations and revisions are integers; durations are seconds; etcd's counters are called mod
 revision and create revision, never just revision. `Actor`, `Slot`, `Grant`, `Exit` and `Cordon` lie in etcd as they are
 here: what is `IN_KEY` is said by their key, or is its mod revision, and all else by the value. Neighbours:
-`config.fleet` makes the desired part of what users write, `contracts.fleet_records` encodes the records, `fleet`
+`spec.fleet` makes the desired part of what users write, `contracts.fleet_records` encodes the records, `fleet`
 decides.
 """
 

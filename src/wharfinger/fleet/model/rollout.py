@@ -1,8 +1,8 @@
 """What is decided about a fleet, and what an actor remembers between two decisions.
 
 A `Plan` is what one look at etcd led to: steps to start, running ones to give up, things to write, and the memory
-to look with next time. It is computed by `fleet.planner`, recorded as the result of the activity `plan`, and followed
-by the workflows `Fleet` and `RollingUpdate`.
+to look with next time. It is computed by `deciding.planner`, recorded as the result of the activity `plan`, and
+followed by the workflows `Fleet` and `RollingUpdate`.
 
 Time is *seen* time: seconds on the actor's own clock, which advances by slices of at most `SLICE` seconds while it
 really looks. A late timer counts once, so an outage of Temporal or of the actor lets no deadline pass. Names of hours
@@ -303,7 +303,7 @@ class Vanished:
     at: float
 
 
-@dataclass(frozen=True)  # without slots: it is altered many times a plan (`fleet.altered`)
+@dataclass(frozen=True)  # without slots: it is altered many times a plan (`deciding.altered`)
 class Memory:
     """What an actor carries from plan to plan, through continue-as-new, and from Fleet to RollingUpdate and back."""
 

@@ -29,6 +29,20 @@ from wharfinger.page.follow.scraping import Scraper
 from wharfinger.process.committing import readable
 from wharfinger.process.names import COMMON
 
+OF_FLEETS = (
+    keys.FLEETS,
+    keys.REVISIONS,
+    keys.OUTCOMES,
+    keys.ACTORS,
+    keys.FLEET_STATUS,
+    keys.SLOTS,
+    keys.GRANTS,
+    keys.EXITS,
+    keys.HOSTS,
+    keys.CORDONS,
+    keys.LOST_HOSTS,
+)
+"""Prefixes of what fleets are made of."""
 FRESH = 1.0
 """Seconds for which an answer is given again."""
 MOST_FLEETS = 50

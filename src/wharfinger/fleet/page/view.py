@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 
-from wharfinger.fleet.page.fleets import FleetLooks
+from wharfinger.fleet.page.fleets import OF_FLEETS, FleetLooks
 from wharfinger.fleet.reading.fleets import FleetChange, Fleets
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web.actions import confirmed, done
@@ -26,7 +26,9 @@ class FleetsView(PageView):
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
-        following, scraper = page.following, page.view(SchedulingView).scraper
+        scheduling = page.view(SchedulingView)
+        following, scraper = scheduling.following, scheduling.scraper
+        following.marks["fleets"] = OF_FLEETS
         self.fleets = FleetLooks(following.store, scraper, clock=following.clock, utc_now=following.utc_now)
 
     def routes(self) -> Iterable[Route]:
@@ -50,5 +52,5 @@ class FleetsView(PageView):
         tenant, verb, who = asked.name("fleet", "tenant"), asked.verb(VERBS), asked.viewer.name
         form = confirmed(await asked.form(), tenant)
         change = await VERBS[verb](Fleets(self.page.following.store, who=who), tenant, form.reason)
-        about = f"action={verb} fleet={tenant}"
+        about = f"{verb} fleet={tenant}"
         return done(about, form, who, written=change.written, sentence=change.sentence)

@@ -3,7 +3,7 @@
 ::
 
     fleet scale, pause, promote, undo, ...  ──►  change(edit)     one object, as it lies in etcd
-    apply, fleet apply                      ──►  apply(manifest)  laid over it (`manifests.merge`)
+    apply, fleet apply                      ──►  apply(manifest)  laid over it (`objects.documents.merge`)
     delete, fleet delete                    ──►  mark             its actor drains the instances, then removes it
 
 A request to a rollout (promote, abort, resume) is followed once for every state of the object, so a later write leaves

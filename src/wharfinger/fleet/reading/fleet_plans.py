@@ -1,7 +1,7 @@
 """What would happen to a fleet, step by step, planned by the code that plans live fleets.
 
 The fleet is read as its actor reads it, a manifest is laid over the object as `apply` would, and the planner runs
-against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked. How long
+against a world where every step succeeds (`deciding.preview`). Nothing is written, and Temporal is not asked. How long
 leases last and when a host is given up is read from the records of the agents that look after fleets.
 """
 

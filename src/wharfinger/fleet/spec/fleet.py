@@ -4,7 +4,7 @@
 
     written ── fleet_fields ──► well-formed ── template, budgets ──► FleetSpec, Template, its name
 
-All problems are reported at once, each with the path of its field, in the words of `config.errors`. The times
+All problems are reported at once, each with the path of its field, in the words of `framework.config.errors`. The times
 of a fleet are one chain, in which each must leave room for what happens within it:
 
 ::
@@ -80,7 +80,7 @@ def read_fleet(written: Mapping[str, Any], catalog: Catalog, *, name: str, offer
     """Read the object of the fleet that is called `name` (a tenant, or `common`).
 
     `offered`: whether it is to be written: a rolling update that may change nothing is refused then, and followed where
-    it is stored (`fleet.draft.Budget`). Raises InvalidConfiguration, which names all that is wrong.
+    it is stored (`deciding.draft.Budget`). Raises InvalidConfiguration, which names all that is wrong.
     """
     fields, problems = understood(written, FleetFields)
     malformed = [path for path, _ in problems]

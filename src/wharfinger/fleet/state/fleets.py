@@ -3,7 +3,7 @@
 An absent record means *unknown*, and so does one that cannot be read: it is left out, so that it ends no instance.
 Where it says what may live, the whole view is `blind`, and nothing is decided until it is mended.
 
-Neighbours: `fleet_reading` reads, `fleet.planner` decides, `engine.fleets.planning` asks.
+Neighbours: `fleet_reading` reads, `deciding.planner` decides, `effects.planning` asks.
 """
 
 from __future__ import annotations

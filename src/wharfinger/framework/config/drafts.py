@@ -1,8 +1,8 @@
 """Profiles in the making: plugins are made of what was completed, and put to their extension points.
 
 What is wrong with a configuration and shows only then is found here, not by `load.read`. Callers that need profiles
-(`wharfinger.framework.profiles`) and callers that only need to know whether they could be made (`config.fleet`) look
-here.
+(`wharfinger.framework.profiles`) and callers that only need to know whether they could be made (`fleet.spec.fleet`)
+look here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ of the targets below it shows through; what it leaves unsaid is as the worker wa
 
 `default` counts for a kind only where the worker was started with nothing to say of it.
 
-Pure: who follows the values is `dynamic_config.following`, what they do to profiles `config.overlay`, who writes them
-`cli.config.stored`.
+Pure: who follows the values is `configuration.following`, what they do to profiles `config.overlay`, who writes them
+`configuration.cli.stored`.
 """
 
 from __future__ import annotations

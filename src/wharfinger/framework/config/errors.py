@@ -2,7 +2,7 @@
 
 Some problems of a field are there only because of what another field says, such as a type. A type that cannot be read
 has its default while the other fields are checked. What is wrong with them only beside that default was not written by
-anyone, and is not reported: `config.placement` leaves it out.
+anyone, and is not reported: `placement.spec.placement` leaves it out.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
     framework.consulting ─question─► asking ─► calls ─► (HTTP) ─► extender      one question, several calls
                        ◄─verdicts──    └────► wire                              what the bytes mean
 
-What extenders are is `model.extenders`; decisions are `framework.consulting`.
+What extenders are is `objects.model.extenders`; decisions are `extenders.consulting`.
 """

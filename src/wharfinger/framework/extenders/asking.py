@@ -1,6 +1,6 @@
 """Puts one question of a decision to the extenders, and brings back what they said.
 
-The order of the calls and their rules are `framework.extender_chain`; this is the part that waits. Objects are given
+The order of the calls and their rules are `extenders.extender_chain`; this is the part that waits. Objects are given
 as they are stored, because extenders read fields that decisions do not.
 """
 

@@ -9,8 +9,8 @@
     refused: none is placed, none evicted
 
 Pure; the same for live placement, waking and the simulator. Greedy, as kube-scheduler is: members go by priority, then
-age (`model.gang.in_order`), each to its best node, so a gang of unequal members may miss a placement that exists. A
-running gang's members are victims like any other pod, one by one, as in kube-scheduler.
+age (`objects.model.gang.in_order`), each to its best node, so a gang of unequal members may miss a placement that
+exists. A running gang's members are victims like any other pod, one by one, as in kube-scheduler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which nodes match selectors, over all nodes at once; the column form of `model.selectors`."""
+"""Which nodes match selectors, over all nodes at once; the column form of `objects.model.selectors`."""
 
 from __future__ import annotations
 

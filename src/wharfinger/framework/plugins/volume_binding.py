@@ -1,8 +1,9 @@
 """VolumeBinding: a pod goes where its volumes are, or where volumes for its claims can be had.
 
-Rules and reasons of kube-scheduler 1.36 (`plugins/volumebinding`), which `model.volume_matching` has for one node and
-`volume_columns` for all. Which volume each claim gets is worked out again for the chosen node by `VolumePlan`: here,
-where the pod is assumed (`cache`), and where it is bound. Scores of storage capacity are behind a gate that is off.
+Rules and reasons of kube-scheduler 1.36 (`plugins/volumebinding`), which `objects.model.volume_matching` has for one
+node and `volume_columns` for all. Which volume each claim gets is worked out again for the chosen node by `VolumePlan`:
+here, where the pod is assumed (`cache`), and where it is bound. Scores of storage capacity are behind a gate that is
+off.
 """
 
 from __future__ import annotations

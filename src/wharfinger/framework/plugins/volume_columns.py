@@ -1,4 +1,4 @@
-"""What a pod's claims mean to every node at once: the column form of `model.volume_matching`.
+"""What a pod's claims mean to every node at once: the column form of `objects.model.volume_matching`.
 
 Both must say the same of every node; a property test compares them.
 """

@@ -1,6 +1,6 @@
 """The permissions of an installation, and its share of the API server: account, roles, bindings, FlowSchemas.
 
-The rules come from the table that workers check at their start (`upstream.access_checks`), so both agree.
+The rules come from the table that workers check at their start (`apiserver.access_checks`), so both agree.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A refusal is recorded in etcd first; the copy of the pod gets its condition from the API's answer, as any other state.
 So the copy always says what the API says, and a refusal that could not be told is seen by it: whoever owns the pod
-tells it again (`worker_loops.refusal_sweep`). Events are told in the background, as well as it can be done.
+tells it again (`loops.refusal_sweep`). Events are told in the background, as well as it can be done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The key `active` in etcd, by which one worker lets its whole installation bind.
 
 With an election the key hangs on a lease of its own. It is renewed only while it would end in time without its holder:
-`engine.upstream.right_to_bind` has the sum. Without one it has no lease, and stays when its worker ends. The loop that
-decides when it is put and deleted is `holding_lease`.
+`scheduling.effects.binding.right_to_bind` has the sum. Without one it has no lease, and stays when its worker ends. The
+loop that decides when it is put and deleted is `holding_lease`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ::
 
-    wait until `importer` is free ─► take it, under a lease ─► follow every kind   (`engine.upstream.following`)
+    wait until `importer` is free ─► take it, under a lease ─► follow every kind   (`effects.following`)
          ▲                                                     tell `imported` each second, while all are live
          │                                                     hold the Lease, and keep `active` while it is held
          └───────── lease lost, or another importer ◄──────────┘

@@ -6,7 +6,7 @@ was terminated), the promise is still in etcd, and its room is held. Sending it 
 A promise that waits for its volumes, and one that cannot be fenced, is tried at growing intervals: neither depends on
 this worker. It is tried at once when it changes, and when the copies show that its claims are bound.
 
-An unproven promise (`engine.upstream.unproven`) is never sent. It ends after the same while.
+An unproven promise (`effects.unproven`) is never sent. It ends after the same while.
 """
 
 from __future__ import annotations

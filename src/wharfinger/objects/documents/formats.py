@@ -2,7 +2,7 @@
 
 A `Store` has the format of its cluster; `format_of` answers what reads and writes it. Everything above works on the
 model's objects. A format that does not mark pods leaves them as their owner wrote them, but for the node: what
-wharfinger has to record of a pod lies under keys of its own (`contracts.records`).
+wharfinger has to record of a pod lies under keys of its own (`process.records`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ObjectFormat(Protocol):
         mod_revision: int = 0,
         classes: PriorityClasses = NO_CLASSES,
     ) -> Pod:
-        """A stored pod; see `manifests.decode.decode_pod`."""
+        """A stored pod; see `documents.decode.decode_pod`."""
 
     def decode_occupant(
         self, value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
@@ -62,7 +62,7 @@ class ObjectFormat(Protocol):
         """`<workflow id>@<run id>` of what bound a pod; empty where the pod does not say it."""
 
     def bind_pod(self, raw: bytes, *, node_name: str, attempt: str, now: str) -> bytes:
-        """The pod on its node; see `manifests.edit.bind_pod`."""
+        """The pod on its node; see `documents.edit.bind_pod`."""
 
     def refuse_pod(
         self, raw: bytes, *, reason: str, message: str, now: str, nominated_node_name: str | None = None

@@ -248,7 +248,7 @@ def _is_name(name: str, kind: Kind) -> bool:
 
 
 def _name_rule(kind: Kind) -> str:
-    """What a name must be, for people; a fleet's is its tenant, of which `config.fleet` asks more."""
+    """What a name must be, for people; a fleet's is its tenant, of which `fleet.spec.fleet` asks more."""
     if kind.group == _RBAC:
         return "a path segment: no / and no %, at most 253 characters"
     if kind is FLEET:

@@ -1,7 +1,8 @@
 """HTTP extenders: processes outside the scheduler that filter and score nodes, and may bind, for some pods.
 
-Facts alone. `config.extender_fields` reads them from a KubeSchedulerConfiguration, `framework.consulting` decides with
-them, and the room `extenders` calls them. Source: `pkg/scheduler/extender.go` of kube-scheduler 1.36.
+Facts alone. `framework.config.extender_fields` reads them from a KubeSchedulerConfiguration,
+`framework.extenders.consulting` decides with them, and the room `extenders` calls them. Source:
+`pkg/scheduler/extender.go` of kube-scheduler 1.36.
 """
 
 from __future__ import annotations

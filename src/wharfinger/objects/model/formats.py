@@ -8,7 +8,7 @@ from wharfinger.errors import UsageError
 
 
 class ClusterFormat(StrEnum):
-    """Names a format. `manifests.formats` reads and writes its documents, `registry` knows its keys."""
+    """Names a format. `documents.formats` reads and writes its documents, `etcd` knows its keys."""
 
     KUBERNETES = "kubernetes"
     """`v1` objects in JSON, under `/registry/pods/<namespace>/<name>`."""

@@ -1,7 +1,7 @@
 """What names of objects may be, and the names that wharfinger itself writes into objects.
 
 Rules as in Kubernetes (RFC 1123 labels and subdomains). Workflow ids and task queues are
-`contracts.names`.
+`process.names`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whose pod is it: by scheduler name, then by tenant.
 
-Shards are not decided here: which of our workers starts a pod is `worker_loops.shards`; any of them may
+Shards are not decided here: which of our workers starts a pod is `scheduling.loops.shards`; any of them may
 place and bind it.
 """
 

@@ -102,7 +102,7 @@ class Pod:
 
     Quantities are integers: cpu in milli-units, everything else in units (bytes, cards), both
     rounded up. `requests` already is the pod's whole request (containers, init containers, overhead,
-    pod-level resources; `manifests` applies the formula of `model.resources.pod_request`).
+    pod-level resources; `objects.documents` applies the formula of `model.resources.pod_request`).
     """
 
     namespace: str

@@ -1,8 +1,8 @@
 """Which volumes the claims of a pod get on a node, or why they get none: the rules of VolumeBinding, of one node.
 
 Rules of kube-scheduler 1.36 (`plugins/volumebinding`, `component-helpers/storage/volume`). Where it takes whichever of
-equal volumes comes first, the name decides, so that every worker chooses the same. `plugins.volume_binding` has the
-same rules over all nodes at once.
+equal volumes comes first, the name decides, so that every worker chooses the same. `framework.plugins.volume_binding`
+has the same rules over all nodes at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""rk8s' documents as one of the formats of a cluster's pods and nodes (`manifests.formats`).
+"""rk8s' documents as one of the formats of a cluster's pods and nodes (`documents.formats`).
 
 A bind sets `node_name` and changes no other byte. Nothing else is written into a pod.
 """

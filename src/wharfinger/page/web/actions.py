@@ -44,6 +44,6 @@ def confirmed(body: bytes, name: str) -> ActionForm:
 
 
 def done(about: str, form: ActionForm, who: str, *, written: bool, sentence: str) -> dict[str, Any]:
-    """Note that an action was carried out, and tell it."""
-    log.info("action_done %s who=%r why=%r written=%s", about, who, form.reason, written)
+    """Note that an action was carried out, and tell it. `about`: the verb, and on what: `pause fleet=prod`."""
+    log.info("action_done action=%s who=%r why=%r written=%s", about, who, form.reason, written)
     return {"written": written, "sentence": text(sentence)}

@@ -1,7 +1,7 @@
 """What is done about one object on a member: created, merged, replaced, left, refused, or only compared.
 
 Whether it may be taken over, changed back or shared are KubeFleet's rules; whose an object is says its mark.
-`member_loops.applying` does it. Pure.
+`member.applying` does it. Pure.
 """
 
 from __future__ import annotations

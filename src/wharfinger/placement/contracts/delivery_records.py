@@ -1,4 +1,4 @@
-"""What is delivered, as kept in etcd below `/wharfinger.dev/hub/`. Keys: `registry.placement_keys`.
+"""What is delivered, as kept in etcd below `/wharfinger.dev/hub/`. Keys: `contracts.placement_keys`.
 
 ::
 
@@ -47,7 +47,7 @@ class RolloutRecord(Record):
     snapshot: int = 0
     """The newest one."""
     selected: str = ""
-    """Stamp of what was looked at last (`engine.placements.contents_view`)."""
+    """Stamp of what was looked at last (`state.contents_view`)."""
     trouble: str = ""
     """Why they cannot be placed."""
     time: str = ""

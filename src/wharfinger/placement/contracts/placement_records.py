@@ -1,4 +1,4 @@
-"""What hubs and the agents of members keep in etcd below `/wharfinger.dev/hub/`. Keys: `registry.placement_keys`.
+"""What hubs and the agents of members keep in etcd below `/wharfinger.dev/hub/`. Keys: `contracts.placement_keys`.
 
 ::
 
@@ -51,7 +51,7 @@ class DecisionRecord:
     digest: str
     """Of the policy without its number of members."""
     counting: str = ""
-    """Digest of all that counts in the decision (`placement.question.counting`), in hexadecimal digits."""
+    """Digest of all that counts in the decision (`deciding.question.counting`), in hexadecimal digits."""
     abandons: bool = False
     """Whether what was delivered stays when the placement is deleted."""
     deleting: bool = False

@@ -1,6 +1,6 @@
 """Lanes of a staged update run: members that are written in order, only so many of them unfinished at a time.
 
-A stage is a lane, a stage that is rolled back is one, and so is the removal at the end. `placement.staging` decides
+A stage is a lane, a stage that is rolled back is one, and so is the removal at the end. `deciding.staging` decides
 which lane it is the turn of.
 """
 

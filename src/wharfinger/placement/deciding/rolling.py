@@ -14,7 +14,7 @@ the rest is updated, newly chosen members get it. Where this differs on purpose:
 - a member that has seen a later work than the hub's gets this one again.
 
 Pure: the same standing gives the same steps. The floor holds although results change meanwhile because each write
-compares what it relies on (`engine.placements.works`).
+compares what it relies on (`effects.works`).
 """
 
 from __future__ import annotations

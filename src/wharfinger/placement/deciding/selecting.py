@@ -1,7 +1,7 @@
 """Which objects of the hub a placement may deliver, which of them a selector means, and their order.
 
 Rules and order are KubeFleet's. `enveloping` opens the envelopes among them, `overriding` changes objects for one
-member, and `engine.placements.selected` reads them.
+member, and `effects.selected` reads them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The frozen plan of a staged update run: which members each stage updates, in which order, how many at a time.
 
-The plan is made once, when the run starts. `placement.staging` follows it. Rules are KubeFleet's, but all violations
+The plan is made once, when the run starts. `deciding.staging` follows it. Rules are KubeFleet's, but all violations
 are reported at once.
 """
 

@@ -1,8 +1,8 @@
 """The next steps of a staged update run: which works to write, which tasks to await, when to look again.
 
-`next_steps` is pure and level-triggered. It compares the frozen plan (`placement.stages`), the recorded progress and
+`next_steps` is pure and level-triggered. It compares the frozen plan (`deciding.stages`), the recorded progress and
 what one consistent read shows. A write that was lost, or whose answer was lost, is therefore in the next step again.
-Members that joined after the plan was made are in no stage, and are ignored. `placement.lanes` judges single members.
+Members that joined after the plan was made are in no stage, and are ignored. `deciding.lanes` judges single members.
 """
 
 from __future__ import annotations

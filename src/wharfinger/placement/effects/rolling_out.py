@@ -1,7 +1,7 @@
 """What follows for what one placement has on its members, from what a hub has seen: the next steps of its rollout.
 
 Pure: the same view gives the same answer. The hub's loops ask whether a rollout is needed, its activities plan and wait
-by it, and `status` and `plan` show it. Who is chosen is `engine.placements.questions`'.
+by it, and `status` and `plan` show it. Who is chosen is `effects.questions`'.
 """
 
 from __future__ import annotations

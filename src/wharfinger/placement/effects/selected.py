@@ -1,6 +1,6 @@
 """Reads from the hub's etcd all objects that a placement selects, at one revision.
 
-`placement.selecting` has the rules; `manifests.contents` prepares the objects.
+`deciding.selecting` has the rules; `spec.contents` prepares the objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From what a hub has seen to the frozen plan of a staged update run: chosen members, what they have, overrides.
 
-Pure. `placement.stages` divides the members into stages; here is what KubeFleet asks of a placement before that.
+Pure. `deciding.stages` divides the members into stages; here is what KubeFleet asks of a placement before that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What follows for one staged update run, from what a hub has seen: its turn, its next steps, how it ends.
 
 Pure: the same view gives the same answer. The hub's loop asks whether a run has something to do, the activities plan
-and wait by it, and `update-run status` shows it. `placement.staging` decides the steps.
+and wait by it, and `update-run status` shows it. `deciding.staging` decides the steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Judges what a change may mean for what is delivered, and starts a rollout where one has a step or a timer.
 
-Level-triggered as `hub_loops.judging` is for decisions: events only say what to judge anew, and everything is judged
+Level-triggered as `hub.judging` is for decisions: events only say what to judge anew, and everything is judged
 again within five minutes. What is judged: a placement whose object, decision, works, results, pin or selected objects
 changed; those that have a work on a member that left, came back, lost its agent, or has other labels, by which
 overrides choose; those of which an edited override changes something; all, when a hub came or went.

@@ -54,7 +54,7 @@ class SimulatedPlacement:
     status: Mapping[str, Any] | None
     """None when it is as it was."""
     deviations: frozenset[str]
-    """The deviations from KubeFleet that mattered: D1 to D14 (`placement.deviations`)."""
+    """The deviations from KubeFleet that mattered: D1 to D14 (`deciding.deviations`)."""
     _after: _Placed = field(repr=False)
     _version: int = field(repr=False)
 

@@ -1,7 +1,7 @@
 """What a placement delivers: identities of objects, selectors of objects, and overrides that change them per member.
 
-Names of fields are KubeFleet's. `config.placement_fields` and `config.placement_override_fields` read these from
-objects. `placement.selecting`, `placement.overriding` and `placement.enveloping` decide by them.
+Names of fields are KubeFleet's. `spec.placement_fields` and `spec.placement_override_fields` read these from
+objects. `deciding.selecting`, `deciding.overriding` and `deciding.enveloping` decide by them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a placement has on its members, and the steps that bring there what was decided: facts, before any decision.
 
-*Chosen* is the decision's, *delivered* the work's, *available* the result's. `placement.rolling` decides the steps;
+*Chosen* is the decision's, *delivered* the work's, *available* the result's. `deciding.rolling` decides the steps;
 `contracts.delivery_records` keeps works and results.
 """
 

@@ -73,7 +73,7 @@ class Member:
     namespaces: frozenset[str] | None = None
     """None: it tells none."""
     known: dict[object, object] = field(default_factory=dict, repr=False)
-    """What deciding has found out about it already: a member never changes (`placement.properties`, `.affinity`)."""
+    """What deciding has found out about it already: a member never changes (`deciding.properties`, `.affinity`)."""
 
 
 def resource_of(name: str) -> tuple[str, str] | None:

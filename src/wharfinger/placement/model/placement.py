@@ -187,7 +187,7 @@ class PlacementDecision:
     """Those that were scored first, the best first; then the refused by name."""
     condition: PolicyCondition
     deviations: frozenset[str] = frozenset()
-    """Which of the deviations from KubeFleet's scheduler mattered: names such as D1 (`placement.deviations`)."""
+    """Which of the deviations from KubeFleet's scheduler mattered: names such as D1 (`deciding.deviations`)."""
 
     @property
     def names(self) -> Mapping[str, ChosenMember]:

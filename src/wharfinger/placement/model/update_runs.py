@@ -1,8 +1,8 @@
 """Staged update runs of placements: what a user writes, the frozen plan of a run, its progress and its next steps.
 
-`config.placement_update_fields` reads the user's objects, `placement.stages` makes the plan, `placement.staging`
+`spec.placement_update_fields` reads the user's objects, `deciding.stages` makes the plan, `deciding.staging`
 decides what comes next. Names of fields are KubeFleet's. Durations are *seen* seconds: seconds on the run's own clock,
-which stands still while nothing looks (`model.rollout`).
+which stands still while nothing looks (`fleet.model.rollout`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Staged update runs, each with what it waits for now: status and plan of `wharfinger update-run`, put together.
 
-Everything is computed by `observe.update_runs`, as the commands' answers are. What is added here is who did what;
-`run_waits` adds what keeps a run waiting and since when, and `run_actions` what a viewer can do about it.
+Everything is computed by `reading.observe_update_runs`, as the commands' answers are. What is added here is who did
+what; `run_waits` adds what keeps a run waiting and since when, and `run_actions` what a viewer can do about it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web.actions import ActionForm, confirmed, done
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
+from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
 from wharfinger.placement.page.hub_changes import HubChanges
 from wharfinger.placement.page.hub_presence import HubPresence
@@ -24,6 +25,9 @@ from wharfinger.placement.reading.observe_update_runs import check_name
 from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.scheduling.page.view import SchedulingView
 
+OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
+"""Prefixes of the objects that users write; what hubs keep is followed by `hub_changes`."""
+
 
 class PlacementView(PageView):
     """Placements, update runs and hubs."""
@@ -31,6 +35,7 @@ class PlacementView(PageView):
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
         following, options = page.view(SchedulingView).following, page.options
+        following.marks["placements"] = OF_PLACEMENTS
         store = following.store
         self.hubs = HubPresence(following.patient)
         self.hub_scraper = Scraper(
@@ -103,7 +108,7 @@ class PlacementView(PageView):
         async with _refusals():
             runs = UpdateRuns(self.page.following.store)
             written, sentence = await RUN_VERBS[verb](runs, name, namespace, form, who)
-        about = f"action={verb} run={run}" + (f" stage={form.stage}.{form.when}" if verb == APPROVE else "")
+        about = f"{verb} run={run}" + (f" stage={form.stage}.{form.when}" if verb == APPROVE else "")
         return done(about, form, who, written=written, sentence=sentence)
 
 

@@ -1,6 +1,6 @@
 """States and conditions of placements on their members. Types and reasons of conditions are KubeFleet's.
 
-Pure. `observe.placement_delivery` reads what they follow from. Messages are wharfinger's own.
+Pure. `reading.placement_delivery` reads what they follow from. Messages are wharfinger's own.
 """
 
 from __future__ import annotations

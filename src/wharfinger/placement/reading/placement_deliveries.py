@@ -1,7 +1,7 @@
 """How placements are delivered, for programs: status, snapshots, rollback, evictions, deletion, and the wait for these.
 
 Changes are compare-and-sets in etcd, and work while Temporal is down. The commands are written on this class: they
-parse, print and choose exit codes. `client.placements` adds what Temporal is needed for.
+parse, print and choose exit codes. `reading.placements` adds what Temporal is needed for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a placement is delivered: as a whole and on each member, with KubeFleet's conditions and reasons.
 
 `read` gets everything from etcd at one revision. `delivery_of` is pure: the same reading gives the same answer. Nothing
-of it is ever stored. `observe.placement_conditions` has the states and the conditions.
+of it is ever stored. `reading.placement_conditions` has the states and the conditions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What placements would get, and what would be done on their members, by a view in which something is supposed.
 
-`observe.placement_plans` supposes; the pure cores decide (`engine.placements.questions`) and foresee
-(`placement.foreseeing`).
+`reading.placement_plans` supposes; the pure cores decide (`effects.questions`) and foresee
+(`deciding.foreseeing`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a member's own etcd is reached: the file of one member in the folder of `wharfinger member --members-dir`.
 
 It holds what the connection options of other commands say. Paths are relative to the folder. Who reads the files:
-`member_loops.folder`.
+`member.folder`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Objects of placement as they are written: placements, members, evictions, budgets (`config.placement`).
+"""Objects of placement as they are written: placements, members, evictions, budgets (`spec.placement`).
 
-Every field has a default, so that what is malformed can be taken out and the rest looked at (`config.understanding`).
-Names, limits and defaults are KubeFleet's.
+Every field has a default, so that what is malformed can be taken out and the rest looked at
+(`framework.config.understanding`). Names, limits and defaults are KubeFleet's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Overrides as they are written: which objects are changed on which members, and how (`config.placement`).
+"""Overrides as they are written: which objects are changed on which members, and how (`spec.placement`).
 
 Names, limits and rules are KubeFleet's. That no two overrides select one object is looked at when one is applied.
 """

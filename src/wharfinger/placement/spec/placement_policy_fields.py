@@ -1,4 +1,4 @@
-"""The policy of a placement as it is written: whom it wants, what may stand where (`config.placement`).
+"""The policy of a placement as it is written: whom it wants, what may stand where (`spec.placement`).
 
 Names, limits and defaults are KubeFleet's (`placement.kubernetes-fleet.io`, `v1` and `v1beta1`).
 """

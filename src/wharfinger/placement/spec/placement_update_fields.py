@@ -1,4 +1,4 @@
-"""Staged update strategies and runs as they are written: stages, their tasks, the run's state (`config.placement`).
+"""Staged update strategies and runs as they are written: stages, their tasks, the run's state (`spec.placement`).
 
 Names, limits and defaults are KubeFleet's, as far as it has the field. `deadlineSeconds`, `failureThreshold`,
 `onFailure` and `unmatched` are our own. Rules that KubeFleet checks only when a run starts are checked here too.
@@ -259,7 +259,7 @@ def _unreadable(fields: UpdateStrategyFields) -> Iterator[Problem]:
 def stored_strategy(obj: Mapping[str, Any]) -> StagedStrategy:
     """A stored strategy of either kind. Raises `InvalidObject`, naming the field.
 
-    `placement.stages` checks what a plan needs of stages together.
+    `deciding.stages` checks what a plan needs of stages together.
     """
     spec = stored({"spec": obj.get("spec")}, UpdateStrategyFields, together=_unreadable).spec
     return StagedStrategy(tuple(stage.value for stage in spec.stages or ()), Unmatched(spec.unmatched))

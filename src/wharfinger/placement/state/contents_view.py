@@ -2,7 +2,7 @@
 
 From it follows whether a placement's selected objects may be others than when they were looked at last: a stamp over
 the selectors and over each object that they may select. It may say so too often (an object that may not be placed), and
-never too seldom. `hub_loops.following` follows etcd; `engine.placements.selected` reads what is really selected.
+never too seldom. `hub.following` follows etcd; `effects.selected` reads what is really selected.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a hub has seen of deliveries: works, results, rollouts, snapshots, pins and overrides, by placement.
 
-A part of `engine.placements.hub_view`, which passes it the records of its stream, so that all of it is of one revision.
+A part of `state.hub_view`, which passes it the records of its stream, so that all of it is of one revision.
 Values are kept small: of a work without what is changed for the member, of a result without what it tells.
 """
 

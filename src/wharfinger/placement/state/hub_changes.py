@@ -1,6 +1,6 @@
 """What has to be judged anew: which fields of a member have changed, and which placements are decided by them.
 
-Neighbours: `engine.placements.hub_view` reports changes, `hub_loops.judging` judges what they concern.
+Neighbours: `state.hub_view` reports changes, `hub.judging` judges what they concern.
 """
 
 from __future__ import annotations

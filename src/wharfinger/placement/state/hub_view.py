@@ -1,7 +1,7 @@
 """All that a hub has seen of members and placements: what three streams of etcd show, each up to its own revision.
 
 Whoever follows the streams calls `listed` and `changed`, and is told what to judge anew. The hub's loops, its
-activities, and commands that read etcd once all decide from such a view (`engine.placements.questions`).
+activities, and commands that read etcd once all decide from such a view (`effects.questions`).
 What cannot be read is not gone: it stays as it was, and is named by its `unreadable`.
 
 Neighbours: `members_view`, `delivery_view` and `update_runs_view` are its parts, with the records of each subject.

@@ -1,7 +1,7 @@
 """What a hub has seen of members: their objects, and what their agents' leases and words and users' drains add.
 
 Each change answers which fields of the member are others now. What cannot be read stays as it was.
-Neighbours: `engine.placements.hub_view` takes the streams apart, `engine.placements.seen` makes one member.
+Neighbours: `state.hub_view` takes the streams apart, `state.seen` makes one member.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a hub has seen of one member, one placement, one eviction: facts that are made from stored values.
 
-Neighbours: `engine.placements.seen_decisions` has decisions, `engine.placements.hub_view` keeps all of them.
+Neighbours: `state.seen_decisions` has decisions, `state.hub_view` keeps all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a hub has seen of one decision, kept small, and how a placement stands by it.
 
-Neighbours: `engine.placements.seen` has the other facts, `contracts.placement_records` the stored value.
+Neighbours: `state.seen` has the other facts, `contracts.placement_records` the stored value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a hub has seen of staged update runs: strategies, runs, and what is recorded of runs.
 
-A part of `engine.placements.hub_view`, which passes it objects and records of its streams. A run and its records are
+A part of `state.hub_view`, which passes it objects and records of its streams. A run and its records are
 found by the placement, the run's name and the create revision of its object.
 """
 

@@ -100,8 +100,8 @@ def _importer_ttl(election: ElectionSettings) -> float:
     """Seconds after which another worker takes over from an importer that died: before the Lease can pass to another.
 
     Four seconds are those that its first request about the Lease may take. A Lease that is too short for a lease of
-    `active` in etcd is refused (`engine.upstream.right_to_bind`): 2 s of that, 5 s for ends that are late, a read and a
-    bind.
+    `active` in etcd is refused (`scheduling.effects.binding.right_to_bind`): 2 s of that, 5 s for ends that are late, a
+    read and a bind.
     """
     usual = UpstreamSettings().importer_ttl
     if not election.enabled:

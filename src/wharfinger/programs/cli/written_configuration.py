@@ -1,9 +1,9 @@
 """The configuration as `--write-config-to` writes it: kube-scheduler 1.36's document, in its spelling.
 
-`config.load.Configuration.document` is wharfinger's own form, from which the digests of profiles are made. The form
-here is kube-scheduler's: each plugin with the weight that was written for it, each extension point with an entry,
-plugin arguments in the order of their names, and no empty lists. kube-scheduler accepts the file, and wharfinger reads
-the same configuration from it again. docs/kube-scheduler.md lists the lines that differ from kube-scheduler's.
+`framework.config.load.Configuration.document` is wharfinger's own form, from which the digests of profiles are made.
+The form here is kube-scheduler's: each plugin with the weight that was written for it, each extension point with an
+entry, plugin arguments in the order of their names, and no empty lists. kube-scheduler accepts the file, and wharfinger
+reads the same configuration from it again. docs/kube-scheduler.md lists the lines that differ from kube-scheduler's.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 USUAL = "2Gi"
-"""As `replaying.memory_limit` has it, which is slow to import for a command's help."""
+"""As `memory_limit` has it, which is slow to import for a command's help."""
 
 MemoryLimitOption = Annotated[
     str,

@@ -1,8 +1,8 @@
 """Replay's results: the reports of a folder, listed, one whole, and two beside each other.
 
 Files are read when somebody looks, one at a time and away from the loop, and again when they have changed. A request
-names a report, never a path: the name is looked up in the listing. `replaying.kept_reports` has the files' limits, and
-`page.views.replay_figures` what is told of a report.
+names a report, never a path: the name is looked up in the listing. `report.kept_reports` has the files' limits, and
+`page.replay_figures` what is told of a report.
 """
 
 from __future__ import annotations

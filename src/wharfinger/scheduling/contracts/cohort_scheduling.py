@@ -1,7 +1,8 @@
 """The contract of a cohort's activities: many pods decided together, committed in few transactions.
 
-`ScheduleCohort` calls these activities as `ScheduleAttempt` calls its own (`wharfinger.scheduling.contracts.scheduling`). What
-many pods share is said once and named by its index, so that a cohort of 200 pods stays far below Temporal's limits.
+`ScheduleCohort` calls these activities as `ScheduleAttempt` calls its own
+(`wharfinger.scheduling.contracts.scheduling`). What many pods share is said once and named by its index, so that a
+cohort of 200 pods stays far below Temporal's limits.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Computation(Sparse):
     approximate: bool = False
     """The overlay (assumed and nominated pods) was too large to keep."""
     overlay: str = ""
-    """Digest of the assumed pods (`cache.assumptions`), where they are too many to be named."""
+    """Digest of the assumed pods (`state.cache.assumptions`), where they are too many to be named."""
     begun: tuple[str, ...] = ()
     """Pods that were assumed since the worker's last decision without one of its own, because it binds for others:
     `<ns>/<name> <create revision> <node>` each."""

@@ -1,7 +1,7 @@
 """The group of one: maps a pod's part in a cohort or a gang to the flat contracts of a lone pod, and back to requests.
 
 `place`, `bind`, `record_refusal` and `evict` have flat payloads, which people read in the Temporal UI. A group's
-payloads store once what its pods share. Pure; workflows, the recorder and `observe` use it.
+payloads store once what its pods share. Pure; workflows, the recorder and `reading` use it.
 """
 
 from __future__ import annotations

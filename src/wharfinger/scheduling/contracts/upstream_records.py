@@ -1,4 +1,4 @@
-"""What lies in etcd where a Kubernetes API is the store, as JSON. Keys: `registry.keys`.
+"""What lies in etcd where a Kubernetes API is the store, as JSON. Keys: `etcd.keys`.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What activities of pods, nodes and placements fail with (`engine.failures` maps errors to it)."""
+"""What activities of pods, nodes and placements fail with (`process.failures` maps errors to it)."""
 
 from __future__ import annotations
 

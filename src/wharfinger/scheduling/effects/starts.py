@@ -1,7 +1,7 @@
 """Starting attempts: how every attempt begins, the dispatcher's and those of `Wharfinger`.
 
 Neighbours: `workflows.schedule_attempt` runs what is started here (it is named, never imported),
-`observe.attempts` reads what became of it.
+`reading.attempts` reads what became of it.
 """
 
 from __future__ import annotations

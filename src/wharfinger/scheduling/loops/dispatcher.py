@@ -1,11 +1,11 @@
 """Starts attempts: pops the queue in order, in groups, and never waits for results.
 
-Etcd's watch shows the outcome of an attempt. `queue.window` decides when the next group starts; it counts until etcd
-has told of all its pods, and a Kubernetes API has answered their binds. Pods that are never placed with others, gangs
-and chains count in no group and have bounds of their own. Starts are level-triggered: one that etcd does not confirm in
-time is repeated, and so, slowly and for ever, is that of every waiting pod; a repeated start joins the open chain and
-adds nothing to it. During an outage of Temporal each start is tried again (`worker_loops.starts`), for the client gives
-up.
+Etcd's watch shows the outcome of an attempt. `state.queue.window` decides when the next group starts; it counts until
+etcd has told of all its pods, and a Kubernetes API has answered their binds. Pods that are never placed with others,
+gangs and chains count in no group and have bounds of their own. Starts are level-triggered: one that etcd does not
+confirm in time is repeated, and so, slowly and for ever, is that of every waiting pod; a repeated start joins the open
+chain and adds nothing to it. During an outage of Temporal each start is tried again (`loops.starts`), for the client
+gives up.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ class Following:
         """How often everything was read anew because etcd had been restored."""
         self._answered = clock()
         self._watched: set[str] = set()
+        self.marks: dict[str, tuple[str, ...]] = {}
+        """What changes with the keys below some prefixes, of which no pod is made: each view adds its own."""
         self.in_step = asyncio.Event()
         """Set while a whole list was taken in."""
         self._begin()
@@ -65,7 +67,7 @@ class Following:
         cache = Cache(clock=self.clock)
         cache.upstream = UpstreamSide(only_copies=False)
         self.view = View(cache, self.metrics, format_=format_of(self.store.format), as_stored=self.store.as_stored)
-        self.model = ClusterModel(cache, self.view, clock=self.clock, utc_now=self.utc_now)
+        self.model = ClusterModel(cache, self.view, clock=self.clock, utc_now=self.utc_now, marks=self.marks)
         self.model.watched = self._watched
         self._informer = Informer(
             self.patient,

@@ -1,7 +1,7 @@
 """Why a gang waits, decided on the present state: how many members fit in each domain, and what is missing there.
 
-Each domain is tried as `framework.gangs` tries it: member by member, each on the state that the ones before left. What
-takes longer than a few seconds is left out, and is told as not tried.
+Each domain is tried as `framework.gangs.gangs` tries it: member by member, each on the state that the ones before left.
+What takes longer than a few seconds is left out, and is told as not tried.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who left for whom: by which preemptor a pod was evicted, also when the pod is gone, and which pods left for a pod.
 
-Asked when somebody opens a pod. `observe.preempted` finds for whom it left; this puts both together as JSON.
+Asked when somebody opens a pod. `reading.preempted` finds for whom it left; this puts both together as JSON.
 """
 
 from __future__ import annotations

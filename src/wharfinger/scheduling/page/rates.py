@@ -3,7 +3,7 @@
 The rates of a namespace begin when something is counted there, if there is room. They are given up for another
 namespace once this one has no pods and all that was counted there is too old to be shown.
 
-Neighbours: `page.follow.read_model` counts into these, `page.follow.rings` are what is counted in.
+Neighbours: `page.read_model` counts into these, `page.follow.rings` are what is counted in.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
 """The read model: what the cache does not count by itself, kept up to date change by change.
 
 A `Subscriber` of the informer. Pods by state, waiting pods by reason, what happened a second, how long pods waited
-(`page.follow.rates`), and the last events of nodes. All of it is bounded.
+(`page.rates`), and the last events of nodes. All of it is bounded.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
-from wharfinger.etcd import keys
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.page.follow.rings import DurationRing
-from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.page.rates import NamespaceRates
 from wharfinger.scheduling.page.reasons import NOT_TRIED, ReasonKey, reason_of
@@ -28,20 +27,6 @@ from wharfinger.scheduling.state.informer.view import View
 
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200
-_OF_FLEETS = (
-    keys.FLEETS,
-    keys.REVISIONS,
-    keys.OUTCOMES,
-    keys.ACTORS,
-    keys.FLEET_STATUS,
-    keys.SLOTS,
-    keys.GRANTS,
-    keys.EXITS,
-    keys.HOSTS,
-    keys.CORDONS,
-    keys.LOST_HOSTS,
-)
-_OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
 TENANT_LABEL = Ownership(frozenset()).tenant_label
 
 BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
@@ -89,12 +74,14 @@ class ClusterModel:
         *,
         clock: Callable[[], float],
         utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        marks: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
-        """`clock`: monotonic seconds."""
+        """`clock`: monotonic seconds; `marks`: what has changed when a key below one of its prefixes does."""
         self.cache = cache
         self.view = view
         self._clock = clock
         self._utc_now = utc_now
+        self._marks = marks
         self.states: dict[str, Counter[str]] = {}
         """By namespace, how many pods are in each state."""
         self.reasons: dict[str, dict[ReasonKey, dict[PodKey, int]]] = {}
@@ -148,11 +135,10 @@ class ClusterModel:
             self._pod(reclassified, now, stamp, listed=True)
 
     def passed_over(self, key: str) -> None:
-        """A key changed that only fleets or placements are made of."""
-        if key.startswith(_OF_PLACEMENTS):
-            self.touch("placements")
-        elif key.startswith(_OF_FLEETS):
-            self.touch("fleets")
+        """A key changed that no pod or node is made of."""
+        for mark, prefixes in self._marks.items():
+            if key.startswith(prefixes):
+                self.touch(mark)
 
     def touch(self, mark: str) -> None:
         """Note that something changed, if anybody wants to know."""

@@ -1,7 +1,7 @@
 """By which profile a pod would be decided now: the one that a live worker of its pool serves under its scheduler name.
 
 Workers write each configuration under its digest, and beside their registration which digest decides for each of their
-names. `page.trying.deciding` makes profiles of what is chosen here.
+names. `page.deciding` makes profiles of what is chosen here.
 """
 
 from __future__ import annotations

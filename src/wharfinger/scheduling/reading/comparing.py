@@ -2,7 +2,7 @@
 
 Node, total, every plugin's score, runners-up, counts of reasons, message, rejectors, nomination, victims in order,
 gang domain and seats. Where a record was cut to what travels, what is left of it is compared. Pure. Both `explain
---nodes` (`observe.remaking`) and replay compare by it.
+--nodes` (`reading.remaking`) and replay compare by it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why a pod is where it is, or still waits: its recorded attempts and its record in etcd, together.
 
-Pure values and how they become plain ones for `-o json|yaml`. Histories are read by `observe.history`
-and fetched by `observe.attempts`.
+Pure values and how they become plain ones for `-o json|yaml`. Histories are read by `reading.history`
+and fetched by `reading.attempts`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pod's part in the run of a cohort or a gang, read as an attempt of that pod.
 
 The attempt is told as that of a lone pod: what was decided for it, what became of it, why it was among the pods, and
-only the steps that were about it. Pure: who fetches histories is `observe.attempts`.
+only the steps that were about it. Pure: who fetches histories is `reading.attempts`.
 """
 
 from __future__ import annotations

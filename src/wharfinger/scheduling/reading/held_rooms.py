@@ -1,6 +1,6 @@
 """Pods whose room is held while asynchronous plugins are called for them, for people who ask what a pod waits for.
 
-Where a Kubernetes API is the store, promises hold rooms (`observe.upstream_pods`), and none is found here.
+Where a Kubernetes API is the store, promises hold rooms (`reading.upstream_pods`), and none is found here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One recorded run, read as the attempt that it was.
 
-Input is the run's history as Temporal keeps it; output an `Attempt` of plain values. Pure: `observe.attempts` fetches
-histories, and `observe.explanation` puts them together. `observe.causes` has why a run was started, and
-`observe.group_members` a pod's part in the run of a cohort or a gang.
+Input is the run's history as Temporal keeps it; output an `Attempt` of plain values. Pure: `reading.attempts` fetches
+histories, and `reading.explanation` puts them together. `reading.causes` has why a run was started, and
+`reading.group_members` a pod's part in the run of a cohort or a gang.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Asked when somebody wants to know about one pod, and looked for where it is chea
 3. etcd's history: the last state of a pod that is gone, and the preemptor's record of then, until they are compacted;
 4. Temporal: pods that were bound to the same node later, whose earlier attempts name their victims.
 
-`explain` (`observe.explanation`) and the page ask it, each with its own way to read attempts and records.
+`explain` (`reading.explanation`) and the page ask it, each with its own way to read attempts and records.
 """
 
 from __future__ import annotations

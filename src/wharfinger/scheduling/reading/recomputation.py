@@ -1,7 +1,7 @@
 """A recorded decision, decided again: on the state of its revision, by its profile, with what it saw beyond etcd.
 
-Pure: who reads the state is `observe.past`, who finds the record and the profile `observe.deciding_again`. The decision
-itself is made and compared by `observe.remaking`; here is what every plugin says of every node.
+Pure: who reads the state is `reading.past`, who finds the record and the profile `reading.deciding_again`. The decision
+itself is made and compared by `reading.remaking`; here is what every plugin says of every node.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Recomputation:
     recomputed: DecisionSaid | None
     """None where it could not be made again; `lacks` says why."""
     differs: tuple[str, ...]
-    """What is not as recorded, by name, as replay compares (`observe.comparing`)."""
+    """What is not as recorded, by name, as replay compares (`reading.comparing`)."""
     lacks: tuple[str, ...]
     """Why it cannot be told whether it is the same, in sentences; empty = it can."""
     filters: tuple[str, ...]

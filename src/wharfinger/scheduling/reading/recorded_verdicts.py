@@ -1,6 +1,6 @@
 """Decides as the engine does, but takes from the record what was answered from outside: Reserve, Permit and the time.
 
-No plugin's Reserve or Permit is called again, because that would have effects. `observe.remaking` and replay decide
+No plugin's Reserve or Permit is called again, because that would have effects. `reading.remaking` and replay decide
 with it.
 """
 

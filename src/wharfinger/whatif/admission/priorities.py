@@ -1,7 +1,8 @@
 """PriorityClasses: the global default's name, and pods that contradict their class.
 
 As in Kubernetes 1.36 (`plugin/pkg/admission/priority`). What a class gives to its pods is resolved wherever pods are
-read (`model.priority`); there a priority that a pod has without naming a class counts, which an API server refuses.
+read (`objects.model.priority`); there a priority that a pod has without naming a class counts, which an API server
+refuses.
 """
 
 from __future__ import annotations

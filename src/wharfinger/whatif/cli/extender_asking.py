@@ -31,7 +31,7 @@ from wharfinger.whatif.scene import Scene
 
 
 class SupposedObjects:
-    """The objects of one question; see `extenders.asking.Objects`."""
+    """The objects of one question; see `framework.extenders.asking.Objects`."""
 
     def __init__(self, inventory: Inventory, pods: Mapping[PodKey, Any], subject: Pod, snapshot: Snapshot) -> None:
         """`pods`: those that were put on the stage, which may be others than those in the inventory."""

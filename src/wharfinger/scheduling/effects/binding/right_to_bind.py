@@ -85,8 +85,8 @@ class RightToBind:
     """Asks for `active`; one read serves everything that is sent in the next seconds."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float], side: UpstreamSide | None = None) -> None:
-        """`clock`: seconds that go on while the machine is suspended (`model.boot_time`); `side`: what this worker's
-        watch has shown, None = `active` always counts.
+        """`clock`: seconds that go on while the machine is suspended (`objects.model.boot_time`); `side`: what this
+        worker's watch has shown, None = `active` always counts.
         """
         self._store = store
         self._clock = clock

@@ -10,7 +10,7 @@ the chosen volumes depends on the store:
 etcd itself          the bind writes volume and claim                             refused: whoever makes volumes there
                                                                                   writes the claim, and wakes the pod
 a Kubernetes API     the promise says so, and is sent once its controllers have   likewise
-                     bound the claim (`engine.upstream.preparing`)
+                     bound the claim (`kubernetes.effects.preparing`)
 ===================  ==========================================================  ==================================
 """
 

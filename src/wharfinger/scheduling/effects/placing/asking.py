@@ -1,8 +1,8 @@
 """The activity `ask_extenders`: puts the question of a decision to the extenders, and packs what they answered.
 
 `place` made the question (`extending`), and decides on the answer once it is part of the history. The calls are
-`extenders.asking`; what they are sent is `extender_objects`. Nothing is assumed and nothing written here, so an
-activity that was lost with its worker is simply run again. An answer that is recorded is never asked for again.
+`framework.extenders.asking`; what they are sent is `extender_objects`. Nothing is assumed and nothing written here, so
+an activity that was lost with its worker is simply run again. An answer that is recorded is never asked for again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
       │          │            └─ refused, or waits where a wait is not held ──┐
       └──────────┴─ no node ──► room for it? ────────────────────────────────┴──► Denied
 
-A gang searches by `framework.gangs` and shares the steps from `reserve` on, and `room`. From the snapshot to the
+A gang searches by `framework.gangs.gangs` and shares the steps from `reserve` on, and `room`. From the snapshot to the
 assumption nothing is awaited, so two decisions of one worker never see the same room.
 """
 

@@ -73,7 +73,7 @@ class ReadNodes:
 
 
 class ExtenderObjects:
-    """What one question needs, read beforehand; see `extenders.asking.Objects`."""
+    """What one question needs, read beforehand; see `framework.extenders.asking.Objects`."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Questions to extenders and their answers, between the decision of a pod and what travels of it.
 
-`placing_lone` asks here what to send and what was answered; the decision itself is `framework.consulting`. Pods that
-concern an extender, or an asynchronous plugin, are placed alone: a cohort leaves them to attempts of their own, and a
-gang is refused.
+`placing_lone` asks here what to send and what was answered; the decision itself is `framework.extenders.consulting`.
+Pods that concern an extender, or an asynchronous plugin, are placed alone: a cohort leaves them to attempts of their
+own, and a gang is refused.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A pod counts on the node it is bound to; else on the node it is assumed on; else where etcd has a record that its room
 is held; else nowhere. Finished pods use nothing. A pending pod that counts nowhere may be nominated.
 
-Neighbour: `cache.cache` has the facts and calls this after each change.
+Neighbour: `state.cache.cache` has the facts and calls this after each change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """What this worker believes: the facts of etcd as the watch told them, plus what it assumes.
 
-Facts come from `informer.informer` (all events of one revision in one synchronous block, then `progress.advance`);
-assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here awaits.
+Facts come from `state.informer.informer` (all events of one revision in one synchronous block, then
+`progress.advance`); assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here
+awaits.
 
-Neighbours: `cache.accounting` derives where each pod counts; `cache.progress` has how far the watch has come.
+Neighbours: `state.cache.accounting` derives where each pod counts; `state.cache.progress` has how far the watch has
+come.
 """
 
 from __future__ import annotations
@@ -286,7 +288,7 @@ class Cache:
         return (*self._assumptions, *held)
 
     def overlay_digest(self, but: PodIdentity | None = None) -> str:
-        """The digest of `assumed()`, without that pod: see `cache.assumptions`."""
+        """The digest of `assumed()`, without that pod: see `state.cache.assumptions`."""
         self._accounting.settle(self.progress.revision)
         return self._assumptions.digest(self._places, but)
 

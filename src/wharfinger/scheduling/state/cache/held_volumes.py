@@ -1,7 +1,7 @@
 """Volumes that decisions count as taken before etcd shows it, such as those of the pods that are assumed.
 
-Each pod has a plan (`model.volume_matching`). The storage that decisions see is the facts with all plans on top; it is
-kept in step entry by entry, because plans come and go with every pod that has claims.
+Each pod has a plan (`objects.model.volume_matching`). The storage that decisions see is the facts with all plans on
+top; it is kept in step entry by entry, because plans come and go with every pod that has claims.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which nodes are overfull: their pods need more than is allocatable.
 
 Asked once each second, at thousands of rows; so only rows whose stamp is another one are looked at again.
-Neighbour: `cache.cache` asks, and counts the pods of etcd alone on those that are found.
+Neighbour: `state.cache.cache` asks, and counts the pods of etcd alone on those that are found.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a stored key and value to what it means, without touching any state.
 
-Apart from `informer.view`, so that a long list can be decoded page by page beside the old state.
+Apart from `state.informer.view`, so that a long list can be decoded page by page beside the old state.
 """
 
 from __future__ import annotations

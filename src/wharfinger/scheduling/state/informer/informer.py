@@ -7,7 +7,7 @@
          └──────────────── compacted, or the watch was ended ◄─────────────┘
 
 All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
-then does `cache.progress` move. The first list alone fills the cache page by page: no decision is made before.
+then does `state.cache.progress` move. The first list alone fills the cache page by page: no decision is made before.
 Objects that cannot be read are reported and stop nothing.
 """
 

@@ -1,6 +1,6 @@
 """The cluster as etcd shows it: the cache, and beside it records, registrations and tenants.
 
-In: observations, decoded by `informer.decoding`. Out: `Changes`, what each meant. Everything here is
+In: observations, decoded by `state.informer.decoding`. Out: `Changes`, what each meant. Everything here is
 synchronous, so that a revision is taken in whole.
 
 An object that turns unreadable counts as absent, for no decision can be made with it; except a bound
@@ -347,7 +347,7 @@ class View:
         changes.config.append(ConfigChange(kind, "/".join(target), value, observed.kv.mod_revision))
 
     def _grant(self, observed: ObservedKey, changes: Changes) -> None:
-        """Our own: `observe` passes no other."""
+        """Our own: `reading` passes no other."""
         self.grant = None if observed.deleted else observed
         changes.grant = True
 

@@ -10,13 +10,13 @@
 
     remove: from any part (bound, deleted, finished, no longer ours)
 
-A pod waits with a chain of its own, which the waker may signal, or without one (`queue.waiting`). A chain holds the
-pod's attempt number and back-off. Without one, the pod's record holds the number, and the queue the back-off, which
+A pod waits with a chain of its own, which the waker may signal, or without one (`state.queue.waiting`). A chain holds
+the pod's attempt number and back-off. Without one, the pod's record holds the number, and the queue the back-off, which
 runs from when the record was first seen here: a worker that takes the pod over makes it wait a little longer at most.
 
-In: facts about this worker's pending pods, which `worker_loops.pod_events` passes on as etcd shows them;
-a fact that is passed twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an
-event may concern (`worker_loops.waker`). It is a view: a restart rebuilds it from etcd.
+In: facts about this worker's pending pods, which `loops.pod_events` passes on as etcd shows them;
+a fact that is passed twice changes nothing. Out: pods to start (`loops.dispatcher`) and waiting pods an
+event may concern (`loops.waker`). It is a view: a restart rebuilds it from etcd.
 """
 
 from __future__ import annotations
