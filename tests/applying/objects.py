@@ -1,4 +1,4 @@
-"""Objects of which the tests of `wharfinger.applying` need many: given, and made by Hypothesis."""
+"""Objects of which the tests of `placement.applying` need many: given, and made by Hypothesis."""
 
 from __future__ import annotations
 

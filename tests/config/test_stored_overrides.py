@@ -227,9 +227,10 @@ def test_a_wrong_override_is_reported_with_its_path(spec: dict[str, Any], reason
         ({"kind": "ResourceOverride"}, NAMELESS),
         ({"kind": "ResourceOverride", "metadata": 1}, "metadata: Input should be a mapping, not 1"),
         ({"kind": "ResourceOverride", "metadata": {"name": 1}}, NAMELESS),
+        ({"metadata": {"name": "cro"}}, "kind: is None, and neither ClusterResourceOverride nor ResourceOverride"),
     ],
 )
-def test_an_override_needs_a_name(obj: dict[str, Any], reason: str) -> None:
+def test_an_override_needs_a_name_and_its_kind(obj: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidObject) as caught:
         stored_override(obj)
     assert str(caught.value) == reason

@@ -55,11 +55,11 @@ def judged(answers: str) -> tuple[set[str], list[str]]:
 
 
 def test_the_package_is_the_previous_releases(previous: dict[str, str]) -> None:
-    code = "import wharfinger.contracts as c; print(c.__file__); import wharfinger.fleet.contracts.fleets"
+    code = "import wharfinger.contracts as c; print(c.__file__); import wharfinger.contracts.fleets"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=previous, check=False)
 
     assert done.stdout.startswith(previous["PYTHONPATH"])
-    assert "No module named 'wharfinger.fleet.contracts.fleets'" in done.stderr  # fleets came later
+    assert "No module named 'wharfinger.contracts.fleets'" in done.stderr  # fleets came later
 
 
 def test_the_previous_release_reads_what_this_one_writes(previous: dict[str, str]) -> None:

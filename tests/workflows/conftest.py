@@ -67,7 +67,12 @@ from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
-PASSED_THROUGH = ("wharfinger.contracts", "wharfinger.model", "wharfinger.errors")
+PASSED_THROUGH = (
+    *(f"wharfinger.{wing}.{room}" for wing in ("scheduling", "fleet", "placement") for room in ("contracts", "model")),
+    *(f"wharfinger.process.{name}" for name in ("contract", "conversion", "names", "records", "search")),
+    "wharfinger.objects.model",
+    "wharfinger.errors",
+)
 """By room, never the whole package: the workflow's own file stays isolated."""
 
 TEAM = GangName(namespace="default", name="team")

@@ -1,4 +1,4 @@
-// Pins the Kubernetes release whose fields are listed in src/wharfinger/manifests/kubernetes_fields.json.
+// Pins the Kubernetes release whose fields are listed in src/wharfinger/objects/documents/kubernetes_fields.json.
 // `make kubernetes-fields` writes that file; see CONTRIBUTING.md.
 module wharfinger.dev/tools/kubernetes-fields
 

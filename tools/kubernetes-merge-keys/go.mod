@@ -1,4 +1,4 @@
-// Pins the Kubernetes release whose merge keys are listed in src/wharfinger/applying/merge_keys.json.
+// Pins the Kubernetes release whose merge keys are listed in src/wharfinger/placement/applying/merge_keys.json.
 // `make kubernetes-merge-keys` writes that file. The versions are those of tools/kubernetes-fields.
 module wharfinger.dev/tools/kubernetes-merge-keys
 

@@ -8,5 +8,5 @@
     promising   sends promises, and finds out what became of them
     withdrawing gives a promise up, so that it can never be carried out late
 
-`wharfinger.upstream` speaks with the API; `engine.pods` binds as ever, and puts the promise in its transaction.
+`apiserver` speaks with the API; `scheduling.effects` binds as ever, and puts the promise in its transaction.
 """

@@ -15,7 +15,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart
 from wharfinger.framework.config.errors import BecauseOf, Problem
 from wharfinger.framework.config.understanding import stored
-from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE
+from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.model.contents import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.placement.model.placement import PlacementRef
@@ -149,7 +149,10 @@ class OverrideFields(ObjectFields):
 
 def stored_override(obj: Mapping[str, Any]) -> Override:
     """A stored override of either kind. Raises `InvalidObject`, naming the field."""
-    of_cluster = obj.get("kind") == CLUSTER_OVERRIDE
+    kind = obj.get("kind")
+    if kind not in (CLUSTER_OVERRIDE, OVERRIDE):  # a cluster's override that is read as a namespace's has no effect
+        raise InvalidObject(f"kind: is {kind!r}, and neither {CLUSTER_OVERRIDE} nor {OVERRIDE}")
+    of_cluster = kind == CLUSTER_OVERRIDE
     read = {name: obj.get(name) for name in ("metadata", "spec")}
     fields: ClusterOverrideFields | OverrideFields
     if of_cluster:

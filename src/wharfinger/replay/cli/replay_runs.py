@@ -1,6 +1,6 @@
 """What `replay` does once it knows what is asked: reads runs from the servers or an archive, and decides them again.
 
-`replay` has the options and what is printed; `wharfinger.replaying` decides.
+`replay` has the options and what is printed; the package `wharfinger.replay` decides.
 """
 
 from __future__ import annotations

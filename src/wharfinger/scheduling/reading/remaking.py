@@ -1,7 +1,7 @@
 """Makes one recorded decision again by the engine's own code, and compares it with the record as replay does.
 
 Works on a cache that holds the state of then. A lone pod, and a pod of a cohort, are decided by themselves; of a gang,
-all members are. Unlike replay (`wharfinger.replaying`), which goes through all decisions of a worker, this knows of the
+all members are. Unlike replay (`wharfinger.replay`), which goes through all decisions of a worker, this knows of the
 worker's overlay only what the record names. Where that is not all, the comparison means nothing, and `lacks` says so.
 """
 
