@@ -39,7 +39,7 @@ def next_release(folder: Path) -> dict[str, str]:
     (package,) = wharfinger.__path__
     root = folder / "next"
     copy = Path(shutil.copytree(package, root / "src" / "wharfinger", ignore=UNFINISHED))
-    module = copy / "config" / "fleet.py"
+    module = copy / "fleet" / "spec" / "fleet.py"
     text = module.read_text()
     assert text.count(NAMED) == 1
     module.write_text(text.replace(NAMED, NAMED + ' "newDefault": True,'))

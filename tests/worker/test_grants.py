@@ -167,7 +167,7 @@ async def test_a_late_create_finds_no_grant_and_leaves_no_trace(hand: Hand, mean
     revision = hand.gateway.revision()
     worker = await hand.start(1, "--temporal", f"127.0.0.1:{free_port()}")  # it needs no Temporal to learn it
     assert await worker.code() == code
-    assert worker.said.count("loops.grants grant_") == 1
+    assert worker.said.count("programs.grants grant_") == 1
     assert hand.gateway.revision() == revision
 
 
