@@ -92,7 +92,7 @@ $(VENV)/.dependencies: pyproject.toml
 	@$(PIP) install --no-build-isolation --config-settings editable_mode=strict --editable '.[dev]'
 	@rm -f $(VENV)/.files && touch $@
 
-# A strict editable install is a tree of links, one a file (type checkers need it: two rooms are mapped into
+# A strict editable install is a tree of links, one a file (type checkers need it: two wings are mapped into
 # the package). So it is made again when a file came or went, not when one was edited.
 linked: $(VENV)/.dependencies
 	@find src workflows activities tools examples -type f ! -name '*.pyc' ! -path '*.egg-info/*' | LC_ALL=C sort > $(VENV)/.files.now

@@ -1,6 +1,6 @@
 """How much memory a worker with a deep backlog takes: its loops filled with pending pods, in process.
 
-Everything that a worker imports is imported and every room filled by the real classes, from etcd's bytes to the queue;
+Everything that a worker imports is imported and every part filled by the real classes, from etcd's bytes to the queue;
 what runs in Temporal comes on top. Prints one JSON object: MiB resident at the start, with the nodes, with the pods
 pending, with half of them waiting with a record; and bytes for each pod.
 

@@ -2,7 +2,7 @@
 
 A server that is late with its answers is not helped by more questions, and one that comes back from an outage not by
 all at once that has waited. `ConcurrencyLimiter` is the number (additive increase, multiplicative decrease), `Slots`
-lets so many calls through. Both rooms that call servers use them (`scheduling.loops.starts` for Temporal,
+lets so many calls through. Both parts that call servers use them (`scheduling.loops.starts` for Temporal,
 `etcd.etcd_connection`).
 """
 

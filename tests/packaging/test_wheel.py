@@ -1,4 +1,4 @@
-"""What is shipped: every file of the rooms, the pinned modules, the example's data; and that it starts."""
+"""What is shipped: every file of the package, the pinned modules, the example's data; and that it starts."""
 
 from __future__ import annotations
 

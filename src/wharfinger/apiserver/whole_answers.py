@@ -1,7 +1,7 @@
 """One answer of HTTP/1.1 that is read whole: its bytes as they come, and what they come to. No I/O.
 
-`kept_connections.py` feeds it. It reads what servers send to the requests of this room: a length, chunks, or bytes up
-to the end of the connection. Nothing compressed was asked for, so nothing is decompressed.
+`kept_connections.py` feeds it. It reads what servers send to the requests of this package: a length, chunks, or bytes
+up to the end of the connection. Nothing compressed was asked for, so nothing is decompressed.
 """
 
 from __future__ import annotations

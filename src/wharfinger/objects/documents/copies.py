@@ -1,6 +1,6 @@
 """Copies of a Kubernetes API's objects: what of an object is kept, and which state of it a copy is.
 
-A copy has the fields that the decoders of this room read, and of what identifies an object everything: no
+A copy has the fields that the decoders of this package read, and of what identifies an object everything: no
 environment, no commands, no annotations that mean nothing here. So secrets that people put there do not travel, and a
 pod takes half its room. Where HTTP extenders are asked, copies of pods and nodes are whole.
 
