@@ -53,7 +53,7 @@ class ControlActivities(FleetControl):
         host_lost: float = HOST_LOST,
         limits: Limits = STOCK,
     ) -> None:
-        """`view`: an `fleet.state.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in
+        """`view`: a `fleet.state.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in
         `AgentSettings`.
         """
         store, clock, metrics = process.store, process.clock, process.metrics

@@ -1,4 +1,4 @@
-"""The Python client, and what the CLI is written on: `from wharfinger.client import Wharfinger`.
+"""The Python client: `from wharfinger.client import Wharfinger`.
 
 The names below are the public surface. They are loaded when they are first used, because the commands that need etcd
 alone import single modules of this package and must not pay for Temporal's client.

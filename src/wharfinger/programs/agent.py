@@ -2,9 +2,9 @@
 
 ::
 
-    host part       adopt ── register ── follow grants ── probe ── record ends        agent_loops.host_*
-                    create_instance, kill_instance on the host's queue               activities.hosting
-    control part    follow fleets, signal                                            agent_loops.fleet_watch
+    host part       adopt ── register ── follow grants ── probe ── record ends        fleet.agent.host_*
+                    create_instance, kill_instance on the host's queue               activities.hosts
+    control part    follow fleets, signal                                            fleet.agent.fleet_watch
                     Fleet, RollingUpdate and their activities on the control queue   workflows, activities
 
 `Agent` is one agent on a given store, Temporal client and runtime; `run_agent` is the process around it. Instances

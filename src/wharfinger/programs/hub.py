@@ -2,12 +2,12 @@
 
 ::
 
-    follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      hub_loops
+    follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      placement.hub
                                                        │  └──► rollouts ─start─► RollOutPlacement
                                                        └─────► decide, plan_rollout, write_works ...   activities
-    update runs: runs that are to go on ─start─► StagedUpdateRun                                       hub_loops
-    contents: what placements select                                                                   hub_loops
-    leavers: the objects of members that have left go                                                  hub_loops.leavers
+    update runs: runs that are to go on ─start─► StagedUpdateRun                                       placement.hub
+    contents: what placements select                                                                   placement.hub
+    leavers: the objects of members that have left go                                                  placement.hub
 
 Several hubs may run: they share the placements, and any of them carries out any attempt. `Hub` is one on a given store
 and Temporal client; `run_hub` is the process around it.

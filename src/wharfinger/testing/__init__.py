@@ -13,7 +13,7 @@
     bind_call        the same of an asynchronous Bind
 
 A cluster that is decided on is `wharfinger.whatif.simulator.simulator.Simulator`. Nothing in production imports this
-room.
+wing.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Commands that write and read objects: apply, get and delete."""
+"""Commands that write and read objects: apply, get, describe and delete."""

@@ -1,1 +1,1 @@
-"""Commands that start processes: worker, agent, dev and demo."""
+"""Options that commands of processes share, and running a server to its end."""

@@ -2,7 +2,7 @@
 
 ::
 
-    framework.consulting ─question─► asking ─► calls ─► (HTTP) ─► extender      one question, several calls
+              consulting ─question─► asking ─► calls ─► (HTTP) ─► extender      one question, several calls
                        ◄─verdicts──    └────► wire                              what the bytes mean
 
 What extenders are is `objects.model.extenders`; decisions are `extenders.consulting`.

@@ -1,7 +1,7 @@
 """HTTP extenders: processes outside the scheduler that filter and score nodes, and may bind, for some pods.
 
 Facts alone. `framework.config.extender_fields` reads them from a KubeSchedulerConfiguration,
-`framework.extenders.consulting` decides with them, and the package around it calls them. Source:
+`framework.extenders.consulting` decides with them, and the package around that calls them. Source:
 `pkg/scheduler/extender.go` of kube-scheduler 1.36.
 """
 

@@ -1,1 +1,1 @@
-"""What the page knows: etcd followed into a read model, metrics read from processes, and whether both still answer."""
+"""What the page reads beside etcd: metrics of processes, and whether Temporal answers."""

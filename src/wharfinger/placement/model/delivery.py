@@ -37,7 +37,7 @@ class DeliverySpec:
 
     budget: RolloutBudget = field(default_factory=RolloutBudget)
     strategy: Mapping[str, Any] = field(default_factory=dict)
-    """How objects are applied, complete: as `ApplyStrategyFields.complete` of `config` makes it."""
+    """How objects are applied, complete: as `ApplyStrategyFields.complete` of `spec.placement_fields` makes it."""
     external: bool = False
     """Whether update runs deliver it."""
     selectors: tuple[ResourceSelector, ...] = ()

@@ -1,7 +1,7 @@
 """What a viewer can do about a staged update run as it stands: approve, stop, resume, retry, and what each would do.
 
 Everything follows from the status and the plan of `reading.observe_update_runs`, as the commands of `wharfinger
-update-run` refuse. `web.actions` carries actions out, and `views.update_runs` shows them.
+update-run` refuse. `web.actions` carries actions out, and `page.update_runs` shows them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What keeps a staged update run from going on: approvals, waits, clusters, the budget, its turn, a pause, its state.
 
-Computed from the status and the plan of `reading.observe_update_runs`; `views.update_runs` shows it. What a person can
-do first comes first: `views.run_actions` has how.
+Computed from the status and the plan of `reading.observe_update_runs`; `page.update_runs` shows it. What a person can
+do first comes first: `page.run_actions` has how.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Placements of KubeFleet (`placement.kubernetes-fleet.io`, `v1` and `v1beta1`), read for deciding.
 
-What is read here may be wrong in ways that only `config` finds: it lists all mistakes when a user applies an object.
+What is read here may be wrong in ways that only `spec.placement` finds: it lists all mistakes when a user applies an
+object.
 """
 
 from __future__ import annotations

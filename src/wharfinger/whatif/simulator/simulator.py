@@ -12,7 +12,7 @@
         sim.park(("default", "web-1"), decision)
     woken = sim.add(another_node)       # the waiting pods that are worth another try now
 
-Its parts lie in `simulation`.
+Its parts lie beside it.
 """
 
 from __future__ import annotations
