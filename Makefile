@@ -55,7 +55,7 @@ test test-servers: setup
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
 # Beside them, fleets and workers in virtual time: a fifth as long each, on the core that servers leave alone.
 soak: setup
-	@{ for simulated in tests.properties.fleet_world.soak tests.worker_loops.lives.soak; do \
+	@{ for simulated in tests.properties.fleet_world.soak tests.scheduling.lives.soak; do \
 		$(BIN)/python -m $$simulated --seconds $$(( $(or $(SECONDS),600) / 5 )) $(if $(SEED),--seed $(SEED)) || exit 1; \
 	done; } & \
 	simulated=$$!; \
@@ -133,8 +133,8 @@ clean:
 
 # Recorded decisions are the same when they are made again: of an archive that is checked in, with FULL=1 of the demo.
 replay-check: linked
-	@$(BIN)/wharfinger replay --archive tests/replaying/demo.archive --fail-on 'same < 100%'
+	@$(BIN)/wharfinger replay --archive tests/replay/demo.archive --fail-on 'same < 100%'
 	@if [ -n "$(FULL)" ]; then $(BIN)/python benchmarks/replay.py; fi
 
 replay-archive: setup
-	@$(BIN)/python benchmarks/replay.py --pods 1200 --archive tests/replaying/demo.archive
+	@$(BIN)/python benchmarks/replay.py --pods 1200 --archive tests/replay/demo.archive

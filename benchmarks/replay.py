@@ -9,7 +9,7 @@ and replays that by `wharfinger replay`, each in a process of its own. Prints on
 flood takes at most 1 KiB a pod, and its rerun at most a quarter more memory than its replay.
 
     python benchmarks/replay.py --pods 8152 --workers 2
-    python benchmarks/replay.py --pods 1200 --archive tests/replaying/demo.archive
+    python benchmarks/replay.py --pods 1200 --archive tests/replay/demo.archive
     python benchmarks/replay.py --flood 100000 --memory-limit 1Gi
     python benchmarks/replay.py --flood 20000 --nodes 2000 --rerun
     python benchmarks/replay.py --pods 8152 --set NodeResourcesFit.scoringStrategy.type=MostAllocated

@@ -78,21 +78,21 @@ def free_port() -> int:
     return next(port for port in _candidates() if ports.is_free(port))
 
 
-_HEAVY = ("integration", "kubernetes", "faults", "dev", "demo")
+_HEAVY = ("integration", "kubernetes", "faults", "dev", "dev/demo")
 """Folders with few and long files: they go first, so that no process is left with one of them when the others are done.
 One after the other, because the servers that the tests of a folder share end with the folder's last test."""
 _SHARED = {
     "two_workers": r"\b(cluster|two_workers): DevTree",
     "only_servers": r"\b(servers|only_servers): DevTree|\bstart_worker: StartWorker",
-    "kube_apiserver": r"\b(mortal_)?kube_apiserver: ApiServerProcess|\bupstream\.conformance\.",
+    "kube_apiserver": r"\b(mortal_)?kube_apiserver: ApiServerProcess|\bapiserver\.conformance\.",
 }
 """Trees of servers that several files share (tests/integration/conftest.py) -> the parameters by which tests use them.
-The last one is the API server of tests/upstream/conftest.py, which files of several folders use. All files of a tree
+The last one is the API server of tests/apiserver/conftest.py, which files of several folders use. All files of a tree
 run in one process: a tree costs as much processor time as many of the tests on it, and would be started in each
 process."""
 _LAST = "test_fleets_under_faults.py"
 """Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
-_CALM = ("placement", "properties")
+_CALM = ("placement/deciding", "properties")
 """Folders of tests that compute, and neither wait nor look at the clock. One process, which yields to all others, does
 nothing else: it takes what the others leave while they wait, so it makes none of their servers late."""
 _CALM_WORKER = "TESTS_CALM_WORKER"
@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     @functools.cache
     def turn(path: Path) -> tuple[bool, int, int, bool, int]:
-        within = path.relative_to(folder).parts[0] if path.is_relative_to(folder) else ""
+        within = path.parent.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
         heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
         tree = trees.index(_tree_of(path)) if within == "integration" else len(trees)
         return path.name == _LAST, heavy, tree, path.name == _HEAVIEST, -sizes[path]
@@ -159,7 +159,7 @@ def _tree_of(path: Path) -> str:
 def _is_calm(root: Path, scope: str) -> bool:
     """Whether the tests of a scope only compute."""
     file = root / scope.partition("::")[0]
-    if file.suffix != ".py" or file.relative_to(root).parts[1] not in _CALM:
+    if file.suffix != ".py" or not file.relative_to(root / "tests").as_posix().startswith(_CALM):
         return False
     return not any(fixture in file.read_text() for fixture in server_marker.FIXTURES)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.apiserver import api_server_process
 from tests.benchmarks.test_kubernetes_run import processes_that_name, started
 from tests.patience import patient
-from tests.upstream import api_server_process
 from wharfinger.dev import binaries
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(patient(240))]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.apiserver import api_server_process
 from tests.patience import patient
-from tests.upstream import api_server_process
 from wharfinger.dev import binaries
 from wharfinger.dev.supervisor import clean_environment
 

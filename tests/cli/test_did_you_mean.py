@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 PROFILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.main import get_command
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from wharfinger.cli import main
 
 

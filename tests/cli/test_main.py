@@ -16,7 +16,7 @@ import typer
 from typer.main import get_command
 
 import wharfinger
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from tests.patience import patient
 from wharfinger.cli import entry, main
 from wharfinger.cli.connect import open_temporal

@@ -14,7 +14,7 @@ from temporalio.worker import Worker
 
 from tests import garbage
 from tests.conftest import TemporalServer
-from tests.engine.conftest import Hand, World
+from tests.scheduling.world import Hand, World
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger
 from wharfinger.process.failures import ActivityFailures

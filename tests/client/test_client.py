@@ -14,9 +14,9 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.client.cluster import Cluster, running
 from tests.conftest import EtcdServer, TemporalServer
-from tests.engine.conftest import World, world
 from tests.integration.histories import length
 from tests.patience import patient
+from tests.scheduling.world import World, world
 from wharfinger.client import Wharfinger, outcome_of, start_attempt
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.etcd import keys

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.patience import patient
-from tests.worker.conftest import Site, site
+from tests.programs.conftest import Site, site
 from wharfinger.errors import Unavailable
 
 __all__ = ["site"]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.client.cluster import Cluster, running
 from tests.conftest import TemporalServer
-from tests.engine.conftest import World, pod_object, world
-from tests.engine.pods.test_placing_lone import Fussy, with_plugin
 from tests.patience import patient
+from tests.scheduling.effects.placing.test_placing_lone import Fussy, with_plugin
+from tests.scheduling.world import World, pod_object, world
 from wharfinger.client import AttemptResult, Wharfinger, outcome_of
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
 from wharfinger.etcd import keys

@@ -14,7 +14,7 @@ from tests.conformance.live import AT_ONCE, FIRST_START, Key, stored_key
 from tests.conformance.scenarios import KINDS, as_object, best, key_of, parts, scenarios
 from tests.conformance.test_live import Expected
 from tests.patience import patient
-from tests.worker.conftest import Site, site
+from tests.programs.conftest import Site, site
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put, WatchBatch
 from wharfinger.settings import COMPATIBLE

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.upstream import api_server_process
-from tests.upstream.api_server_process import ApiServerProcess
+from tests.apiserver import api_server_process
+from tests.apiserver.api_server_process import ApiServerProcess
 from wharfinger.dev import binaries
 from wharfinger.dev.kube_apiserver import KubeApiserver
 from wharfinger.dev.kube_apiserver_files import ADMIN, RENEW_AFTER, ApiserverFiles, ApiserverUser

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests import forked
+from tests.apiserver import api_server_process
 from tests.conftest import free_port
 from tests.dev.conftest import NewTree
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.patience import patient
-from tests.upstream import api_server_process
 from wharfinger.apiserver.client import ApiChange, ChangeKind
 from wharfinger.dev import kubernetes_part
 from wharfinger.dev.binaries import examples

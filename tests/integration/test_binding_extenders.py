@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.apiserver.api_server_process import ApiServerProcess
+from tests.apiserver.conftest import kube_apiserver
 from tests.conftest import TemporalServer, start_etcd
-from tests.extenders.extender_thread import ExtenderThread
+from tests.framework.extenders.extender_thread import ExtenderThread
 from tests.integration.dev_tree import wait_until
 from tests.integration.worker_process import WorkerProcess
-from tests.upstream.api_server_process import ApiServerProcess
-from tests.upstream.conftest import kube_apiserver
 
 __all__ = ["kube_apiserver"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.extenders.extender_thread import ExtenderThread
+from tests.framework.extenders.extender_thread import ExtenderThread
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod

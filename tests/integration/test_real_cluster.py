@@ -18,13 +18,13 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Register
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.conftest import start_etcd
+from tests.etcd.certificates import Authority
 from tests.integration import temporal_cluster
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
 from tests.integration.temporal_cluster import TemporalCluster
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
-from tests.registry.certificates import Authority
 from wharfinger.process.names import SEARCH_ATTRIBUTES
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]

@@ -17,12 +17,12 @@ import pytest
 from temporalio.client import Client
 
 from tests import forked
+from tests.etcd.certificates import Authority, Signed
+from tests.etcd.etcd_process import EtcdProcess
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import SECONDS, node, pod
 from tests.patience import patient
-from tests.registry.certificates import Authority, Signed
-from tests.registry.etcd_process import EtcdProcess
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.apiserver import api_server_process
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.site import Installation, KubernetesSite
-from tests.upstream import api_server_process
 
 StartInstallation = Callable[[], Installation]
 

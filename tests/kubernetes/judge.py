@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
 from typing import Any, NamedTuple
 
+from tests.apiserver.api_server_process import ApiServerProcess
 from tests.patience import patient
-from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.objects.documents.metadata import attempt_of
 
 PODS = "/api/v1/pods"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from tests.apiserver.api_server_process import ApiServerProcess
 from tests.conftest import free_port
 from tests.faults.site import Process
-from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.dev import binaries
 
 

@@ -21,15 +21,15 @@ from urllib.parse import urlencode
 
 from temporalio.client import Client
 
+from tests.apiserver.api_server_process import ApiServerProcess
 from tests.conftest import free_port
+from tests.etcd.etcd_process import EtcdProcess
 from tests.faults.site import Process
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
 from tests.integration.worker_process import WorkerProcess
 from tests.kubernetes.judge import CPU_OF_POD, thousandths
 from tests.kubernetes.objects import NAMESPACE, Request, creating, deleting, labelling, node, pod
-from tests.registry.etcd_process import EtcdProcess
-from tests.upstream.api_server_process import ApiServerProcess
 from wharfinger.apiserver import client
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpUpstream

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from tests.conftest import free_port
+from tests.etcd.etcd_process import PROGRAM, EtcdProcess
 from tests.faults.site import Process
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
 from tests.kubernetes.objects import creating, names, node
 from tests.kubernetes.site import Installation, KubernetesSite
-from tests.registry.etcd_process import PROGRAM, EtcdProcess
 from wharfinger.apiserver import client
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.install_choices import InstallChoices

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.apiserver import api_server_process
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
 from tests.kubernetes.site import ALL, Installation, KubernetesSite
-from tests.upstream import api_server_process
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

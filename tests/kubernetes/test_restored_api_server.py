@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.apiserver import api_server_process
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
 from tests.kubernetes.settled import until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.kubernetes.test_restored_servers import restore, save
-from tests.upstream import api_server_process
 from wharfinger.dev import binaries
 from wharfinger.etcd import keys
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.etcd.etcd_process import EtcdProcess
 from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
 from tests.kubernetes.settled import all_bound, until_settled
 from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
-from tests.registry.etcd_process import EtcdProcess
 from wharfinger.dev import binaries
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests import forked
+from tests.etcd.etcd_process import EtcdProcess
 from tests.packaging.test_compose import FILES, ROOT, read
 from tests.patience import patient
-from tests.registry.etcd_process import EtcdProcess
 from wharfinger.dev import binaries
 from wharfinger.errors import AccessDenied
 from wharfinger.etcd import keys

@@ -17,7 +17,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from tests.cli.fleet.fleet_records import Records, status
+from tests.fleet.fleet_records import Records, status
 from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.framework.evaluation import Evaluation

@@ -11,7 +11,7 @@ from typing import Any
 
 from wharfinger.replay.report.kept_reports import keep
 
-ARCHIVE = Path(__file__).resolve().parents[1] / "replaying" / "demo.archive"
+ARCHIVE = Path(__file__).resolve().parents[1] / "replay" / "demo.archive"
 MOST = "NodeResourcesFit.scoringStrategy.type=MostAllocated"
 MADE = "2026-03-02T10:00:00+00:00"
 NAMES = ("shadow-most", "shadow-plain", "rerun-most", "rerun-plain")

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from tests.etcd.certificates import Authority
 from tests.page.cluster import MemoryCluster, Page, served
-from tests.page.conftest import TOKEN
+from tests.page.small_cluster import TOKEN
 from tests.patience import patient
-from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.page.access.guard import MARK_HEADER

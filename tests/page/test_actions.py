@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.cli.fleet.fleet_records import Records, status
+from tests.fleet.fleet_records import Records, status
 from tests.page.cluster import MemoryCluster, Page, served
-from tests.page.conftest import TOKEN
+from tests.page.small_cluster import TOKEN
 from wharfinger.etcd import keys
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.page.access.guard import BY_LINK

@@ -11,9 +11,9 @@ import pytest
 
 from tests.clock import Clock
 from tests.conftest import EtcdServer
-from tests.engine.placements.scene import HubScene
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
+from tests.placement.scene import HubScene
 from wharfinger.page.alerts import expressions
 from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
 from wharfinger.page.alerts.etcd_health import EtcdHealth

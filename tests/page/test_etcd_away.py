@@ -13,7 +13,7 @@ import pytest
 
 from tests.event_loop import watched_loop
 from tests.page.cluster import MemoryCluster, Page, served
-from tests.page.conftest import TOKEN
+from tests.page.small_cluster import TOKEN
 from tests.patience import patient
 from wharfinger.errors import Unavailable
 from wharfinger.fleet.page.view import FleetsView

@@ -15,7 +15,7 @@ import pytest
 
 from tests.event_loop import watched_loop
 from tests.page.cluster import MemoryCluster, Page, in_step, served
-from tests.page.conftest import TOKEN
+from tests.page.small_cluster import TOKEN
 from tests.patience import patient
 from wharfinger.page.access import admitting
 from wharfinger.page.access.admitting import FormReading, ListTurns, OpenStreams, WrongTokens

@@ -15,7 +15,7 @@ import pytest
 
 from tests.event_loop import watched_loop
 from tests.page.cluster import Page, RecordedAttempts, attempt_of, in_step, no_temporal
-from tests.page.conftest import TOKEN
+from tests.page.small_cluster import TOKEN
 from tests.patience import patient
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put

@@ -7,9 +7,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.etcd.certificates import Authority
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
-from tests.registry.certificates import Authority
 from wharfinger.errors import UsageError
 from wharfinger.kubernetes.page.upstream_alerts import UpstreamAlerts
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts

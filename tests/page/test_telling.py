@@ -7,8 +7,8 @@ import json
 from collections import Counter
 
 from tests.page.cluster import MemoryCluster, Page
-from tests.page.test_model import Looking
 from tests.patience import patient
+from tests.scheduling.page.test_model import Looking
 from wharfinger.etcd import keys
 from wharfinger.fleet.page.fleets import OF_FLEETS
 from wharfinger.fleet.page.view import FleetsView

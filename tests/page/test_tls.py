@@ -9,9 +9,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.etcd.certificates import Authority
 from tests.page.cluster import MemoryCluster, Page, served
-from tests.page.conftest import TOKEN
-from tests.registry.certificates import Authority
+from tests.page.small_cluster import TOKEN
 from wharfinger.page.access.guard import MARK_HEADER
 from wharfinger.page.options import page_options
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.agent_loops.hosts import running
+from tests.fleet.agent.hosts import running
 from wharfinger.errors import Compacted, StoreError, Unavailable
 from wharfinger.etcd.store import WatchBatch
 from wharfinger.process.following import list_and_watch

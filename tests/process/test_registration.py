@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.agent_loops.hosts import running, until
 from tests.conftest import EtcdServer
+from tests.fleet.agent.hosts import running, until
 from tests.patience import patient
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys

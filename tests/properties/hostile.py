@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tests.manifests.test_fuzz import FULL_NODE, FULL_POD, FULL_SURROUNDING, paths, replaced
+from tests.objects.documents.test_fuzz import FULL_NODE, FULL_POD, FULL_SURROUNDING, paths, replaced
 from wharfinger.etcd import keys
 
 NASTY: tuple[Any, ...] = (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.placements.delivery_scene import events_since
-from tests.engine.placements.scene import TIME, P
+from tests.placement.delivery_scene import events_since
 from tests.placement.objects import status_record
+from tests.placement.scene import TIME, P
 from wharfinger.errors import InvalidObject
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import AgentRecord, ResultRecord, SnapshotRecord, WorkRecord

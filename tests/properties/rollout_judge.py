@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.engine.placements.delivery_scene import events_since
-from tests.engine.placements.scene import P
+from tests.placement.delivery_scene import events_since
+from tests.placement.scene import P
 from tests.properties.rollout_world import World
 from wharfinger.etcd.store import Event
 from wharfinger.placement.contracts import placement_keys

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.clock import Clock
-from tests.engine.placements.delivery_scene import role, rolled_out
-from tests.engine.placements.scene import TIME, P
+from tests.placement.delivery_scene import role, rolled_out
 from tests.placement.objects import member_object, pick
+from tests.placement.scene import TIME, P
 from tests.properties.rollout_actors import LUCK, Agent, Hub, Run
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Get, Operation

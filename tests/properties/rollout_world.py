@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tests.engine.placements.delivery_scene import role
-from tests.engine.placements.scene import TIME, P
+from tests.placement.delivery_scene import role
+from tests.placement.scene import TIME, P
 from tests.properties.rollout_actors import Agent, Hub, Run
 from tests.properties.rollout_users import Users
 from wharfinger.errors import Unavailable

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.conftest import Hand, World, node_object
 from tests.properties.shares import in_quarters
+from tests.scheduling.world import Hand, World, node_object
 from wharfinger.etcd import keys
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile

@@ -1,6 +1,6 @@
 """Whatever lies in etcd, under whatever key: a worker's core takes it in, tells of it, and serves the others.
 
-The decoders alone are tested in `tests/manifests/test_fuzz`; here is what follows them.
+The decoders alone are tested in `tests/objects/documents/test_fuzz`; here is what follows them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clock import Clock
-from tests.manifests.test_fuzz import VALUES, paths, replaced
+from tests.objects.documents.test_fuzz import VALUES, paths, replaced
 from tests.properties import hostile
 from tests.properties.shares import in_quarters
-from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
+from tests.scheduling.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.profile import Profile

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import NOW, World, pod_object
-from tests.engine.intercepted import intercepted
+from tests.scheduling.intercepted import intercepted
+from tests.scheduling.world import NOW, World, pod_object
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.clock import Clock
-from tests.worker_loops.stage import PROFILES, pod_bytes
+from tests.scheduling.stage import PROFILES, pod_bytes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.ownership import Ownership

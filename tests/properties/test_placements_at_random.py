@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.placement.cases import HEALTHY, HEARD, member
+from tests.placement.deciding.cases import HEALTHY, HEARD, member
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.placement.deciding import spread
 from wharfinger.placement.deciding.deciding import decide

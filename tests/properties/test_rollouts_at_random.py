@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.placements.scene import P
+from tests.placement.scene import P
 from tests.properties.rollout_judge import Judge
 from tests.properties.rollout_world import World
 from tests.properties.shares import shared_out

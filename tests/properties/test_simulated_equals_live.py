@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import PROFILES, Hand, World
 from tests.properties.shares import shared_out
+from tests.scheduling.world import PROFILES, Hand, World
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused

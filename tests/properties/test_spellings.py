@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.manifests.complete import EVERYTHING
+from tests.objects.documents.complete import EVERYTHING
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.decode import (
     decode_node,

@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
-from tests.engine.placements.scene import P
 from tests.placement.objects import member_object
+from tests.placement.run_scene import APPROVAL, RUN, RunScene, run_object, stage
+from tests.placement.scene import P
 from tests.properties.shares import shared_out
 from wharfinger.errors import Unavailable
 from wharfinger.placement.contracts import placement_keys

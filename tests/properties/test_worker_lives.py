@@ -1,6 +1,6 @@
 """Worker loops in a simulated world, against any interleaving of users, faults and late answers: lives by their seeds.
 
-The world (`tests/worker_loops/lives`) runs the real loops, activities and workflows of one to three workers, over a
+The world (`tests/scheduling/lives`) runs the real loops, activities and workflows of one to three workers, over a
 store in memory and a Temporal that loses answers, repeats activities, stands still and dies. Watches lag, end, and
 are compacted; workers are killed; operators terminate runs; extenders answer late, or not at all.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worker_loops.lives.life import play, told
+from tests.scheduling.lives.life import play, told
 
 LIVES = 3_000
 SHARDS = 30

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worker_loops.lives import broken
-from tests.worker_loops.lives.life import play
-from tests.worker_loops.lives.worker import Parts
+from tests.scheduling.lives import broken
+from tests.scheduling.lives.life import play
+from tests.scheduling.lives.worker import Parts
 
 ENOUGH = 400
 """Lives within which each of them is seen; most of them in the first few."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine.conftest import World
 from tests.rk8s import rk8s_documents as docs
+from tests.scheduling.world import World
 from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.testing import MemoryStore

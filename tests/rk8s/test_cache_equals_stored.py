@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand
-from tests.engine.pods.test_preemption import eviction, refusal
 from tests.properties.shares import shared_out
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
+from tests.scheduling.effects.refusing.test_preemption import eviction, refusal
+from tests.scheduling.world import Hand
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Event

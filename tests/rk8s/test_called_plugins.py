@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.engine.pods.called_plugins import Licences, bound_with_calls, profiles_with
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
+from tests.scheduling.effects.called_plugins import Licences, bound_with_calls, profiles_with
 from wharfinger.etcd import keys
 from wharfinger.framework.status import unschedulable
 from wharfinger.objects.model.pod import PodKey

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Shell, outside
+from tests.cli.shell import Shell, outside
 from tests.conftest import EtcdServer
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.etcd import keys

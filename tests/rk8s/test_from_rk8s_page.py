@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.main import get_command
 
-from tests.cli.conftest import Shell, outside
+from tests.cli.shell import Shell, outside
 from tests.rk8s.test_commands import Etcd, etcd
 from wharfinger.cli.main import command_line
 from wharfinger.etcd import keys

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand, settled
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
+from tests.scheduling.world import Hand, settled
 from wharfinger.etcd import keys
 from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Placed, Recorded

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand
-from tests.engine.pods.test_preemption import CALM, evict, eviction, nominate
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_world import Rk8sWorld
+from tests.scheduling.effects.refusing.test_preemption import CALM, evict, eviction, nominate
+from tests.scheduling.world import Hand
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Get
 from wharfinger.objects.model.pod import PodKey

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Shell, outside
+from tests.cli.shell import Shell, outside
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.simulator.simulator import Simulator

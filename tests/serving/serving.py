@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import aiohttp
 
-from tests.registry.certificates import Signed
+from tests.etcd.certificates import Signed
 from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object, Upstream
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.serving.content import Content

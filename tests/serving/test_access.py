@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.registry.certificates import Authority
+from tests.etcd.certificates import Authority
 from tests.serving.serving import Hand, Reviews, bearer, content, get, serving, trusting
 from wharfinger.serving.options import (
     AuthenticationOptions,

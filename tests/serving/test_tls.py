@@ -17,7 +17,7 @@ import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.registry.certificates import Authority, Signed, in_memory_only
+from tests.etcd.certificates import Authority, Signed, in_memory_only
 from tests.serving.serving import Hand, content, get, serving, trusting
 from wharfinger.errors import UsageError
 from wharfinger.fleet.agent.host_probes import asking

@@ -12,7 +12,7 @@ from tests import server_marker
 from tests.server_marker import server_started_by
 
 ROOT = Path(__file__).parents[2]
-CONFORMANCE = "tests/registry/conformance/test_leases.py"
+CONFORMANCE = "tests/etcd/conformance/test_leases.py"
 
 
 def test_unmarked_test_that_starts_a_server_fails(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_commands_that_start_servers_are_recognized(command: str, server: str | 
 @pytest.mark.long  # sessions of pytest of its own
 def test_tests_are_marked_by_their_fixtures_and_parameters() -> None:
     """The same tests of the conformance suite run on the store in memory, and on etcd with the marker."""
-    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", CONFORMANCE, "tests/registry/test_etcd_lease.py"]
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", CONFORMANCE, "tests/etcd/test_etcd_lease.py"]
 
     def collected(marker: str) -> list[str]:
         done = subprocess.run([*collect, "-m", marker], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ the API servers of one cluster. What a server can be expected to say of a write 
 invalid, forbidden) is a value, `ApiAnswer`; exceptions are for no answer, and for credentials that are refused.
 
 Implementations: `wharfinger.apiserver.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
-One conformance suite holds for both (`tests/upstream/conformance`).
+One conformance suite holds for both (`tests/apiserver/conformance`).
 """
 
 from __future__ import annotations

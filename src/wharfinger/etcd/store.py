@@ -5,7 +5,7 @@ foreign key can be reported and deleted like any other. Values are bytes. Revisi
 integers that only grow; a read at revision 0 means "now", linearizably.
 
 Implementations: `wharfinger.etcd.etcd.EtcdStore`, `wharfinger.testing.memory_store.MemoryStore`, and over
-either `wharfinger.etcd.rk8s_keys.Rk8sKeys`. One conformance suite holds for all (`tests/registry/conformance`).
+either `wharfinger.etcd.rk8s_keys.Rk8sKeys`. One conformance suite holds for all (`tests/etcd/conformance`).
 """
 
 from __future__ import annotations

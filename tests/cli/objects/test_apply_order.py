@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 pytestmark = pytest.mark.servers
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from tests.patience import patient
 
 pytestmark = pytest.mark.servers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from tests.patience import patient
 from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.output import Output

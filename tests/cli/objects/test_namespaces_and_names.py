@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 MISMATCH = 'the namespace from the provided object "{}" does not match the namespace "other"'
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests import forked
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.process.records import InstanceRecord

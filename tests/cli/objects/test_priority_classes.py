@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell
 from tests.cli.objects.test_objects import put
+from tests.cli.shell import Shell
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.cli.explain import held_back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.shell import Shell
 
 UNKNOWN = "spec.dnsPolcy: unknown field; did you mean dnsPolicy?"
 

@@ -4,7 +4,7 @@ A copy has the fields that the decoders of this package read, and of what identi
 environment, no commands, no annotations that mean nothing here. So secrets that people put there do not travel, and a
 pod takes half its room. Where HTTP extenders are asked, copies of pods and nodes are whole.
 
-Decoding a copy gives what decoding the object gives (`tests/manifests/test_copies.py`).
+Decoding a copy gives what decoding the object gives (`tests/objects/documents/test_copies.py`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,263 @@
+"""`wharfinger kubernetes manifests`: what it prints, what it refuses, and that the committed files are its outputs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.shell import Shell
+from wharfinger.apiserver.access_checks import NeededAccess
+from wharfinger.dev import etcd
+from wharfinger.errors import UsageError
+from wharfinger.kubernetes.cli import etcd_objects, temporal_objects
+from wharfinger.kubernetes.cli.install_choices import InstallChoices
+from wharfinger.kubernetes.cli.rbac_objects import needs, rbac_objects
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+PREFIX = "# wharfinger kubernetes manifests "
+SECOND = ("--temporal", "temporal.example:7233")
+
+STATIC = ("--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND)
+
+Json = dict[str, Any]
+
+
+def printed(outside: Shell, *arguments: str) -> list[Json]:
+    """The objects that the command prints."""
+    answer = outside("kubernetes", "manifests", *arguments)
+    assert answer.code == 0, answer.err
+    return list(yaml.safe_load_all(answer.out))
+
+
+def of_kind(objects: list[Json], kind: str) -> list[Json]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+def pods(objects: list[Json]) -> Iterator[tuple[str, Json]]:
+    """The pods' specifications, by the name of what makes them."""
+    for one in objects:
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            yield one["metadata"]["name"], one["spec"]["template"]["spec"]
+        elif one["kind"] == "CronJob":
+            yield one["metadata"]["name"], one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        elif one["kind"] == "Pod":
+            yield one["metadata"]["name"], one["spec"]
+
+
+def grants(roles: list[Json], need: NeededAccess) -> bool:
+    """Whether some rule of some role allows this, as RBAC judges it."""
+    return any(
+        need.verb in rule["verbs"]
+        and need.target in rule["resources"]
+        and need.resource.group in rule["apiGroups"]
+        and (not rule.get("resourceNames") or need.name in rule["resourceNames"])
+        and role["metadata"].get("namespace", "") in ("", need.namespace)
+        for role in roles
+        for rule in role["rules"]
+    )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_committed_files_are_what_the_command_prints(outside: Shell, file: Path) -> None:
+    text = file.read_text()
+    first = text.splitlines()[0]
+
+    answer = outside("kubernetes", "manifests", *shlex.split(first.removeprefix(PREFIX)))
+
+    assert first.startswith(PREFIX)
+    assert answer.out == text
+
+
+def test_there_are_committed_files() -> None:
+    assert len(FILES) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scheduler-name", "default-scheduler", *SECOND), "would have to place its own pods"),
+        (("--bootstrap-scheduler", "wharfinger", *SECOND), "would have to place its own pods"),
+        ((), "name a Temporal by --temporal HOST:PORT, or print one by --with-temporal"),
+        (("--with-temporal", *SECOND), "excludes"),
+        (("--etcd-replicas", "2", *SECOND), "odd number"),
+        (("--user", "alice", *SECOND), "--only rbac"),
+        (("--only", "static-pods", *SECOND), "run in kube-scheduler's place"),
+        (("--scheduler-name", "No_Name", *SECOND), "is no name"),
+        (("--control-plane", "a=10.0.0.1", *SECOND), "go with --only static-pods"),
+        ((*STATIC, "--node", "a"), "go with --control-plane"),
+        ((*STATIC, "--control-plane", "a=10.0.0.1", "--control-plane", "b=10.0.0.2"), "odd number"),
+        ((*STATIC, "--control-plane", "a=host"), "is not NAME=ADDRESS"),
+        ((*STATIC, "--control-plane", "a=10.0.0.1"), "--node: one of a"),
+    ],
+)
+def test_what_could_not_start_again_is_refused(outside: Shell, arguments: tuple[str, ...], said: str) -> None:
+    answer = outside("kubernetes", "manifests", *arguments)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_each_of_its_pods_is_placed_by_the_scheduler_that_stays(outside: Shell) -> None:
+    objects = printed(outside, "--with-temporal", "--bootstrap-scheduler", "stays")
+
+    found = dict(pods(objects))
+
+    placed = {"wharfinger-etcd", "wharfinger-etcd-backups", "wharfinger-postgres", "wharfinger-temporal", "wharfinger"}
+    assert set(found) == placed
+    assert {name: pod["schedulerName"] for name, pod in found.items()} == dict.fromkeys(found, "stays")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--with-temporal",),
+        ("--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND),
+    ],
+)
+def test_pods_have_no_privileges_and_write_volumes_only(outside: Shell, arguments: tuple[str, ...]) -> None:
+    for name, pod in pods(printed(outside, *arguments)):
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["runAsUser"] > 0, name
+        for one in [*pod.get("initContainers", ()), *pod["containers"]]:
+            assert one["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }, (name, one["name"])
+
+
+def test_static_pods_need_no_scheduler(outside: Shell) -> None:
+    objects = printed(outside, "--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND)
+
+    assert {one["kind"] for one in objects} == {"Pod"}
+    assert not any("schedulerName" in pod or "serviceAccountName" in pod for _, pod in pods(objects))
+
+
+def test_static_pods_of_several_nodes_are_members_of_one_etcd(outside: Shell) -> None:
+    planes = [f"--control-plane={name}=10.0.0.{number}" for number, name in enumerate("abc", 1)]
+    by_node = {name: dict(pods(printed(outside, *STATIC, *planes, "--node", name))) for name in "abc"}
+    etcds = {name: made["wharfinger-etcd"]["containers"][0]["command"] for name, made in by_node.items()}
+
+    of_all = "--initial-cluster=" + ",".join(
+        f"wharfinger-etcd-{name}=https://10.0.0.{number}:12380" for number, name in enumerate("abc", 1)
+    )
+    assert all(of_all in command and "--peer-client-cert-auth=true" in command for command in etcds.values())
+    assert "--listen-peer-urls=https://10.0.0.2:12380" in etcds["b"]
+    assert not any("0.0.0.0" in word or "client-urls=https" in word for command in etcds.values() for word in command)
+    assert by_node["a"]["wharfinger-scheduler"] == by_node["b"]["wharfinger-scheduler"]
+    (joined, _) = printed(outside, *STATIC, *planes, "--node", "c", "--joining")
+    assert "--initial-cluster-state=existing" in joined["spec"]["containers"][0]["command"]
+
+
+def test_standby_of_kube_scheduler_shares_its_lease(outside: Shell) -> None:
+    objects = printed(outside, "--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND)
+    scheduler = dict(pods(objects))["wharfinger-scheduler"]["containers"][0]
+    options = dict(word.removeprefix("--").split("=", 1) for word in scheduler["args"][1:])
+
+    assert options["leader-elect-resource-namespace"] == "kube-system"
+    assert options["leader-elect-resource-name"] == "kube-scheduler"
+    assert options["secure-port"] != "10259"
+
+
+def test_scheduler_serves_its_profile_and_holds_its_own_lease(outside: Shell) -> None:
+    objects = printed(outside, "--scheduler-name", "mine", "--cluster", "east", *SECOND)
+    (configured,) = of_kind(objects, "ConfigMap")
+    (deployment,) = of_kind(objects, "Deployment")
+
+    configuration = yaml.safe_load(configured["data"]["scheduler.yaml"])
+    (scheduler,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert configuration["profiles"] == [{"schedulerName": "mine"}]
+    assert configuration["leaderElection"]["resourceName"] == "east"
+    assert scheduler["args"][:2] == ["kube-scheduler", "--config=/etc/wharfinger/scheduler.yaml"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert scheduler[probe]["httpGet"]["scheme"] == "HTTPS"
+        assert scheduler[probe]["httpGet"]["port"] == 10259
+
+
+@pytest.mark.parametrize("name", ["wharfinger", "default-scheduler"])
+def test_rules_grant_each_row_that_a_worker_checks(name: str) -> None:
+    choices = InstallChoices(scheduler_name=name, bootstrap_scheduler="")
+    roles = [one for one in rbac_objects(choices) if one["kind"] in ("ClusterRole", "Role")]
+
+    assert [need for need in needs(choices) if not grants(roles, need)] == []
+
+
+def test_flow_schemas_send_binds_and_lease_to_their_own_levels(outside: Shell) -> None:
+    schemas = of_kind(printed(outside, *SECOND), "FlowSchema")
+    levels = {one["metadata"]["name"]: one["spec"]["priorityLevelConfiguration"]["name"] for one in schemas}
+    precedence = {one["metadata"]["name"]: one["spec"]["matchingPrecedence"] for one in schemas}
+
+    assert levels == {"wharfinger": "workload-high", "wharfinger-leader-election": "leader-election"}
+    assert precedence["wharfinger-leader-election"] < precedence["wharfinger"]
+
+
+def test_bindings_are_for_the_user_that_is_named(outside: Shell) -> None:
+    objects = printed(outside, "--only", "rbac", "--user", "system:kube-scheduler")
+
+    subjects = [subject for one in objects for subject in one.get("subjects", ())]
+
+    assert not of_kind(objects, "ServiceAccount")
+    assert {(one["kind"], one["name"]) for one in subjects} == {("User", "system:kube-scheduler")}
+
+
+def test_disruption_budgets_and_replicas(outside: Shell) -> None:
+    objects = printed(outside, "--replicas", "3", "--etcd-replicas", "5", *SECOND)
+    (deployment,), (members,) = of_kind(objects, "Deployment"), of_kind(objects, "StatefulSet")
+    budgets = {one["metadata"]["name"]: one["spec"] for one in of_kind(objects, "PodDisruptionBudget")}
+
+    assert (deployment["spec"]["replicas"], members["spec"]["replicas"]) == (3, 5)
+    assert {budget["maxUnavailable"] for budget in budgets.values()} == {1}
+    for one in (deployment, members):
+        selector = budgets[one["metadata"]["name"]]["selector"]["matchLabels"].items()
+        assert selector <= one["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_etcd_has_the_settings_of_the_embedded_one() -> None:
+    words = etcd.EtcdServer(Path("etcd"), Path("data"), 2379).command()[1:]
+    embedded = dict(word.removeprefix("--").split("=", 1) for word in words)
+
+    assert embedded.items() >= etcd_objects.SETTINGS.items()
+
+
+def test_temporal_is_that_of_the_compose_file() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.production.yml").read_text())["services"]
+    objects = temporal_objects.temporal_objects(InstallChoices(), ROOT / "deploy" / "temporal")
+    found = dict(pods(objects))
+    (postgres,) = found["wharfinger-postgres"]["containers"]
+    server, namespace = found["wharfinger-temporal"]["containers"]
+
+    assert postgres["image"] == services["postgres"]["image"]
+    assert server["image"] == services["temporal"]["image"]
+    assert namespace["image"] == services["temporal-namespace"]["image"]
+    assert postgres["args"] == services["postgres"]["command"]
+    given = settings_of(server)
+    elsewhere = {"POSTGRES_SEEDS", "DYNAMIC_CONFIG_FILE_PATH", "PROMETHEUS_ENDPOINT"}
+    wanted = {name: value for name, value in services["temporal"]["environment"].items() if name not in elsewhere}
+    assert given.items() >= wanted.items()
+    assert settings_of(namespace)["RETENTION"] == services["temporal-namespace"]["environment"]["RETENTION"]
+
+
+def settings_of(container: Mapping[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in container["env"]}
+
+
+def test_backups_are_saved_by_a_command_that_can_be_parsed(outside: Shell, tmp_path: Path) -> None:
+    objects = printed(outside, *SECOND)
+    (backup,) = dict(pods(objects))["wharfinger-etcd-backups"]["containers"]
+
+    (command, folder, *options) = backup["args"]
+    assert folder == backup["volumeMounts"][0]["mountPath"]
+    away = [option if not option.startswith("--etcd=") else "--etcd=http://127.0.0.1:1" for option in options]
+    assert "no snapshot from etcd" in outside(command, str(tmp_path), *away).err
+
+
+def test_cluster_name_must_fit_into_names_of_workflows() -> None:
+    with pytest.raises(UsageError, match="--cluster"):
+        InstallChoices(cluster="a.b")
