@@ -25,8 +25,7 @@ from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.cli.processes.upstream_options import upstream_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
-from wharfinger.dev.kube_apiserver import KubeApiserver
-from wharfinger.dev.kube_apiserver_files import ApiserverFiles
+from wharfinger.dev.kube_apiserver import ApiserverFiles, KubeApiserver
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from wharfinger.dev.demo import manifests, openb
+from wharfinger.dev.demo import openb
 
 FORMATS = ("json", "yaml")
 
@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for suffix in options.format or FORMATS:
             path = Path(folder) / f"openb.{suffix}"
-            manifests.write(path, options.pods)
+            openb.write(path, options.pods)
             print(json.dumps({"format": suffix, **measure(path)}), flush=True)
 
 

@@ -24,8 +24,7 @@ from tests.conftest import free_port
 from tests.etcd.etcd_process import EtcdProcess, progress_option
 from tests.patience import patient
 from wharfinger.dev import binaries, processes
-from wharfinger.dev.kube_apiserver import STOP_WITHIN, KubeApiserver
-from wharfinger.dev.kube_apiserver_files import ApiserverFiles, ApiserverUser
+from wharfinger.dev.kube_apiserver import STOP_WITHIN, ApiserverFiles, ApiserverUser, KubeApiserver
 from wharfinger.dev.supervisor import clean_environment
 
 UP_WITHIN = 60.0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apiserver import api_server_process
 from tests.apiserver.api_server_process import ApiServerProcess
-from wharfinger.dev.kube_apiserver_files import ApiserverUser
+from wharfinger.dev.kube_apiserver import ApiserverUser
 
 StartKubeApiserver = Callable[..., ApiServerProcess]
 _SHARED = pytest.StashKey[ApiServerProcess]()

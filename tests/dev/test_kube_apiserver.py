@@ -15,8 +15,7 @@ import yaml
 from tests.apiserver import api_server_process
 from tests.apiserver.api_server_process import ApiServerProcess
 from wharfinger.dev import binaries
-from wharfinger.dev.kube_apiserver import KubeApiserver
-from wharfinger.dev.kube_apiserver_files import ADMIN, RENEW_AFTER, ApiserverFiles, ApiserverUser
+from wharfinger.dev.kube_apiserver import ADMIN, RENEW_AFTER, ApiserverFiles, ApiserverUser, KubeApiserver
 
 ALICE = ApiserverUser("alice", ("readers", "writers"))
 PODS = "/api/v1/namespaces/default/pods"

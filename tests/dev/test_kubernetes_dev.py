@@ -22,8 +22,8 @@ from wharfinger.apiserver.client import ApiChange, ChangeKind
 from wharfinger.dev import kubernetes_part
 from wharfinger.dev.binaries import examples
 from wharfinger.dev.cli.dev import dev
-from wharfinger.dev.departures import is_leaving
 from wharfinger.dev.folder import DataFolder
+from wharfinger.dev.kubernetes_part import is_leaving
 from wharfinger.errors import ServerError, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 

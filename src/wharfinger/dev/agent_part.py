@@ -1,7 +1,7 @@
 """What a dev tree runs for its workers: the agent of its only host, which forks the instances of the common fleet.
 
 The agent's options are those that its instances get: where the servers are, the format, the configuration, ports.
-Neighbours: `dev.tree` starts it, `dev.instances` follows the workers, `wharfinger.programs.agent` is the process.
+Neighbours: `dev.tree` starts it, `dev.common_fleet` follows the workers, `wharfinger.programs.agent` is the process.
 """
 
 from __future__ import annotations

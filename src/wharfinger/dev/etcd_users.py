@@ -11,8 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from wharfinger.dev.etcd import EtcdServer
-from wharfinger.dev.kube_apiserver import PREFIX
-from wharfinger.dev.kube_apiserver_files import write_private
+from wharfinger.dev.kube_apiserver import PREFIX, write_private
 from wharfinger.errors import AccessDenied, ServerError
 from wharfinger.etcd import etcd_passwords
 from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole

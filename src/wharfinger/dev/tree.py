@@ -3,7 +3,7 @@
 ::
 
     supervisor ─► etcd, Temporal
-              ├─► agent (`dev.agent_part`) ─► instances of the common fleet (`dev.instances` looks at them)
+              ├─► agent (`dev.agent_part`) ─► instances of the common fleet (`dev.common_fleet` looks at them)
               ├─► an API server, whose pods they schedule, where one is wanted (`dev.kubernetes_part`)
               ├─► a hub and members, where they are wanted (`dev.placing`)
               └─► the web page (`dev.page_part`)
@@ -23,17 +23,16 @@ from dataclasses import dataclass, field, replace
 from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
 from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.chosen_servers import chosen
+from wharfinger.dev.common_fleet import InstanceFollower
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
-from wharfinger.dev.forwarding import forward
-from wharfinger.dev.instances import InstanceFollower
 from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
-from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
+from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer, forward
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
 from wharfinger.process.cluster_format import in_its_format

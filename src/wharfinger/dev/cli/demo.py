@@ -160,7 +160,7 @@ def _stream(as_json: bool) -> TextIO:
 
 
 def _write(path: Path, pods: int) -> None:
-    from wharfinger.dev.demo import manifests
+    from wharfinger.dev.demo import openb
 
-    manifests.write(path, pods)
+    openb.write(path, pods)
     typer.echo(f"wrote all nodes and {pods:,} pods to {path}", err=True)

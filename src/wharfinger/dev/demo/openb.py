@@ -1,15 +1,23 @@
-"""The openb cluster as Kubernetes objects; its README has the origin of the figures and what they mean."""
+"""The openb cluster as Kubernetes objects, also in a file of manifests; its README has the origin of the figures."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import itertools
+import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import orjson
 
 from wharfinger.dev.binaries import examples
+from wharfinger.dev.progress import progress_for
+from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.yaml_text import to_yaml
 
 NAMESPACE = "openb"
 GPU = "example.com/gpu-milli"
@@ -18,6 +26,7 @@ PODS_A_NODE = 256
 PRIORITY = {"LS": 2000, "Guaranteed": 2000, "Burstable": 1000, "BE": 0}
 TOTAL = 8152
 """Pods in the trace."""
+NODES = 1523
 
 _UIDS = uuid.uuid5(uuid.NAMESPACE_URL, "https://wharfinger.dev/examples/openb")
 
@@ -82,3 +91,26 @@ def _pod(row: Mapping[str, str], created: str) -> dict[str, Any]:
 
 def _metadata(name: str, created: str) -> dict[str, Any]:
     return {"name": name, "uid": str(uuid.uuid5(_UIDS, name)), "creationTimestamp": created}
+
+
+def write(path: Path, count: int) -> None:
+    """Write all nodes and the first `count` pods: a `.json` file as one List, else YAML documents; `-` is stdout."""
+    created = rfc3339(datetime.now(UTC))
+    objects = itertools.chain(nodes(created=created), pods(count, created=created))
+    if str(path) == "-":
+        _documents(objects, sys.stdout)
+    elif path.suffix == ".json":
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        path.write_bytes(orjson.dumps(listed, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    else:
+        with (
+            path.open("w", encoding="utf-8") as file,
+            progress_for(sys.stderr).counting("writing", NODES + count) as done,
+        ):
+            _documents(objects, file, done)
+
+
+def _documents(objects: Iterator[dict[str, Any]], file: TextIO, done: Callable[[int], None] = lambda _: None) -> None:
+    for number, obj in enumerate(objects, start=1):
+        file.write("---\n" + to_yaml(obj))
+        done(number)

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from tests.clock import Clock
+from wharfinger.dev.cli.dev import StatusLines, starting
 from wharfinger.dev.settings import DevSettings
-from wharfinger.dev.status import StatusLines, starting
 from wharfinger.dev.tree import DevTree
 
-TOUR = Path(__file__).parents[2] / "docs" / "placement-tour.md"
+TOUR = Path(__file__).parents[3] / "docs" / "placement-tour.md"
 
 
 def settings(**changes: Any) -> DevSettings:
