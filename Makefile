@@ -9,7 +9,7 @@
 #   make replay-archive   records that archive anew
 #   make docs    the pages of docs/, with reference pages made from the code, in build/site
 #   make browser  Chromium, for tests of the web page in a browser; `make pictures` takes its pictures for the documents
-#   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
+#   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history; one table at the end
 #   make bench   how many decisions, attempts and pods a second, also beside kube-scheduler, and what a rollout costs; see
 #                docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
@@ -33,34 +33,28 @@ setup: servers
 demo: setup
 	@$(BIN)/wharfinger demo
 
-# No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a fortieth is played, of the 3,000 lives of workers a fifteenth. The tests are run by six forks of one pytest (tests/forked_session.py). Lint
-# and types run beside them, because collection takes one core and some tests wait; `+` lets the tests print at once,
-# while -O keeps the output of the others together.
+# No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 2,500
+# simulated fleets a fifth is played, of the 1,500 lives of workers a fifteenth. The tests are run by six forks of one
+# pytest (tests/forked_session.py). Lint and types run beside them, because collection takes one core and some tests
+# wait; `+` lets the tests print at once, while -O keeps the output of the others together.
 check: linked
 	@$(MAKE) --no-print-directory -j 2 -O quick-tests lint types
 
 quick-tests: linked
 	+@TESTS_PROCESSES=6 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
 
-# Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
+# Seven processes, for two cores too: most of the time a test waits for servers. An eighth one computes in the meantime.
 # The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
 # the order there, long ones first.
 # Temporal's full server and Kubernetes' are built where Go is at hand; where they cannot be had, their tests are skipped
 # and say so.
 test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory -k cluster-server kubernetes-servers || true
-	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 5 --dist loadfile --no-loadscope-reorder --durations=20
+	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 8 --dist loadfile --no-loadscope-reorder --durations=20
 
-# Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
-# Beside them, fleets and workers in virtual time: a fifth as long each, on the core that servers leave alone.
+# Rounds of faults on servers until the time is up, and fleets and workers in virtual time beside them.
 soak: setup
-	@{ for simulated in tests.properties.fleet_world.soak tests.scheduling.lives.soak; do \
-		$(BIN)/python -m $$simulated --seconds $$(( $(or $(SECONDS),600) / 5 )) $(if $(SEED),--seed $(SEED)) || exit 1; \
-	done; } & \
-	simulated=$$!; \
-	$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)); \
-	servers=$$?; wait $$simulated && exit $$servers
+	@$(BIN)/python -m tests.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 lint: linked docs
 	@$(BIN)/ruff check

@@ -1,20 +1,12 @@
-"""`make soak SECONDS=n SEED=n`: rounds of faults with new seeds, until the time is up or an invariant is broken.
-
-    python -m tests.faults.soak --seconds 3600 --seed 1
-    python -m tests.faults.soak --judge FOLDER          judge a kept round again
-
-Prints a line a round and one JSON line at the end; exit code 1 names the seed, the invariant and the folder.
-"""
+"""Rounds of faults on servers with new seeds: a storm, or now and then a story of its own (`tests.soak` plays them)."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,9 +15,11 @@ from rich.console import Console
 from tests.faults import ruled, stopped
 from tests.faults.judge import Judge
 from tests.faults.recorder import read_back
-from tests.faults.round import Result, plan_for_soak, play
+from tests.faults.round import Result, plan_for_soak
+from tests.faults.round import play as play_storm
 from tests.faults.stopped import Company
 from tests.faults.timeline import Timeline
+from tests.rk8s import rk8s_round
 
 LOG = "history.jsonl, struck.json, schedule.txt, result.json and the logs of all processes"
 
@@ -33,6 +27,8 @@ STOPPED = 5
 """Last digit of the seeds whose round stops a worker in the middle of a bind."""
 RULED = 8
 """Last digit of the seeds whose round kills workers and etcd while ruled pods are bound."""
+RK8S = 2
+"""Last digit of the seeds whose round kills a worker, Temporal and etcd while pods of rk8s are bound."""
 SLOW = 20.0
 """Seconds to settle that are worth a line of explanation."""
 
@@ -41,7 +37,7 @@ TOLD = 12
 
 
 def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
-    """The round of a seed: a storm, or now and then a worker stopped in the middle of a bind, or a flood of rules."""
+    """The round of a seed."""
     try:
         if seed % 10 == STOPPED:
             say("a worker is stopped in the middle of a bind")
@@ -50,7 +46,10 @@ def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
         if seed % 10 == RULED:
             say("workers are killed while they bind pods with rules across nodes")
             return ruled.play(folder, seed=seed, seconds=30)
-        return play(plan_for_soak(seed), folder, say)
+        if seed % 10 == RK8S:
+            say("a worker, Temporal and etcd are killed while they bind pods of rk8s")
+            return rk8s_round.play(folder, cohorts=seed % 20 == RK8S, seed=seed)
+        return play_storm(plan_for_soak(seed), folder, say)
     except AssertionError as error:  # something was not up, or did not happen in time
         return Result(seed, violations=[f"story: {error}"])
 
@@ -66,13 +65,29 @@ def told(result: Result) -> str:
     )
 
 
-def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, keep: bool = False) -> int:
-    """Play rounds until the time is up; the exit code. Folders of sound rounds are removed."""
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A row of the soak's table."""
+
+    part: str
+    seed: int
+    """Where it began."""
+    cases: int
+    seconds: float
+    broken: str = ""
+    """The first rule that was broken, with the seed of its case; empty: none was."""
+    text: str = ""
+    """What was played, where the number of cases says too little."""
+
+
+def play(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, keep: bool = False) -> Played:
+    """Play rounds until the time is up or a rule is broken. Folders of sound rounds are removed."""
     console = Console(stderr=True)
     say = partial(console.print, highlight=False, soft_wrap=True)
     began = time.monotonic()
     played: list[Result] = []
-    while time.monotonic() - began < seconds and (rounds is None or len(played) < rounds):
+    broken = ""
+    while not broken and time.monotonic() - began < seconds and (rounds is None or len(played) < rounds):
         number = seed + len(played)
         here = folder / f"seed-{number}"
         here.mkdir(parents=True)
@@ -91,21 +106,12 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
             say(f"  at last: {'; '.join(result.last[:3])}", style="yellow", markup=False)
         if result.violations:
             say(f"kept in {here}: {LOG}")
-            break
-        if not keep:
+            broken = f"{number}: {result.violations[0]}"
+        elif not keep:
             shutil.rmtree(here)
-    failed = played[-1] if played and played[-1].violations else None
-    broken = {"seed": failed.seed, "invariant": failed.violations[0], "data": str(here)} if failed is not None else {}
-    totals = {
-        "seconds": round(time.monotonic() - began),
-        "rounds": len(played),
-        "faults": sum(result.faults for result in played),
-        "binds": sum(result.binds for result in played),
-        "revisions": sum(result.revisions for result in played),
-        "violations": sum(len(result.violations) for result in played),
-    }
-    print(json.dumps(totals | broken))
-    return 0 if failed is None else 1
+    faults, binds = sum(one.faults for one in played), sum(one.binds for one in played)
+    text = f"{len(played)} rounds, {faults} faults, {binds} binds"
+    return Played("rounds on servers", seed, len(played), time.monotonic() - began, broken, text)
 
 
 def judge_again(folder: Path) -> int:
@@ -116,24 +122,3 @@ def judge_again(folder: Path) -> int:
         print(violation)
     print(f"{judge.binds} binds, {judge.excused} excused, {len(judge.violations)} violations")
     return 1 if judge.violations else 0
-
-
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="soak", description="Faults without end, judged by etcd's history.")
-    parser.add_argument("--seconds", type=float, default=600.0, help="for how long; a round that has begun is ended")
-    parser.add_argument("--seed", type=int, default=None, help="of the first round; any by default")
-    parser.add_argument("--rounds", type=int, default=None, help="at most so many")
-    parser.add_argument("--folder", type=Path, default=None, help="where rounds leave their data; any by default")
-    parser.add_argument("--keep", action="store_true", help="keep the data of sound rounds too")
-    parser.add_argument("--judge", type=Path, default=None, metavar="FOLDER", help="only judge this kept round again")
-    given = parser.parse_args()
-    if given.judge is not None:
-        return judge_again(given.judge)
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="wharfinger-soak-"))
-    seed = given.seed if given.seed is not None else int(time.time()) % 1_000_000
-    return soak(given.seconds, seed, folder, rounds=given.rounds, keep=given.keep)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

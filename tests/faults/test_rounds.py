@@ -1,4 +1,4 @@
-"""Short storms, each on a seed, judged from etcd's own history; `make soak` plays long ones.
+"""Short rounds of faults, one of each kind, judged from etcd's own history; `make soak` plays long ones on new seeds.
 
 A violation that was ever found leaves its seed here.
 """
@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import ruled
 from tests.faults.round import Plan, play
 from tests.faults.schedule import Fault, Kind
+from tests.rk8s import rk8s_round
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
-STORMS = [Plan(seed=11, seconds=12, every=1.2, longest=5), Plan(seed=12, seconds=12, every=1.2, longest=5)]
 
-
-@pytest.mark.parametrize("plan", STORMS, ids=lambda plan: f"seed {plan.seed}")
-def test_a_storm_breaks_nothing(plan: Plan, tmp_path: Path) -> None:
-    result = play(plan, tmp_path)
+def test_a_storm_breaks_nothing(tmp_path: Path) -> None:
+    result = play(Plan(seed=11, seconds=12, every=1.2, longest=5), tmp_path)
 
     assert result.violations == []
     assert result.binds > 50
@@ -44,3 +43,21 @@ def test_a_worker_whose_watch_stalls_does_no_harm(tmp_path: Path) -> None:
     assert result.violations == []
     assert result.binds > 50
     assert result.compactions == 1
+
+
+def test_three_workers_of_six_namespaces_are_killed_and_break_no_rule(tmp_path: Path) -> None:
+    """Rules across nodes hold at every revision while workers and etcd are killed."""
+    result = ruled.play(tmp_path, seed=1, seconds=12)
+
+    assert result.violations == []
+    assert result.excused == 0
+    assert result.binds > 300
+    assert result.faults > 4
+
+
+@pytest.mark.timeout(300)
+def test_rk8s_pods_are_neither_lost_nor_bound_twice_nor_overcommitted(tmp_path: Path) -> None:
+    result = rk8s_round.play(tmp_path, cohorts=True)
+
+    assert result.violations == []
+    assert result.binds == rk8s_round.PODS

@@ -19,7 +19,7 @@ from wharfinger.fleet.deciding.lives import Look
 from wharfinger.fleet.deciding.proving import Proof
 from wharfinger.fleet.deciding.targets import Target
 
-ENOUGH = 4_000
+ENOUGH = 2_500
 """Cases within which each of them is seen; most of them in the first few."""
 
 NOTICED = (0, 13, 28, 96, 161, 485, 608, 1073)

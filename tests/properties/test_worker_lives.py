@@ -15,10 +15,10 @@ import pytest
 
 from tests.scheduling.lives.life import play, told
 
-LIVES = 3_000
-SHARDS = 30
-QUICK = 2
-"""Shards that `make check` plays; `make test` plays all."""
+LIVES = 1_500
+SHARDS = 15
+QUICK = 1
+"""Shards that `make check` plays; `make test` plays all, and `make soak` new ones."""
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def told(life: Life) -> str:
     """The life's story, the broken rules first, and how it is played again."""
     lines = [f"life {life.seed}: " + "; ".join(life.violations)]
     lines += [f"{at - 1000:8.3f} {' '.join(map(str, words))}" for at, words in life.story]
-    lines.append(f"again: python -m tests.scheduling.lives.soak --life {life.seed}")
+    lines.append(f"again: python -m tests.soak --life {life.seed}")
     return "\n".join(lines)
 
 
