@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 
 MakeProfile = Callable[..., Profile]

@@ -11,7 +11,7 @@ import yaml
 
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.catalog import Catalog, CatalogEntry
-from wharfinger.framework.config.origins import enabling, origins
+from wharfinger.framework.config.notes import enabling, origins
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.plugins.node_fields import NodeName
 from wharfinger.framework.profiles import load_configuration, load_profiles

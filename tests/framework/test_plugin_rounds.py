@@ -9,11 +9,11 @@ import pytest
 from tests.framework.conftest import MakeProfile
 from tests.framework.doubles import Gatekeeper, Refuser, Scorer
 from wharfinger.errors import PluginError
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import PostFilterResult, PreFilterResult, RowSelection, Trial
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins.node_independent import PrioritySort
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable

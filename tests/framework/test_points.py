@@ -8,8 +8,8 @@ import pytest
 
 from tests.framework.conftest import MakeProfile
 from tests.framework.doubles import ColumnRefuser, Refuser
+from wharfinger.framework.catalog import points_of
 from wharfinger.framework.interface import Filter, NodeFilter, Plugin, offers
-from wharfinger.framework.points import points_of
 from wharfinger.framework.status import unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.testing.facts import node, pod, snapshot

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from wharfinger.framework.columns import NodeNames
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.node_names import NodeNames
-from wharfinger.framework.preferred_nodes import PreferredNodes, owned
+from wharfinger.framework.scoring import PreferredNodes, owned
 from wharfinger.testing.facts import node, snapshot
 
 MEMBERS = ("common/0", "common/1", "common/2", "common/3")

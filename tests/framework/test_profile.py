@@ -19,10 +19,10 @@ from tests.framework.doubles import (
     Scorer,
 )
 from wharfinger.errors import ConfigurationError, PluginError
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CARRIED_LIMIT, CycleState
 from wharfinger.framework.interface import Permission, PreFilterResult
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable

@@ -6,8 +6,8 @@ import pytest
 
 from tests.framework.doubles import Refuser, Scorer
 from wharfinger.framework import sampling
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.consulting import consult
 from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
-from wharfinger.framework.extenders.extender_packing import pack, unpack
-from wharfinger.framework.extenders.extender_verdicts import ExtenderQuestion, ExtenderVerdicts
+from wharfinger.framework.extenders.extender_verdicts import ExtenderQuestion, ExtenderVerdicts, pack, unpack
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.testing.facts import node, pod, snapshot
 

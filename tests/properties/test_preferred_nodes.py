@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.doubles import Refuser, Scorer
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot

@@ -10,8 +10,7 @@ import pytest
 from tests.replay.replay_stage import Stage
 from tests.replay.test_rerun import Span
 from tests.scheduling.world import PROFILES
-from wharfinger.framework.catalog import CatalogEntry
-from wharfinger.framework.points import Enabled
+from wharfinger.framework.catalog import CatalogEntry, Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod

@@ -13,8 +13,7 @@ from tests.replay.replay_stage import Stage
 from tests.scheduling.world import PROFILES
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, UsageError
 from wharfinger.etcd.store import KeyValue
-from wharfinger.framework.catalog import CatalogEntry
-from wharfinger.framework.points import Enabled
+from wharfinger.framework.catalog import CatalogEntry, Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod

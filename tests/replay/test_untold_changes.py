@@ -9,8 +9,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import PROFILES, Hand
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.scheduling.contracts.cohort_scheduling import Seat

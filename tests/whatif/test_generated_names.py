@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.whatif.generated_names import generated, stem_of
+from wharfinger.whatif.cli.given import generated, stem_of
 
 
 def test_names_follow_from_the_stem_and_from_what_is_taken() -> None:

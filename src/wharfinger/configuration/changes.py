@@ -21,6 +21,7 @@ from wharfinger.framework.config.dynamic import (
     ProfileValue,
     QueueValue,
     canonical,
+    check_alone,
     check_backoff,
     check_kind,
     digest,
@@ -28,7 +29,6 @@ from wharfinger.framework.config.dynamic import (
     well_formed_profiles,
 )
 from wharfinger.framework.config.errors import refuse
-from wharfinger.framework.config.overlay import check_alone
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
 from wharfinger.process.committing import Author

@@ -1,16 +1,20 @@
-"""Which plugins there are: name, how to make one, the model of its arguments.
+"""Which plugins there are (name, factory, model of the arguments), and the extension points that they serve.
 
 Built-in plugins are listed by `plugins.builtin`; those of other distributions are found through the entry-point
 group `wharfinger.plugins` (entry point name = plugin name, value = a class or a function that makes the plugin).
 Nothing registers itself by being imported. A plugin of another distribution is imported, and takes part, only when a
 configuration names it.
+
+A configuration that was written for kube-scheduler can be taken as it is: a plugin may be named at every point where
+kube-scheduler's own takes part, even where ours has nothing to do, and one that does not exist here may be disabled.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import metadata
 from typing import Any
@@ -18,7 +22,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.framework.interface import Plugin
+from wharfinger.framework import interface
+from wharfinger.framework.interface import Plugin, offers
 
 ENTRY_POINTS = "wharfinger.plugins"
 _UNKNOWN = "an unknown distribution"
@@ -173,3 +178,87 @@ def _args_model(factory: Any) -> type[BaseModel] | None:
 def _weight(factory: Any) -> int:
     weight = getattr(factory, "weight", 1)
     return weight if isinstance(weight, int) and weight > 0 else 1
+
+
+POINTS: Mapping[str, tuple[type[Any], ...]] = {
+    "preEnqueue": (interface.PreEnqueue,),
+    "queueSort": (interface.QueueSort,),
+    "preFilter": (interface.PreFilter,),
+    "filter": (interface.Filter, interface.NodeFilter),
+    "postFilter": (interface.PostFilter,),
+    "preScore": (interface.PreScore,),
+    "score": (interface.Score, interface.NodeScore),
+    "reserve": (interface.Reserve,),
+    "permit": (interface.Permit,),
+    "preBind": (interface.PreBind,),
+    "bind": (interface.Bind,),
+    "postBind": (interface.PostBind,),
+}
+"""Extension points as configurations name them, and the protocols that serve them."""
+
+
+def points_of(plugin: Plugin) -> tuple[str, ...]:
+    """The extension points a plugin serves."""
+    return tuple(point for point, protocols in POINTS.items() if any(offers(plugin, one) for one in protocols))
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The plugins of a profile and where each takes part."""
+
+    plugins: tuple[Plugin, ...]
+    """All of them, in profile order."""
+    at: Mapping[str, tuple[str, ...]]
+    """Extension point -> names, in the order in which they run."""
+    weights: Mapping[str, int]
+    """Score weights; 1 for plugins not named here."""
+
+    @classmethod
+    def everywhere(cls, plugins: Sequence[Plugin], weights: Mapping[str, int]) -> Enabled:
+        """Every plugin takes part at every point it serves, in the given order."""
+        points = {plugin.name: points_of(plugin) for plugin in plugins}
+        at = {point: tuple(p.name for p in plugins if point in points[p.name]) for point in POINTS}
+        return cls(tuple(plugins), at, weights)
+
+
+KUBE_SCHEDULER_POINTS: Mapping[str, tuple[str, ...]] = {
+    "SchedulingGates": ("preEnqueue",),
+    "PrioritySort": ("queueSort",),
+    "NodeUnschedulable": ("filter",),
+    "NodeName": ("filter",),
+    "TaintToleration": ("filter", "preScore", "score"),
+    "NodeAffinity": ("preFilter", "filter", "preScore", "score"),
+    "NodePorts": ("preFilter", "filter"),
+    "NodeResourcesFit": ("preFilter", "filter", "preScore", "score", "placementScore"),
+    "VolumeRestrictions": ("preFilter", "filter"),
+    "NodeVolumeLimits": ("preFilter", "filter"),
+    "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
+    "VolumeZone": ("preFilter", "filter"),
+    "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
+    "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
+    "DynamicResources": ("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"),
+    "DefaultPreemption": ("preEnqueue", "postFilter"),
+    "NodeResourcesBalancedAllocation": ("preScore", "score"),
+    "ImageLocality": ("score",),
+    "DefaultBinder": ("bind",),
+    "NodeDeclaredFeatures": ("preFilter", "filter"),
+    "GangScheduling": ("preEnqueue", "permit"),
+    "TopologyPlacementGenerator": ("placementGenerate",),
+    "PodGroupPodsCount": ("placementScore",),
+}
+"""Plugins of kube-scheduler 1.36 and their extension points."""
+
+REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+"""Plugins that kube-scheduler had once; NodeVolumeLimits does their work."""
+
+
+def why_unknown(name: str, catalog: Catalog) -> str:
+    """Why a plugin cannot be named where it counts."""
+    if name in REMOVED_PLUGINS:
+        return f"plugin {name} was removed from Kubernetes: NodeVolumeLimits took its place"
+    if name in KUBE_SCHEDULER_POINTS:
+        return f"plugin {name} of kube-scheduler does not exist here: leave it out (it may be named under disabled)"
+    close = get_close_matches(name[:80], catalog.names, n=1)
+    if close:
+        return f"there is no plugin {name[:80]}; did you mean {close[0]}?"
+    return f"there is no plugin {name[:80]} (known are {', '.join(catalog.names)})"

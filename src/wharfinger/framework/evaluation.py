@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, ExtenderVerdicts
 from wharfinger.framework.local_table import DEAD
 from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
-from wharfinger.framework.search import Search, outside
+from wharfinger.framework.search import (
+    NO_NODES,
+    Search,
+    outside,
+    refused_before_filtering,
+    refused_by_nodes,
+    with_post_filter,
+)
 from wharfinger.framework.status import Status
 from wharfinger.objects.model.decision import Decision, Ranked
 from wharfinger.objects.model.extenders import EXTENDER
@@ -150,17 +156,17 @@ class Evaluation:
             return ""
         nodes = len(self.snapshot)
         if nodes == 0:
-            return message.NO_NODES
+            return NO_NODES
         rejection = self._search.rejection
         if rejection is not None:
-            text = message.refused_before_filtering(nodes, rejection.message)
+            text = refused_before_filtering(nodes, rejection.message)
         else:
             reasons: dict[str, int] = {}
             for counts in self.refusals.values():
                 for reason, number in counts.items():
                     reasons[reason] = reasons.get(reason, 0) + number
-            text = message.refused_by_nodes(nodes, reasons)
-        return message.with_post_filter(text, self.post_filter_messages)
+            text = refused_by_nodes(nodes, reasons)
+        return with_post_filter(text, self.post_filter_messages)
 
     @cached_property
     def decision(self) -> Decision:

@@ -17,23 +17,21 @@ from typing import Any, TypeVar
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework import interface
 from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
-from wharfinger.framework.called_plugins import CalledPlugins
+from wharfinger.framework.async_plugins import CalledPlugins
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.extenders.extending import add_scores
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.scoring import Preference, Scorer
-from wharfinger.framework.search import Search
-from wharfinger.framework.searcher import Searcher
+from wharfinger.framework.search import Domain, Search
+from wharfinger.framework.searcher import FailedSearch, Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, ask, call, unresolvable, unschedulable
 from wharfinger.framework.timing import Lap, PointTimes, measured
-from wharfinger.framework.trial import FailedSearch
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import Pod

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.framework.catalog import Catalog, Installed
-from wharfinger.framework.config import overlay
+from wharfinger.framework.catalog import Catalog, Installed, points_of
+from wharfinger.framework.config import dynamic
 from wharfinger.framework.config.completion import CompletedProfile
 from wharfinger.framework.config.drafts import ProfileDraft, drafted
 from wharfinger.framework.config.dynamic import ProfileValue
 from wharfinger.framework.config.errors import Problem, refuse
-from wharfinger.framework.config.formats import default_configuration
 from wharfinger.framework.config.load import Configuration, read
-from wharfinger.framework.config.notes import without_effect
-from wharfinger.framework.config.origins import not_named
+from wharfinger.framework.config.notes import not_named, without_effect
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.plugins import builtin
-from wharfinger.framework.points import points_of
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
@@ -94,7 +91,7 @@ def overlay_configuration(base: Configured, value: ProfileValue, running: Config
     Raises:
         InvalidConfiguration: Names everything that is wrong with the whole.
     """
-    overlaid, problems = overlay.overlaid(base.configuration, value, base.catalog)
+    overlaid, problems = dynamic.overlaid(base.configuration, value, base.catalog)
     if not problems:  # what is written out is read again, so that a digest's content always makes that very profile
         overlaid, problems = read(overlaid.document(), base.catalog)
     problems += [
@@ -163,3 +160,47 @@ def _mapping(config: Mapping[str, Any] | Path | str) -> Mapping[str, Any]:
 
 def _says_anything(lines: Iterable[bytes]) -> bool:
     return any(line.strip() and not line.lstrip().startswith(b"#") for line in lines)
+
+
+_RK8S: Mapping[str, int | None] = {
+    "SchedulingGates": None,
+    "PrioritySort": None,
+    "UnsupportedFeatures": None,
+    "NodeUnschedulable": None,
+    "NodeName": None,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "GpuMemory": 1,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "DefaultBinder": None,
+}
+"""libscheduler's plugins with its weights. It neither preempts nor spreads pods, and its pods have no host ports."""
+
+_DEFAULTS: Mapping[ClusterFormat, Mapping[str, Any]] = {
+    ClusterFormat.KUBERNETES: {},
+    ClusterFormat.RK8S: {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {
+                    "multiPoint": {
+                        "enabled": [
+                            {"name": name} if weight is None else {"name": name, "weight": weight}
+                            for name, weight in _RK8S.items()
+                        ],
+                        "disabled": [{"name": "*"}],
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def default_configuration(format_: ClusterFormat) -> Mapping[str, Any]:
+    """A KubeSchedulerConfiguration v1, before its own defaults."""
+    return _DEFAULTS[format_]

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
+from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.node_names import NodeNames
 from wharfinger.framework.snapshot import Snapshot
 
 

@@ -1,12 +1,18 @@
 """Which feasible node is best: PreScore, Score, normalisation, weights, and the choice.
 
 Ties are broken by a hash of the pod's uid and the node's name: the same on every machine, whatever the order of the
-nodes, and spread evenly over equal nodes. Several workers may each prefer nodes of their own among the nearly best.
+nodes, and spread evenly over equal nodes.
+
+Workers that share a cluster and decide at the same time for alike pods would choose the same few best nodes, and all
+but one would lose the transaction. So each has preferred nodes, by rendezvous hashing over the ready workers, and takes
+one of these first among nodes that are hardly worse than the best. A worker that is wrong about the others only
+contends as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
-from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
+from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames, RowNumbers, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_table import DEAD, LocalTable, skips_score
@@ -205,3 +211,73 @@ def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod)
     """A number for each of these positions: the highest goes first, of equal ones the first."""
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
     return snapshot.node_columns.names.tie_break(rows, pod.uid)
+
+
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""Shifts and factors of splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the sum depends on all."""
+
+
+class PreferredNodes:
+    """The nodes of one worker."""
+
+    def __init__(self, margin: int = 0) -> None:
+        """`margin`: points of the total by which one's own node may be worse than the best; 0 = all nodes are equal."""
+        self.margin = margin
+        self.members: tuple[str, ...] = ()
+        """The workers that share the nodes, sorted."""
+        self.me: str | None = None
+        """This worker among them; None while it serves nothing."""
+        self._known: tuple[NodeNames, Preference] | None = None
+        self._digest = ""
+
+    @property
+    def digest(self) -> str:
+        """Of the members."""
+        if not self._digest:
+            self._digest = members_digest(self.members)
+        return self._digest
+
+    def share(self, members: Iterable[str], me: str | None) -> None:
+        """Take over who shares the nodes."""
+        self.members, self.me = tuple(sorted(members)), me
+        self._known = None
+        self._digest = ""
+
+    def preference(self, snapshot: Snapshot) -> Preference | None:
+        """This worker's nodes among those of the snapshot; None when no other worker shares them, or it serves nothing.
+
+        Made anew when the nodes or the members changed, not for every decision.
+        """
+        if not self.margin or self.me not in self.members or len(self.members) == 1:
+            return None
+        names = snapshot.node_columns.names
+        if self._known is None or self._known[0] is not names:
+            self._known = names, Preference(owned(names, self.members, self.me), self.margin)
+        return self._known[1]
+
+
+def members_digest(members: Iterable[str]) -> str:
+    """What decisions say of members who are too many to be named: 16 hex digits, the same in every release."""
+    return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:16]
+
+
+def owned(names: NodeNames, members: Iterable[str], me: str) -> BoolColumn:
+    """By row, the nodes that rendezvous hashing over the members gives to `me`: the same in every release.
+
+    Decisions are recorded with the members, not with the nodes.
+    """
+    mine = _weights(names, me)
+    owner: BoolColumn = np.ones(len(mine), dtype=np.bool_)
+    for member in members:
+        if member != me:
+            weights = _weights(names, member)
+            owner &= (mine > weights) | ((mine == weights) & (me < member))
+    return owner
+
+
+def _weights(names: NodeNames, member: str) -> NDArray[np.uint64]:
+    mixed = names.hashes ^ np.uint64(name_hash(member))
+    for shift, factor in _STEPS:
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    weights: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return weights

@@ -2,28 +2,27 @@
 
 Filters are looked at in profile order and a node counts under the plugin that refused it first. What later filters
 say of a node already refused is computed on request (`evaluation`), not here. Nodes where preemption has made
-room for other pods must do twice: with those pods, and without them.
+room for other pods must do twice: with those pods, and without them. `FailedSearch` is what PostFilter plugins get.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Hashable, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from wharfinger.errors import PluginError
-from wharfinger.framework import message, sampling
+from wharfinger.framework import sampling
 from wharfinger.framework.adapters import FilterStep
-from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.columns import BoolColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.domain import Domain
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts
 from wharfinger.framework.extenders.extending import extend, refuses
-from wharfinger.framework.interface import PreFilter
+from wharfinger.framework.interface import NOT_ASKED, PreemptionTurn, PreFilter
 from wharfinger.framework.local_table import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Search, SpanningVerdicts, outside
+from wharfinger.framework.search import Domain, Search, SpanningVerdicts, contradiction, outside
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.objects.model.pod import Pod
@@ -170,7 +169,7 @@ class Searcher:
                 possible = _common(name, possible, answer.nodes)
                 restricting = tuple(sorted((*restricting, name)))
                 if not possible:
-                    rejection = unresolvable(message.contradiction(restricting)).by(restricting[0])
+                    rejection = unresolvable(contradiction(restricting)).by(restricting[0])
                     break
         return PreFiltered(rejection, possible, restricting)
 
@@ -292,3 +291,48 @@ def _common(plugin: str, possible: frozenset[str] | None, named: object) -> froz
     if not isinstance(named, Set):
         raise PluginError(plugin, "PreFilter", f"named the nodes {named!r}, not a set of names")
     return frozenset(named) if possible is None else possible & named
+
+
+class FailedSearch:
+    """A search that found nothing; see `interface.Trial`."""
+
+    def __init__(
+        self, pod: Pod, state: CycleState, search: Search, searcher: Searcher, turn: PreemptionTurn = NOT_ASKED
+    ) -> None:
+        self.snapshot = search.snapshot
+        """What was searched."""
+        self.turn = turn
+        """See `interface.Trial`."""
+        self._pod = pod
+        self._search = search
+        self._searcher = searcher
+        self._skipped = frozenset(state.skipped_filters)
+        alone = search.rejection is None and searcher.looks_at_one_node(state)
+        self.alike: Hashable | None = search.local if alone else None
+        """See `interface.Trial`."""
+
+    def refusal(self, row: int) -> Status:
+        """The first refusal of that row's node."""
+        return self._search.first_refusal(row)
+
+    def resolvable(self) -> RowNumbers:
+        """Rows refused as Unschedulable, ascending."""
+        rejection = self._search.rejection
+        if rejection is not None:
+            final = rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            rows = np.arange(0 if final else len(self.snapshot))
+            domain = self._search.domain
+            return rows if domain is None else rows[domain.rows[rows]]
+        codes, table = self._search.first
+        helps = np.array([code > 0 and _resolvable(status) for code, status in enumerate(table)], dtype=np.bool_)
+        return np.flatnonzero(helps[codes])
+
+    def fits(self, row: int, info: NodeInfo) -> Status:
+        """Every filter's answer if that row were `info`."""
+        if self.alike is not None:
+            return verify_alone(self._pod, self._search, info)
+        return self._searcher.verify(self._pod, self.snapshot, row, info, self._skipped)
+
+
+def _resolvable(status: Status) -> bool:
+    return status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -19,9 +19,9 @@ from wharfinger.framework.config.extender_fields import binding
 from wharfinger.framework.config.file_fields import SchedulerConfiguration
 from wharfinger.framework.config.load import Configuration
 from wharfinger.framework.extenders.calls import ExtenderCalls
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
+from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.loops.upstream import ConnectedUpstream
 from wharfinger.objects.model.ownership import Ownership

@@ -19,7 +19,7 @@ from temporalio.client import Client
 from wharfinger.apiserver.client import Upstream
 from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.etcd.store import Store
-from wharfinger.framework.config.origins import enabling, package
+from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
 from wharfinger.kubernetes.loops.upstream import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.process.build import build_id

@@ -6,7 +6,7 @@ decision is made on one of now.
 
 from __future__ import annotations
 
-from wharfinger.framework.preferred_nodes import members_digest
+from wharfinger.framework.scoring import members_digest
 from wharfinger.scheduling.contracts.computation import OwnNodes
 from wharfinger.scheduling.loops.shards import Roster
 from wharfinger.scheduling.state.informer.changes import Changes

@@ -15,8 +15,8 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.whatif import daemons, workloads
 from wharfinger.whatif.claims import of_templates
 from wharfinger.whatif.inventory import Obj, Ref, ended, node_of
+from wharfinger.whatif.outcome import Use, use_of
 from wharfinger.whatif.scene import Scene
-from wharfinger.whatif.use import Use, use_of
 
 MOST = 100_000
 """Copies that are tried by default."""

@@ -13,10 +13,10 @@ from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.storage_index import Storage
 from wharfinger.whatif import claims, daemons, workloads
+from wharfinger.whatif.admission import NotMade
 from wharfinger.whatif.admission.chain import AdmissionChain, is_new
-from wharfinger.whatif.admission.verdict import NotMade
+from wharfinger.whatif.claims import bound_at_once
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
-from wharfinger.whatif.volumes import bound_at_once
 
 _POD = "Pod"
 _NAMED = 3

@@ -16,10 +16,9 @@ from wharfinger.errors import PluginError, UsageError
 from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.whatif.changes import NodeChanges, made_again
-from wharfinger.whatif.outcome import Answer, Cause, PodOutcome, Result, SupposedEviction
+from wharfinger.whatif.outcome import Answer, Cause, PodOutcome, Result, SupposedEviction, use_of
 from wharfinger.whatif.scene import Progress, Scene, Subject
 from wharfinger.whatif.simulator.simulator import SimulatedDecision, SimulatedGang
-from wharfinger.whatif.use import use_of
 
 
 def simulate(

@@ -20,11 +20,10 @@ from wharfinger.whatif.changes import NodeChanges, added_nodes, cordoned, displa
 from wharfinger.whatif.claims import CLAIM
 from wharfinger.whatif.creation import Creation, Creator
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
-from wharfinger.whatif.outcome import Cause
+from wharfinger.whatif.outcome import Cause, Use, use_of
 from wharfinger.whatif.simulator.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.whatif.simulator.simulator import Simulator
 from wharfinger.whatif.unknown import Unknown
-from wharfinger.whatif.use import Use, use_of
 
 KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND, *ADMISSION_KINDS)))
 """Kinds of objects that mean something to a question; all others can be left out."""

@@ -15,7 +15,7 @@ from wharfinger.objects.documents.fields import mapping, mappings, text_map
 from wharfinger.objects.documents.selectors import label_selector
 from wharfinger.objects.documents.surroundings import NAME_LABEL
 from wharfinger.objects.model.selectors import LabelSelector
-from wharfinger.whatif.admission import runtime_classes
+from wharfinger.whatif.admission import chain
 from wharfinger.whatif.admission.chain import is_new
 from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended
@@ -62,7 +62,7 @@ class Unknown:
         if self._leans_on_labels(ref, pod):
             spaces = "namespace" if len(self.namespaces) == 1 else "namespaces"
             found.append(f"labels of {spaces} {_some(self.namespaces)}")
-        name = runtime_classes.name_in(mapping(pod, "spec"))
+        name = chain.runtime_class_of(mapping(pod, "spec"))
         if name and self._live and ref not in self._live and Ref("RuntimeClass", "", name) not in self._inventory:
             found.append(f"RuntimeClass {name}")
         for what in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.framework.config.durations import parse, written
+from wharfinger.framework.args import parse_duration, written_duration
 
 SECOND = 10**9
 
@@ -25,12 +25,12 @@ SECOND = 10**9
     ],
 )
 def test_what_is_written_is_understood_and_written_in_gos_way(text: str, nanoseconds: int, again: str) -> None:
-    assert parse(text) == nanoseconds
-    assert written(nanoseconds) == again
-    assert parse(again) == nanoseconds
+    assert parse_duration(text) == nanoseconds
+    assert written_duration(nanoseconds) == again
+    assert parse_duration(again) == nanoseconds
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "1d", "1s ", ".s", "-", "1 s", "9999999h", 15, None, "1" * 200 + "s"])
 def test_what_go_refuses_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="duration"):
-        parse(text)
+        parse_duration(text)

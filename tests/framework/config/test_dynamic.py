@@ -11,21 +11,20 @@ import pytest
 from tests.framework.config.configurations import profile, with_args
 from wharfinger.errors import InvalidConfiguration, InvalidObject
 from wharfinger.framework.args import PluginArgs
-from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.catalog import Catalog, CatalogEntry, why_unknown
 from wharfinger.framework.config.dynamic import (
     VALUES,
     CohortValue,
     ProfileValue,
     QueueValue,
     canonical,
+    check_alone,
     check_backoff,
     digest,
     is_target,
     read_value,
     targets,
 )
-from wharfinger.framework.config.kube_scheduler import why_unknown
-from wharfinger.framework.config.overlay import check_alone
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents

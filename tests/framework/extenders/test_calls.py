@@ -13,8 +13,7 @@ from aiohttp import web
 from tests.clock import Clock
 from tests.etcd.certificates import Authority, Signed
 from tests.framework.extenders.extender_server import ExtenderServer
-from wharfinger.framework.extenders.calls import CallFailed, ExtenderCalls
-from wharfinger.framework.extenders.tls import REREAD_AFTER
+from wharfinger.framework.extenders.calls import REREAD_AFTER, CallFailed, ExtenderCalls
 from wharfinger.objects.model.extenders import Extender, ExtenderTls
 
 

@@ -8,18 +8,21 @@ import zlib
 
 import pytest
 
-from wharfinger.framework.extenders.extender_packing import LIMIT, Packable, pack, unpack
 from wharfinger.framework.extenders.extender_verdicts import (
+    PACKED_LIMIT,
     CandidateVictims,
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdict,
     ExtenderVerdicts,
     NodeRefusals,
+    Packable,
     PreemptionQuestion,
     PreemptionVerdicts,
     VictimPod,
     numbers_in,
+    pack,
+    unpack,
 )
 from wharfinger.objects.model.pod import PodKey
 
@@ -70,13 +73,13 @@ def test_verdicts_on_5000_nodes_are_far_below_the_limit() -> None:
     refused = NodeRefusals("no licence", True, (1 << 5000) - 1 & ~some)
     verdicts = tuple(ExtenderVerdict(f"http://extender-{number}", (refused,), scored) for number in range(2))
     text = packed(ExtenderVerdicts(5, NODES, verdicts))
-    assert len(text) < LIMIT // 8
-    assert len(packed(ExtenderQuestion(5, NODES, ("http://a",)))) < LIMIT // 8
+    assert len(text) < PACKED_LIMIT // 8
+    assert len(packed(ExtenderQuestion(5, NODES, ("http://a",)))) < PACKED_LIMIT // 8
 
 
 def test_as_many_reasons_as_nodes_are_kept_where_they_are_alike() -> None:
     reasons = tuple(NodeRefusals(f"{name}: no licence is left", True, 1 << at) for at, name in enumerate(NODES))
-    assert len(packed(ExtenderVerdicts(5, NODES, (ExtenderVerdict("http://a", reasons),)))) < LIMIT
+    assert len(packed(ExtenderVerdicts(5, NODES, (ExtenderVerdict("http://a", reasons),)))) < PACKED_LIMIT
 
 
 def test_verdicts_beyond_the_limit_are_a_stated_failure() -> None:
@@ -84,7 +87,7 @@ def test_verdicts_beyond_the_limit_are_a_stated_failure() -> None:
     reasons = tuple(NodeRefusals(rng.randbytes(200).hex(), True, 1 << number) for number in range(1500))
     failure = pack(ExtenderVerdicts(5, NODES, (ExtenderVerdict("http://a", reasons),)))
     assert isinstance(failure, ExtenderFailure)
-    assert f"at most {LIMIT} are kept: an extender must give fewer different reasons" in failure.message
+    assert f"at most {PACKED_LIMIT} are kept: an extender must give fewer different reasons" in failure.message
 
 
 def deflated(content: bytes) -> str:
@@ -94,7 +97,7 @@ def deflated(content: bytes) -> str:
 @pytest.mark.parametrize(
     "text",
     ["", "!", base64.b64encode(b"plain").decode(), deflated(b"{"), deflated(b'[2,"ask",[]]'), deflated(b'[1,"x",[]]'),
-     deflated(b"0" * (64 * LIMIT + 1))],
+     deflated(b"0" * (64 * PACKED_LIMIT + 1))],
     ids=["empty", "no base64", "not deflated", "no JSON", "newer", "unknown", "bomb"],
 )  # fmt: skip
 def test_any_other_text_is_refused(text: str) -> None:

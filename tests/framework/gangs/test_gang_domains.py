@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wharfinger.framework.gangs.gang_packing import Packing
+from wharfinger.framework.gangs.gang_domains import Packing
 from wharfinger.framework.gangs.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profiles import load_profiles

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.gangs.gangs import GangPlacement, place
 from wharfinger.framework.interface import PostFilterResult, Trial
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot

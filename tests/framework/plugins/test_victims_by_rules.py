@@ -8,11 +8,11 @@ import pytest
 
 from tests.volumes import PROFILE as WITH_VOLUMES
 from tests.volumes import claim, cluster, host, storage, user
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.interface import PreFilterResult
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot

@@ -10,9 +10,9 @@ from temporalio.exceptions import ApplicationError
 
 from tests.scheduling.world import PROFILES, Hand, World
 from wharfinger.etcd import keys
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable

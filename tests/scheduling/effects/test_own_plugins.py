@@ -10,8 +10,8 @@ from temporalio.exceptions import ApplicationError
 from tests.scheduling.effects.refusing.test_preemption import eviction, full_node, nominate, preemptor
 from tests.scheduling.world import PROFILES, Hand, World
 from wharfinger.etcd import keys
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused, Rejected

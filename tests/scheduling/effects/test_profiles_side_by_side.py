@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scheduling.world import World
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Status, unschedulable

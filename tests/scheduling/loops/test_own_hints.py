@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.scheduling.stage import PROFILES, Stage
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import EventHint, Permission
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.events import Action, Resource

@@ -8,8 +8,8 @@ import pytest
 
 from tests.scheduling.loops.test_gangs import put_members
 from tests.scheduling.stage import PROFILES, Stage
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import EventHint
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.events import Action, Resource

@@ -11,7 +11,7 @@ from typing import Literal
 
 from wharfinger.cli.options import config_option, plugins_option
 from wharfinger.errors import UsageError
-from wharfinger.framework.config.durations import parse
+from wharfinger.framework.args import parse_duration
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.process.names import check_tenant_label
@@ -174,10 +174,10 @@ def eviction_of(format_: ClusterFormat, chosen: Eviction | None) -> Eviction:
 def seconds_of(option_name: str, text: str, least: str, most: str) -> float:
     """A duration within two others, as Go writes them. Raises `UsageError`, which names the option."""
     try:
-        duration = parse(text)
+        duration = parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option_name}: {text!r} {error}") from None
-    if not parse(least) <= duration <= parse(most):
+    if not parse_duration(least) <= duration <= parse_duration(most):
         raise UsageError(f"{option_name}: {text!r} is not between {least} and {most}")
     return duration / 1e9
 

@@ -56,7 +56,7 @@ def validate(
 
     Exit codes: 0 valid, 1 not valid, 2 used wrongly, also when there is no such file.
     """
-    from wharfinger.framework.config.origins import enabling, package
+    from wharfinger.framework.config.notes import enabling, package
     from wharfinger.framework.profiles import load_configuration
 
     _check_there(file)
@@ -99,7 +99,7 @@ def show_configuration(
     itself, and means the same. Comments above it name where each plugin comes from. With -o json, standard error names
     the plugins of other packages.
     """
-    from wharfinger.framework.config.origins import BUILT_IN, origins, package
+    from wharfinger.framework.config.notes import BUILT_IN, origins, package
     from wharfinger.framework.profiles import load_configuration
 
     if defaults and file is not None:

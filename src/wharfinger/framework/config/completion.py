@@ -2,34 +2,34 @@
 
 Merging is kube-scheduler's: start from the default set; disabled names go (`*`: all of them but essential ones, which
 only their own name disables); a default that is enabled again keeps its place and takes the new weight; other enabled
-plugins are appended. A plugin named at one extension point beats what came by `multiPoint`, which `config.expansion`
-works out. A completed profile, written out, completes to itself.
+plugins are appended. A plugin named at one extension point beats what came by `multiPoint`, which `config.drafts`
+works out. Plugin arguments are found by name, checked by the models of the catalog, and completed by defaults. A
+completed profile, written out, completes to itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from wharfinger.framework.args import API_VERSION, PluginArgs
-from wharfinger.framework.catalog import Catalog
-from wharfinger.framework.config.arguments import completed_arguments
-from wharfinger.framework.config.errors import Problem
+from wharfinger.framework.catalog import Catalog, CatalogEntry, why_unknown
+from wharfinger.framework.config.errors import Problem, problems_of
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration, of_decisions
-from wharfinger.framework.config.file_fields import SchedulerConfiguration
-from wharfinger.framework.config.kube_scheduler import why_unknown
-from wharfinger.framework.config.profile_fields import (
+from wharfinger.framework.config.file_fields import (
     DEFAULT_SCHEDULER_NAME,
     MULTI_POINT,
+    PluginConfig,
     PluginRef,
     Plugins,
     PluginSet,
     ProfileConfiguration,
+    SchedulerConfiguration,
 )
 
 _TOTAL_WEIGHT_LIMIT = (2**63 - 1) // 100
@@ -174,3 +174,91 @@ def _document(name: str, args: BaseModel) -> dict[str, Any]:
     fields = args.model_dump(mode="json", by_alias=True, exclude_none=True)
     # Models of other packages need not know what Kubernetes writes beside the arguments.
     return {"apiVersion": API_VERSION, "kind": f"{name}Args", **fields} if isinstance(args, PluginArgs) else fields
+
+
+_API_VERSION = "apiVersion"
+_KIND = "kind"
+
+
+def completed_arguments(
+    written: Iterable[PluginConfig],
+    enabled: Iterable[str],
+    catalog: Catalog,
+    path: str,
+    problems: list[Problem],
+) -> dict[str, BaseModel]:
+    """The arguments of every enabled plugin that takes any: those written, else its defaults.
+
+    Arguments of plugins that are not enabled are checked too, and dropped. What is wrong is added to `problems`, and
+    the plugin then left out.
+    """
+    found = dict(_written(written, catalog, f"{path}.pluginConfig", problems))
+    args: dict[str, BaseModel] = {}
+    for name in enabled:
+        entry = catalog.get(name)
+        if entry is None or entry.args is None:
+            continue
+        try:
+            given = found[name] if name in found else entry.args()
+        except ValidationError as error:  # a model with a field that has no default
+            problems += [(where, f"{name}: {reason}") for where, reason in problems_of(error, f"{path}.pluginConfig")]
+        except Exception as error:  # a validator of another package may raise anything
+            problems.append((f"{path}.pluginConfig", _broken(name, error)))
+        else:
+            if given is not None:
+                args[name] = given
+    return args
+
+
+def _written(
+    configs: Iterable[PluginConfig], catalog: Catalog, path: str, problems: list[Problem]
+) -> Iterator[tuple[str, BaseModel | None]]:
+    """The arguments that are written, by plugin; None for what is wrong."""
+    seen: set[str] = set()
+    for number, config in enumerate(configs):
+        place = f"{path}[{number}]"
+        if config.name in seen:
+            problems.append((f"{place}.name", f"arguments of {config.name} are given twice"))
+            continue
+        seen.add(config.name)
+        entry = catalog.get(config.name)
+        if entry is None:
+            problems.append((f"{place}.name", why_unknown(config.name, catalog)))
+        else:
+            yield config.name, _validated(entry, config.args, f"{place}.args", problems)
+
+
+def _validated(entry: CatalogEntry, written: Mapping[str, Any], path: str, problems: list[Problem]) -> BaseModel | None:
+    known = len(problems)
+    fields = _without_type(entry, written, path, problems)
+    if entry.args is None:
+        if fields:
+            problems.append((path, f"plugin {entry.name} takes no arguments"))
+        return None
+    try:
+        args = entry.args.model_validate(fields, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems += problems_of(error, path)
+        return None
+    except Exception as error:  # a validator of another package may raise anything
+        problems.append((path, _broken(entry.name, error)))
+        return None
+    return args if len(problems) == known else None
+
+
+def _broken(plugin: str, error: Exception) -> str:
+    """A model of a foreign plugin may raise anything: then its arguments are wrong, and nothing else stops."""
+    return f"plugin {plugin} could not check its arguments: {type(error).__name__}: {error}"
+
+
+def _without_type(
+    entry: CatalogEntry, written: Mapping[str, Any], path: str, problems: list[Problem]
+) -> dict[str, Any]:
+    """The arguments without `apiVersion` and `kind`, which must be right for a built-in plugin when they are there."""
+    right = {_API_VERSION: API_VERSION, _KIND: f"{entry.name}Args"}
+    own = set() if entry.args is None else {info.alias or name for name, info in entry.args.model_fields.items()}
+    for field, expected in right.items():
+        said = written.get(field)
+        if not entry.origin and said and said != expected:
+            problems.append((f"{path}.{field}", f"must be {expected}"))
+    return {field: value for field, value in written.items() if field not in right or field in own}

@@ -17,8 +17,7 @@ from wharfinger.framework.config.completion import CompletedProfile, complete
 from wharfinger.framework.config.errors import Problem
 from wharfinger.framework.config.extender_fields import completed as completed_extender
 from wharfinger.framework.config.extender_fields import made, wrong
-from wharfinger.framework.config.file_fields import SchedulerConfiguration
-from wharfinger.framework.config.profile_fields import ProfileConfiguration
+from wharfinger.framework.config.file_fields import ProfileConfiguration, SchedulerConfiguration
 from wharfinger.framework.config.understanding import understood
 from wharfinger.objects.model.extenders import Extender
 
@@ -59,7 +58,7 @@ def read(written: Mapping[str, Any], catalog: Catalog) -> tuple[Configuration, l
     """Complete a configuration and find all that is wrong with it.
 
     With problems, the configuration holds what could be understood nevertheless, so that a caller can look for more.
-    What depends on how plugins are made is left to `config.expansion`. Of an older version, what has to be changed
+    What depends on how plugins are made is left to `config.drafts`. Of an older version, what has to be changed
     comes first.
     """
     current, outdated = as_of_now(written)

@@ -1,18 +1,19 @@
-"""What a valid configuration says without effect: accepted, because files made for kube-scheduler say it too."""
+"""What a valid configuration says without effect, and which installed plugins it leaves out.
+
+Fields without effect are accepted, because files made for kube-scheduler have them too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
-from wharfinger.framework.catalog import Catalog
-from wharfinger.framework.config import kube_scheduler
+from wharfinger.framework.catalog import KUBE_SCHEDULER_POINTS, REMOVED_PLUGINS, Catalog, Installed
+from wharfinger.framework.config.drafts import Served
 from wharfinger.framework.config.errors import Problem
-from wharfinger.framework.config.expansion import Served
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration
+from wharfinger.framework.config.file_fields import MULTI_POINT, PluginRef, PluginSet, ProfileConfiguration
 from wharfinger.framework.config.load import Configuration
-from wharfinger.framework.config.origins import package
-from wharfinger.framework.config.profile_fields import MULTI_POINT, PluginRef, PluginSet, ProfileConfiguration
 
 _SETTINGS = {
     "client_connection": ("clientConnection", "there is no API server; --etcd says where the cluster's state is"),
@@ -118,7 +119,7 @@ def _why_absent(ref: PluginRef, catalog: Catalog) -> str:
     for plugin in catalog.installed:
         if plugin.name == ref.name:
             return f"{ref.name} of {package(plugin.origin, plugin.version)} is enabled only where it is named"
-    if ref.name in kube_scheduler.POINTS or ref.name in kube_scheduler.REMOVED:
+    if ref.name in KUBE_SCHEDULER_POINTS or ref.name in REMOVED_PLUGINS:
         return f"{ref.name} of kube-scheduler does not exist here"
     close = get_close_matches(ref.name, catalog.names, n=1)
     return f"no profile has a plugin {ref.name[:80]}" + (f"; did you mean {close[0]}?" if close else "")
@@ -130,3 +131,37 @@ def _strategy(args: Mapping[str, object], path: str) -> Iterator[Problem]:
         return
     if strategy.get(_FIT_WITHOUT_SHAPE) is not None:
         yield f"{path}.{_FIT_WITHOUT_SHAPE}", "has no effect: the type is not RequestedToCapacityRatio"
+
+
+BUILT_IN = "built in"
+
+
+def origins(configuration: Configuration, catalog: Catalog) -> dict[str, str]:
+    """Every enabled plugin, in the order of the profiles, with `built in` or its package and version."""
+    enabled = dict.fromkeys(name for profile in configuration.profiles for name in profile.names)
+    return {name: _origin(name, catalog) for name in enabled if name in catalog}
+
+
+def not_named(configuration: Configuration, catalog: Catalog) -> tuple[Installed, ...]:
+    """The installed plugins that no profile enables, and none disables by its name."""
+    named = {name for profile in configuration.profiles for name in profile.names}
+    for profile in configuration.settings.profiles:
+        sets = (profile.plugins.multi_point, *(plugins for _, plugins in profile.plugins.points()))
+        named.update(ref.name for plugins in sets for ref in plugins.disabled)
+    return tuple(plugin for plugin in catalog.installed if plugin.name not in named)
+
+
+def enabling(plugin: Installed, scheduler_name: str) -> str:
+    """The line of a configuration that enables the plugin in that profile; valid by itself."""
+    plugins = f"{{multiPoint: {{enabled: [{{name: {plugin.name}}}]}}}}"
+    return f"profiles: [{{schedulerName: {scheduler_name}, plugins: {plugins}}}]"
+
+
+def package(origin: str, version: str) -> str:
+    """A package with its version, as people write it."""
+    return f"{origin} {version}".rstrip()
+
+
+def _origin(name: str, catalog: Catalog) -> str:
+    entry = catalog.get(name)
+    return package(entry.origin, entry.version) if entry is not None and entry.origin else BUILT_IN

@@ -2,13 +2,22 @@
 
 A decision with extenders is made in steps: `consulting` finds the nodes that the plugins leave and makes a question,
 the extenders are called elsewhere (`extender_chain` says in which order, and with which nodes), and `consulting`
-decides on their verdicts. `extender_packing` makes them small enough for a history.
+decides on their verdicts.
+
+A workflow's history carries each as one short text: names of nodes and reasons occur once, nodes are bits of a bitmap,
+and the whole is deflated. A verdict on 5,000 nodes takes some tens of kilobytes. What would be larger than
+`PACKED_LIMIT` is a stated failure, because a history holds 50 MB and one payload 2 MB. The texts are versioned; every
+release reads those of the release before.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from wharfinger.objects.model.pod import PodKey
 
@@ -121,3 +130,120 @@ def numbers_in(bitmap: int) -> Iterator[int]:
         lowest = bitmap & -bitmap
         yield lowest.bit_length() - 1
         bitmap ^= lowest
+
+
+PACKED_LIMIT = 256 * 1024
+"""Bytes of one text."""
+MOST_INFLATED = 64 * PACKED_LIMIT
+"""Bytes that a text may have once it is inflated."""
+FEW_BITS = 8
+"""Nodes of one reason that are written by their numbers: each node may have a reason of its own."""
+_VERSION = 1
+
+Packable = ExtenderQuestion | ExtenderVerdicts | PreemptionQuestion | PreemptionVerdicts
+
+
+def pack(fact: Packable) -> str | ExtenderFailure:
+    """The text of a question or of verdicts; a failure where it is too large."""
+    document = json.dumps([_VERSION, _KINDS[type(fact)], _fields(fact)], separators=(",", ":"), ensure_ascii=False)
+    content = document.encode(errors="surrogatepass")
+    text = base64.b64encode(zlib.compress(content, 1)).decode()
+    if len(text) <= PACKED_LIMIT and len(content) <= MOST_INFLATED:
+        return text
+    said = f"the answers of the extenders take {len(text)} bytes packed, and at most {PACKED_LIMIT} are kept"
+    return ExtenderFailure("", "", f"{said}: an extender must give fewer different reasons")
+
+
+def unpack(text: str) -> Packable:
+    """The question or the verdicts of a text that `pack` made. ValueError for any other text."""
+    inflating = zlib.decompressobj()
+    try:
+        content = inflating.decompress(base64.b64decode(text, validate=True), MOST_INFLATED)
+    except zlib.error as error:
+        raise ValueError("is not deflated") from error
+    if not inflating.eof:
+        raise ValueError(f"inflates to more than {MOST_INFLATED} bytes, or is cut")
+    version, kind, fields = json.loads(content.decode(errors="surrogatepass"))
+    if version != _VERSION or kind not in _READERS:
+        raise ValueError(f"is of an unknown kind or version: {kind} {version}")
+    read: Packable = _READERS[kind](fields)
+    return read
+
+
+def _fields(fact: Packable) -> list[Any]:
+    match fact:
+        case ExtenderQuestion():
+            return [fact.revision, fact.start, fact.extenders, fact.nodes]
+        case ExtenderVerdicts():
+            return [fact.revision, fact.start, fact.nodes, [_verdict(one) for one in fact.verdicts]]
+        case PreemptionQuestion():
+            return [fact.revision, fact.extenders, [_candidate(one) for one in fact.candidates]]
+        case PreemptionVerdicts():
+            return [fact.error, [_candidate(one) for one in fact.candidates]]
+
+
+def _verdict(one: ExtenderVerdict) -> list[Any]:
+    refusals = [[each.reason, each.resolvable, _bitmap(each.nodes)] for each in one.refusals]
+    numbers = sorted(one.scores)
+    scored = _bitmap(sum(1 << number for number in numbers))
+    return [one.extender, one.weight, one.failure, refusals, scored, [one.scores[number] for number in numbers]]
+
+
+def _bitmap(nodes: int) -> str | list[int]:
+    """Few nodes by their numbers, many as a bitmap in hex."""
+    return list(numbers_in(nodes)) if nodes.bit_count() <= FEW_BITS else f"{nodes:x}"
+
+
+def _read_bitmap(written: str | list[int]) -> int:
+    return int(written, 16) if isinstance(written, str) else sum(1 << number for number in written)
+
+
+def _candidate(one: CandidateVictims) -> list[Any]:
+    victims = [[each.key.namespace, each.key.name, each.uid, each.create_revision] for each in one.victims]
+    return [one.node, one.violations, victims]
+
+
+def _question(fields: Any) -> ExtenderQuestion:
+    revision, start, extenders, nodes = fields
+    return ExtenderQuestion(revision, tuple(nodes), tuple(extenders), start)
+
+
+def _verdicts(fields: Any) -> ExtenderVerdicts:
+    revision, start, nodes, verdicts = fields
+    return ExtenderVerdicts(revision, tuple(nodes), tuple(map(_read_verdict, verdicts)), start)
+
+
+def _read_verdict(fields: Any) -> ExtenderVerdict:
+    name, weight, failure, refusals, scored, scores = fields
+    read = tuple(NodeRefusals(reason, resolvable, _read_bitmap(nodes)) for reason, resolvable, nodes in refusals)
+    points = dict(zip(numbers_in(_read_bitmap(scored)), scores, strict=True))
+    return ExtenderVerdict(name, read, points, weight, failure)
+
+
+def _preemption_question(fields: Any) -> PreemptionQuestion:
+    revision, extenders, candidates = fields
+    return PreemptionQuestion(revision, tuple(_read_candidate(*one) for one in candidates), tuple(extenders))
+
+
+def _preemption_verdicts(fields: Any) -> PreemptionVerdicts:
+    error, candidates = fields
+    return PreemptionVerdicts(tuple(_read_candidate(*one) for one in candidates), error)
+
+
+def _read_candidate(node: str, violations: int, victims: Any) -> CandidateVictims:
+    pods = (VictimPod(PodKey(namespace, name), uid, revision) for namespace, name, uid, revision in victims)
+    return CandidateVictims(node, tuple(pods), violations)
+
+
+_KINDS: Mapping[type, str] = {
+    ExtenderQuestion: "ask",
+    ExtenderVerdicts: "verdicts",
+    PreemptionQuestion: "ask-preemption",
+    PreemptionVerdicts: "preemption",
+}
+_READERS: Mapping[str, Any] = {
+    "ask": _question,
+    "verdicts": _verdicts,
+    "ask-preemption": _preemption_question,
+    "preemption": _preemption_verdicts,
+}

@@ -11,13 +11,12 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from wharfinger.framework import message
-from wharfinger.framework.columns import RowNumbers
+from wharfinger.framework import search
+from wharfinger.framework.columns import RowNumbers, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, PreemptionVerdicts, VictimPod
 from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.node_names import name_hash
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.arguments import DefaultPreemptionArgs
 from wharfinger.framework.plugins.victims import (
@@ -217,7 +216,7 @@ def _explained(nodes: int, tried: int, uninhabited: int, refusals: Sequence[Stat
     for status in refusals:
         for reason in status.reasons:
             reasons[reason] = reasons.get(reason, 0) + 1
-    return message.refused_by_nodes(nodes, reasons)
+    return search.refused_by_nodes(nodes, reasons)
 
 
 def _refused(reason: str) -> PostFilterResult:

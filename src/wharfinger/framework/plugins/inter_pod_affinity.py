@@ -30,8 +30,7 @@ from wharfinger.framework.interface import (
 )
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.arguments import InterPodAffinityArgs
-from wharfinger.framework.plugins.inter_pod_affinity_census import Census, Role
-from wharfinger.framework.plugins.inter_pod_affinity_counts import Counts
+from wharfinger.framework.plugins.inter_pod_affinity_census import Census, Counts, Role
 from wharfinger.framework.plugins.inter_pod_affinity_terms import Resolver, Selections
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable

@@ -26,7 +26,7 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.arguments import NodeResourcesBalancedAllocationArgs
-from wharfinger.framework.plugins.requests import counts, real_request
+from wharfinger.framework.plugins.node_resources_fit import counts, real_request
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status
 from wharfinger.objects.model.pod import Pod

@@ -7,11 +7,12 @@ told apart only where all that may be attached, counted twice over, would be too
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     EventHint,
@@ -23,13 +24,13 @@ from wharfinger.framework.interface import (
 )
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
-from wharfinger.framework.plugins.node_columns_of_storage import StorageColumn
 from wharfinger.framework.plugins.volume_restrictions import uses_volumes
 from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
+from wharfinger.objects.model.keyed import Keyed
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import ClaimKey, CsiNode, PersistentVolumeClaim, VolumeAttachment
 from wharfinger.objects.model.storage_index import Storage
@@ -178,3 +179,36 @@ def _detached(pod: Pod, event: ClusterEvent) -> bool:
         volume.in_tree is not None and MIGRATED_DRIVERS.get(volume.in_tree.plugin) == gone.attacher
         for volume in pod.in_line_volumes
     )
+
+
+T = TypeVar("T")
+
+
+class StorageColumn(Generic[T]):
+    """A number for each node, made of the entry that a mapping by node name has for it."""
+
+    def __init__(self, number: Callable[[T], int]) -> None:
+        """`number`: of an entry; nodes without one have 0."""
+        self._number = number
+        self._names: NodeNames | None = None
+        self._entries: Keyed[str, T] | None = None
+        self._column: IntColumn = np.zeros(0, dtype=np.int64)
+
+    def of(self, snapshot: Snapshot, entries: Keyed[str, T]) -> IntColumn:
+        """The numbers, by row. Not to be written to."""
+        names, before = snapshot.node_columns.names, self._entries
+        if names is not self._names or before is None:
+            found = (entries.get(name) for name in names.names)
+            numbers = (0 if entry is None else self._number(entry) for entry in found)
+            self._column = np.fromiter(numbers, dtype=np.int64, count=len(names.names))
+        elif entries is not before:
+            changed = {
+                names.index[name]: entries.get(name) for name in entries.differing(before) if name in names.index
+            }
+            if changed:
+                column = self._column.copy()
+                for row, entry in changed.items():
+                    column[row] = 0 if entry is None else self._number(entry)
+                self._column = column
+        self._names, self._entries = names, entries
+        return self._column

@@ -10,7 +10,7 @@ count x ln(domains + 2) + maxSkew - 1, rounded half away from zero; the score is
 100 x (highest + lowest - cost) div highest. For the hostname key the count is the node's own.
 
 Formulas and hints: kube-scheduler 1.36, `plugins/podtopologyspread`. Counts are kept between decisions
-(`spread_counting`), so only nodes that changed are looked at again.
+(`spread_constraints`), so only nodes that changed are looked at again.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.arguments import HOSTNAME, PodTopologySpreadArgs
-from wharfinger.framework.plugins.spread_constraints import PodSpreads, Spread
-from wharfinger.framework.plugins.spread_counting import SpreadCounts
+from wharfinger.framework.plugins.spread_constraints import PodSpreads, Spread, SpreadCounts
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts

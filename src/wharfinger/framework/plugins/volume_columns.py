@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import BoolColumn, RowNumbers
+from wharfinger.framework.columns import BoolColumn, NodeNames, RowNumbers
 from wharfinger.framework.interned import Interned
-from wharfinger.framework.node_names import NodeNames
 from wharfinger.framework.plugins.node_matching import matches_all, matches_any_term
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.keyed import Keyed

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
+from wharfinger.framework import args
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.framework.config import durations
 from wharfinger.framework.config.errors import Problem
 from wharfinger.framework.config.understanding import STORED, stored, understood
 from wharfinger.objects.model.int_or_percent import IntOrPercent
@@ -76,7 +76,7 @@ def _wait(text: str, info: ValidationInfo) -> str:
     if not _WAIT.fullmatch(text):
         raise ValueError("must be a duration in hours, minutes and seconds, such as 15m or 1h30m")
     try:
-        nanoseconds = durations.parse(text)
+        nanoseconds = args.parse_duration(text)
     except ValueError as error:
         raise ValueError(str(error)) from None
     if nanoseconds <= 0 and info.context != STORED:
@@ -102,7 +102,9 @@ class StageTaskFields(ConfigPart):
     @property
     def value(self) -> StageTask:
         """The task; its type is there."""
-        return StageTask(TaskKind(self.type or ""), durations.parse(self.wait_time) / 1e9 if self.wait_time else 0.0)
+        return StageTask(
+            TaskKind(self.type or ""), args.parse_duration(self.wait_time) / 1e9 if self.wait_time else 0.0
+        )
 
 
 class StageFields(ConfigPart):

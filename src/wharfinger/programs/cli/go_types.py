@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from wharfinger.framework.config.durations import parse, written
+from wharfinger.framework.args import parse_duration, written_duration
 
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
@@ -40,7 +40,7 @@ class GoType(Enum):
     def show(self, value: Any) -> str:
         """The value as `/flagz` shows it."""
         if self is GoType.DURATION:
-            return written(round(value * _NANOSECONDS))
+            return written_duration(round(value * _NANOSECONDS))
         if self is GoType.BOOL:
             return str(value).lower()
         if self is GoType.FLOAT:
@@ -92,7 +92,7 @@ def _float(text: str) -> float:
 
 def _duration(text: str) -> float:
     try:
-        return parse(text) / _NANOSECONDS
+        return parse_duration(text) / _NANOSECONDS
     except ValueError:
         what = "missing unit in duration" if _NUMBER_ALONE.fullmatch(text) else "invalid duration"
         raise ValueError(f"time: {what} {json.dumps(text)}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.framework.config.durations import written
+from wharfinger.framework.args import written_duration
 from wharfinger.framework.config.file_fields import ClientConnection, LeaderElection
 from wharfinger.framework.config.load import Configuration
 from wharfinger.programs.cli.flags import KubeFlags
@@ -63,7 +63,7 @@ def with_flags(document: Mapping[str, Any], flags: KubeFlags) -> dict[str, Any]:
 
 
 def _of_file(value: Any) -> Any:
-    return written(round(value * SECOND)) if isinstance(value, float) else value
+    return written_duration(round(value * SECOND)) if isinstance(value, float) else value
 
 
 def upstream_settings(

@@ -13,10 +13,9 @@ from typing import Any
 
 import yaml
 
-from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.catalog import KUBE_SCHEDULER_POINTS, Catalog
 from wharfinger.framework.config.completion import CompletedProfile
-from wharfinger.framework.config.kube_scheduler import POINTS
-from wharfinger.framework.config.profile_fields import MULTI_POINT, PluginRef, Plugins, PluginSet, ProfileConfiguration
+from wharfinger.framework.config.file_fields import MULTI_POINT, PluginRef, Plugins, PluginSet, ProfileConfiguration
 from wharfinger.framework.plugins.names import POD_TOPOLOGY_SPREAD as SPREAD
 from wharfinger.framework.plugins.names import UNSUPPORTED_FEATURES, VOLUME_BINDING
 from wharfinger.framework.profiles import Configured
@@ -107,7 +106,7 @@ def _by_multi_point(written: PluginSet, order: Iterable[str], catalog: Catalog) 
 
 def _default_weight(name: str, catalog: Catalog) -> int:
     """The weight in kube-scheduler's default profile: 0 for plugins whose score does not count there."""
-    if name in POINTS and (name == VOLUME_BINDING or "score" not in POINTS[name]):
+    if name in KUBE_SCHEDULER_POINTS and (name == VOLUME_BINDING or "score" not in KUBE_SCHEDULER_POINTS[name]):
         return 0
     entry = catalog.get(name)
     return entry.weight if entry is not None else 0

@@ -16,7 +16,7 @@ from wharfinger.replay.lived_pods import LivedPod
 from wharfinger.replay.report.report import ReplayTally, written
 from wharfinger.replay.rerun import Rerun
 from wharfinger.scheduling.reading.comparing import DecisionSaid
-from wharfinger.whatif.use import use_of
+from wharfinger.whatif.outcome import use_of
 
 SHAPES = 20
 """The most frequent requests of pods, by which fragmentation is measured."""

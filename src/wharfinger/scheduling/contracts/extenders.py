@@ -1,7 +1,7 @@
 """What travels of a decision that extenders have a word in: the question, and what they answered.
 
 `place` answers `AskExtenders` where it cannot decide alone; `ask_extenders` puts the question; a further `place` is
-given all answers so far. The texts are those of `framework.extenders.extender_packing`, at most 256 KiB each.
+given all answers so far. The texts are those of `framework.extenders.extender_verdicts`, at most 256 KiB each.
 """
 
 from __future__ import annotations

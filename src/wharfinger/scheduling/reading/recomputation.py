@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from wharfinger.errors import NotFound
-from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
-from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
+from wharfinger.framework.scoring import Preference, owned
+from wharfinger.framework.search import Domain, domain, terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.transactions import STOCK, Limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.scheduling.state.cache.cache import Cache
 

@@ -13,6 +13,7 @@ from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.resources import check_pod_resources
 from wharfinger.objects.documents.fields import mapping, mappings, quantities, text
 from wharfinger.objects.model.quantities import NANO
+from wharfinger.whatif.admission import NotMade
 from wharfinger.whatif.admission.amounts import (
     CONTAINERS,
     Amounts,
@@ -22,7 +23,6 @@ from wharfinger.whatif.admission.amounts import (
     requests_of,
     shown,
 )
-from wharfinger.whatif.admission.verdict import NotMade
 
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 _DEFAULTS = ("default", "defaultRequest")

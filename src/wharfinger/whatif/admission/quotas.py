@@ -14,6 +14,7 @@ from wharfinger.objects.documents.kinds import KINDS
 from wharfinger.objects.documents.storage import CLASS_ANNOTATION
 from wharfinger.objects.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from wharfinger.objects.model.quantities import NANO, round_up
+from wharfinger.whatif.admission import NotMade
 from wharfinger.whatif.admission.amounts import (
     Amounts,
     best_effort,
@@ -23,7 +24,6 @@ from wharfinger.whatif.admission.amounts import (
     pod_requests,
     shown,
 )
-from wharfinger.whatif.admission.verdict import NotMade
 
 POD, CLAIM = "Pod", "PersistentVolumeClaim"
 _COMPUTE = (CPU, MEMORY, EPHEMERAL_STORAGE)

@@ -62,9 +62,9 @@ def capacity(
 
         typer.echo(tell_capacity(told, found.revision))
     else:
-        from wharfinger.whatif import plain
+        from wharfinger.whatif.cli import simulated
 
-        show(plain.capacity(told, found.revision), output)
+        show(simulated.capacity_values(told, found.revision), output)
     if not told.fits:
         raise typer.Exit(NONE_FITS)
 

@@ -1,12 +1,15 @@
 """The objects of the files of a what-if command: read, checked as an API server checks them, and kept by name.
 
-Kinds that mean nothing to placing pods are passed over. Kinds of other makers are named in a note.
+Kinds that mean nothing to placing pods are passed over. Kinds of other makers are named in a note. A name that an API
+server makes of `metadata.generateName` follows from the object here, so that runs are alike.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.cli.objects.validation import Validation, warn
@@ -17,6 +20,7 @@ from wharfinger.objects.model.formats import ClusterFormat
 if TYPE_CHECKING:
     from wharfinger.objects.documents.other_kinds import OtherKind
     from wharfinger.whatif.cli.supposed import Supposed
+
 
 LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
@@ -150,8 +154,6 @@ class _Taking:
 
     def _with_name(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
         """The object; with a name, where it leaves that to the API server."""
-        from wharfinger.whatif.generated_names import generated, stem_of
-
         stem = stem_of(obj)
         if not stem:
             return obj
@@ -204,3 +206,30 @@ def _of_rk8s(problem: str, *, live: bool) -> str:
     if live:
         return f"{problem} Such fields are rk8s', and this cluster's objects are Kubernetes'"
     return f"{problem} These look like documents of rk8s: add --format rk8s"
+
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""As an API server takes them: no vowels, so that no words are made."""
+_MADE = 5
+"""Letters that are made."""
+_GIVEN = 63 - _MADE
+"""Letters of the given part that are kept."""
+
+
+def generated(stem: str, taken: Container[str]) -> str:
+    """The first name that follows from the stem and that is not taken."""
+    return next(name for number in itertools.count() if (name := _name(stem, number)) not in taken)
+
+
+def _name(stem: str, number: int) -> str:
+    digest = hashlib.sha256(f"{stem}/{number}".encode()).digest()
+    return stem[:_GIVEN] + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_MADE])
+
+
+def stem_of(obj: Mapping[str, Any]) -> str:
+    """`metadata.generateName` of an object without a name; empty for any other."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("name"):
+        return ""
+    stem = metadata.get("generateName")
+    return stem if isinstance(stem, str) else ""

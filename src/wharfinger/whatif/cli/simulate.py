@@ -120,9 +120,9 @@ def simulate(
         hint = "; ".join(answer.idle) or hint
         typer.echo(tell(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
     else:
-        from wharfinger.whatif.plain import simulation
+        from wharfinger.whatif.cli.simulated import simulation_values
 
-        show(simulation(answer, found.revision), output)
+        show(simulation_values(answer, found.revision), output)
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
 
@@ -148,7 +148,7 @@ def _compare(
     every: bool,
     extenders: bool,
 ) -> None:
-    from wharfinger.whatif.cli import compared
+    from wharfinger.whatif.cli import simulated
     from wharfinger.whatif.cli.supposed import progress, scene_of
     from wharfinger.whatif.comparison import compare
 
@@ -164,9 +164,9 @@ def _compare(
         )
     answer = replace(answer, notes=(*scene.notes, *answer.notes))
     if output is Output.TABLE:
-        typer.echo(compared.tell(answer, found.revision, every=every))
+        typer.echo(simulated.tell_comparison(answer, found.revision, every=every))
     else:
-        show(compared.values(answer, found.revision), output)
+        show(simulated.comparison_values(answer, found.revision), output)
 
 
 @contextmanager

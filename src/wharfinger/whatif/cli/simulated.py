@@ -1,9 +1,14 @@
-"""Answers of `simulate` and `capacity` as text for people."""
+"""Answers of `simulate`, `simulate --compare` and `capacity`, as text for people and as plain values for JSON.
+
+The shapes of plain values are kept stable and documented in docs/json-outputs.md. Amounts in them are integers: cpu in
+milli-units, everything else in bytes or pieces.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import typer
 
@@ -12,8 +17,8 @@ from wharfinger.objects.model.node import CPU
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.quantities import format_bytes
 from wharfinger.whatif.capacity import Capacity
-from wharfinger.whatif.outcome import Answer, Cause, PodOutcome
-from wharfinger.whatif.use import Amount, Use
+from wharfinger.whatif.comparison import ComparedPod, Comparison, NodeVerdict, differences
+from wharfinger.whatif.outcome import Amount, Answer, Cause, PodOutcome, Result, Use
 
 LISTED = 50
 """Pods that are listed one by one; more are grouped, unless all are asked for."""
@@ -170,3 +175,139 @@ def _some(pods: Sequence[PodKey]) -> str:
 
 def _number(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+_TITLES = {
+    NodeVerdict.SAME: "on the node that would be chosen",
+    NodeVerdict.TIED: "on another node of the same score",
+    NodeVerdict.LOWER: "on a node of a lower score",
+    NodeVerdict.REFUSED: "on a node that would be refused",
+    NodeVerdict.NOWHERE: "that would not be placed at all",
+    NodeVerdict.UNDECIDED: "that cannot be compared",
+}
+
+
+def tell_comparison(comparison: Comparison, revision: int | None, *, every: bool = False) -> str:
+    """The whole answer, without the last line's end."""
+    pods, counts = comparison.pods, comparison.counts
+    alike = counts[NodeVerdict.SAME] + counts[NodeVerdict.TIED]
+    at = f", on the state of revision {revision}" if revision is not None else ""
+    found = f"{alike:,} of {len(pods):,} bound pods are where they would be placed"
+    head = typer.style(found if pods else "no pod is compared: none that is given is bound to a node", bold=True) + at
+    summary = Columns("PODS", "").render([(f"{count:,}", _TITLES[verdict]) for verdict, count in counts.items()])
+    shown = list(pods if every else differences(comparison))
+    listed = shown if every else shown[:LISTED]
+    rows = [(str(one.pod), one.verdict.value, one.node, one.chosen or "<none>", _why(one)) for one in listed]
+    table = Columns("POD", "RESULT", "NODE", "WOULD BE", "WHY").render(rows) if rows else ""
+    rest = len(shown) - len(listed)
+    more = f"... and {rest:,} more: --all lists every pod" if rest else ""
+    reasons = [(f"{count:,}", plugin, reason) for (plugin, reason), count in comparison.reasons.items()][:LISTED]
+    refused = Columns("PODS", "REFUSED BY", "REASON").render(reasons) if reasons else ""
+    notes = "\n".join(plain(f"Note: {note}.") for note in comparison.notes)
+    return "\n\n".join(filter(None, (head, summary, refused, "\n".join(filter(None, (table, more))), notes)))
+
+
+def comparison_values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
+    """`revision`: of the live state; None when there was none."""
+    return {
+        "revision": revision,
+        "summary": {"pods": len(comparison.pods), **{str(key): count for key, count in comparison.counts.items()}},
+        "pods": [
+            {
+                "pod": str(one.pod),
+                "result": one.verdict.value,
+                "node": one.node,
+                "chosen": one.chosen,
+                "score": one.score,
+                "chosenScore": one.chosen_score,
+                "refusals": {plugin: list(reasons) for plugin, reasons in one.refusals.items()},
+                "message": one.message,
+                **({"leansOn": list(one.leans_on)} if one.leans_on else {}),
+            }
+            for one in comparison.pods
+        ],
+        "reasons": [
+            {"plugin": plugin, "reason": reason, "pods": count}
+            for (plugin, reason), count in comparison.reasons.items()
+        ],
+        "notes": list(comparison.notes),
+    }
+
+
+def _why(one: ComparedPod) -> str:
+    return "; ".join(filter(None, (_reason(one), lacking(one.leans_on))))
+
+
+def _reason(one: ComparedPod) -> str:
+    if one.message:
+        return one.message
+    if one.refusals:
+        return "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in one.refusals.items())
+    if one.chosen_score is not None and one.score is not None:
+        return f"score {one.score}, not {one.chosen_score}" if one.score < one.chosen_score else f"score {one.score}"
+    return ""
+
+
+def simulation_values(answer: Answer, revision: int | None) -> dict[str, Any]:
+    """`revision`: of the live state that it began with; None when there was none."""
+    return {
+        "revision": revision,
+        "summary": {
+            "pods": len(answer.pods),
+            "placed": sum(pod.placed for pod in answer.pods),
+            "preempting": sum(pod.result is Result.PREEMPTING for pod in answer.pods),
+            "notPlaced": sum(not pod.placed for pod in answer.pods),
+            "evictions": len(answer.evictions),
+        },
+        "pods": [_pod(pod) for pod in answer.pods],
+        "reasons": [{"reasons": list(reasons), "pods": len(pods)} for reasons, pods in answer.reasons.items()],
+        "evictions": [
+            {"pod": str(one.pod), "node": one.node, "preemptor": str(one.preemptor)} for one in answer.evictions
+        ],
+        "before": use_values(answer.before),
+        "after": use_values(answer.after),
+        "notes": list(answer.notes),
+    }
+
+
+def capacity_values(found: Capacity, revision: int | None) -> dict[str, Any]:
+    """`revision` as for a simulation."""
+    return {
+        "revision": revision,
+        "pod": str(found.pod),
+        "fits": found.fits,
+        "limited": found.limited,
+        "nodes": dict(found.nodes),
+        "message": found.message,
+        "refusals": {plugin: dict(reasons) for plugin, reasons in found.refusals.items()},
+        "before": use_values(found.before),
+        "after": use_values(found.after),
+        "notes": list(found.notes),
+    }
+
+
+def use_values(of: Use) -> dict[str, Any]:
+    """Nodes, and per resource what is requested, what is offered, and the per cent."""
+    return {
+        "nodes": of.nodes,
+        "resources": {
+            name: {"requested": amount.requested, "allocatable": amount.allocatable, "percent": amount.percent}
+            for name, amount in of.resources.items()
+        },
+    }
+
+
+def _pod(outcome: PodOutcome) -> dict[str, Any]:
+    return {
+        "pod": str(outcome.pod),
+        "cause": outcome.cause.value,
+        "workload": outcome.workload or None,
+        "from": outcome.left or None,
+        "result": outcome.result.value,
+        "node": outcome.node,
+        "nominatedNode": outcome.nominated_node,
+        "victims": [str(victim) for victim in outcome.victims],
+        "message": outcome.message,
+        "refusals": {plugin: dict(reasons) for plugin, reasons in outcome.refusals.items()},
+        **({"leansOn": list(outcome.leans_on)} if outcome.leans_on else {}),
+    }

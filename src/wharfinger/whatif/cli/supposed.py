@@ -115,7 +115,7 @@ def _not_empty(files: Sequence[str], objects: Sequence[GivenObject]) -> None:
 
 def scene_of(found: Supposed, configuration: ConfigurationOptions) -> Scene:
     """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
-    from wharfinger.framework.config.formats import default_configuration
+    from wharfinger.framework.profiles import default_configuration
     from wharfinger.whatif.scene import Scene
 
     scene = Scene(

@@ -33,8 +33,7 @@ from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.gang import GangKey, Wanted, counts, gang_key, in_order, standing
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.whatif.simulator.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
-from wharfinger.whatif.simulator.decision import SimulatedDecision, SimulatedGang
-from wharfinger.whatif.simulator.extenders import SimulatedExtenders
+from wharfinger.whatif.simulator.decision import SimulatedDecision, SimulatedExtenders, SimulatedGang
 from wharfinger.whatif.simulator.waiting import WaitingPods
 
 __all__ = ["SimulatedDecision", "SimulatedGang", "Simulator"]

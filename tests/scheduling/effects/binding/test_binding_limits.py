@@ -13,7 +13,7 @@ from tests.scheduling.world import PROFILES, Hand, World, settled
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.framework.points import Enabled
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS
 from wharfinger.objects.model.pod import PodKey

@@ -8,8 +8,8 @@ import pytest
 
 from tests.scheduling.effects.placing.test_placing_lone import DEFAULT
 from wharfinger.errors import PluginError
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod

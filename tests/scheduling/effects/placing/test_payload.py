@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot

@@ -13,8 +13,8 @@ from tests.patience import patient
 from tests.scheduling.world import CLUSTER, NOW, PROFILES, World
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.ownership import Ownership

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod
-from wharfinger.framework.points import Enabled
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod

@@ -23,10 +23,10 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from wharfinger.errors import PluginError
+from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort, offers
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.points import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.extenders.extender_packing import pack, unpack
 from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
     ExtenderQuestion,
     ExtenderVerdicts,
     PreemptionQuestion,
     PreemptionVerdicts,
+    pack,
+    unpack,
 )
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.extenders import EXTENDER, Extender
