@@ -21,7 +21,7 @@ from wharfinger.placement.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.effects.rolling_out import planned
 from wharfinger.placement.effects.snapshots import forget, take
 from wharfinger.placement.effects.works import write
 from wharfinger.placement.state.catching_up import catch_up, until_changed

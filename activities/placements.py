@@ -15,8 +15,7 @@ from wharfinger.placement.contracts.placements import (
     DecideInput,
     PlacementActivities,
 )
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.state.catching_up import catch_up
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.names import placement_workflow_id

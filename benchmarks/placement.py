@@ -14,9 +14,8 @@ import time
 from typing import Any
 
 from wharfinger.placement.deciding.deciding import decide
-from wharfinger.placement.deciding.eligibility import Ages
 from wharfinger.placement.deciding.question import Question
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.spec.members import member_from_mapping
 from wharfinger.placement.spec.placements import placement_from_mapping
 

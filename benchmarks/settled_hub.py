@@ -13,8 +13,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.reading.observe_placements import read_all
 
 TIME = "2026-01-01T00:00:00Z"

@@ -26,7 +26,7 @@ from wharfinger.placement.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.effects.rolling_out import planned
 from wharfinger.placement.effects.snapshots import take
 from wharfinger.placement.effects.works import write
 from wharfinger.placement.member.applier import ceases

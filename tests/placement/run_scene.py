@@ -9,14 +9,17 @@ from typing import Any
 from tests.placement.objects import placement_object
 from tests.placement.scene import TIME, HubScene, P
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.delivery_records import ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
-from wharfinger.placement.contracts.update_run_records import (
+from wharfinger.placement.contracts.delivery_records import (
     END,
     PROGRESS,
     RETRIES,
+    ResultRecord,
+    RolloutRecord,
     RunEndRecord,
     RunProgressRecord,
     RunRetryRecord,
+    SnapshotRecord,
+    WorkRecord,
 )
 from wharfinger.placement.contracts.update_runs import (
     ApprovedRun,

@@ -28,8 +28,7 @@ from wharfinger.placement.contracts.placements import (
     DecidedPlacement,
     DecideInput,
 )
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.testing.memory_store import MemoryStore

@@ -18,7 +18,7 @@ from wharfinger.placement.contracts.placement_records import MemberRecord
 from wharfinger.placement.contracts.placement_rollouts import PlannedRollout, WriteWorksInput
 from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.effects import snapshots
-from wharfinger.placement.effects.rollout_plans import planned
+from wharfinger.placement.effects.rolling_out import planned
 from wharfinger.placement.member.applier import Applier
 from wharfinger.placement.member.applying import WorkOnMember
 from wharfinger.placement.member.joining import JoinToken

@@ -27,8 +27,7 @@ from wharfinger.placement.contracts.placement_rollouts import (
 )
 from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput, StreamRevisions, latest
 from wharfinger.placement.effects import snapshots
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.effects.questions import needs_attempt
 from wharfinger.placement.effects.works import write
 from wharfinger.placement.member.member_store import AgentFenced

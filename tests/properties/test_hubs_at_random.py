@@ -41,8 +41,7 @@ from wharfinger.placement.contracts.placements import (
     StreamRevisions,
     latest,
 )
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.hub.judging import PlacementJudge
 from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.process.parts import ProcessParts

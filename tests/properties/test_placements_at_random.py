@@ -13,11 +13,10 @@ import pytest
 
 from tests.placement.deciding.cases import HEALTHY, HEARD, member
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
-from wharfinger.placement.deciding import spread
+from wharfinger.placement.deciding import ranking
 from wharfinger.placement.deciding.deciding import decide
-from wharfinger.placement.deciding.eligibility import Ages
 from wharfinger.placement.deciding.question import PlacementStanding, Question, counting
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import (
     ChosenMember,
     ClusterPreference,
@@ -218,7 +217,7 @@ def _uneven(asked: Question, decision: PlacementDecision) -> list[str]:
     """Whoever is newly picked was not in a domain that is too full."""
     before = {one.name: one.identity for one in asked.standing.chosen if one.policy == asked.number}
     known = {one.name: one for one in asked.members}
-    candidates = {one.name for one in decision.verdicts if one.plugin in ("", spread.NAME)}
+    candidates = {one.name for one in decision.verdicts if one.plugin in ("", ranking.SPREAD)}
     for constraint in asked.placement.policy.spread:
         key = constraint.key
         picked = Counter(known[one.name].labels.get(key) for one in decision.chosen if one.name not in asked.drained)

@@ -39,7 +39,7 @@ from wharfinger.placement.state.catching_up import MOST_WAITING
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen_decisions import STATES, state_of
+from wharfinger.placement.state.seen import STATES, state_of
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import lives
 from wharfinger.process.connecting import identity

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wharfinger.apiserver.client import Object, PatchType
-from wharfinger.placement.applying.merge_keys import PLAIN, Field, Fields, merge_keys
+from wharfinger.placement.applying.merge import PLAIN, Field, Fields, merge_keys
 from wharfinger.testing.memory_objects import Json
 
 _DIRECTIVE = "$patch"

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 
 from tests.placement.applying.objects import Object, deployment, deployments, pods, service
 from wharfinger.objects.documents.kinds import KINDS
-from wharfinger.placement.applying.merge import conflicts, merged
-from wharfinger.placement.applying.merge_keys import FILE, merge_keys
+from wharfinger.placement.applying.merge import FILE, conflicts, merge_keys, merged
 
 
 def spec_of(last: Object | None, wanted: Object, live: Object) -> Any:

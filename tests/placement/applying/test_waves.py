@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.placement.applying.waves import in_waves
+from wharfinger.placement.applying.object_steps import in_waves
 
 RBAC = "rbac.authorization.k8s.io"
 NETWORKING = "networking.k8s.io"

@@ -18,8 +18,7 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.placement.cli.watching import Listing, watch_list
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.reading.observe_placements import read_all, reference_of
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.settings import EtcdSettings

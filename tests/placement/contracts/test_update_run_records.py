@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.placement.contracts.update_run_records import RunPlanRecord, RunProgressRecord
+from wharfinger.placement.contracts.delivery_records import RunPlanRecord, RunProgressRecord
 from wharfinger.placement.deciding.stages import begin
 from wharfinger.placement.model.update_runs import (
     MemberOutcome,

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from wharfinger.placement.deciding.deciding import decide
-from wharfinger.placement.deciding.eligibility import Ages
 from wharfinger.placement.deciding.question import PlacementStanding, Question
-from wharfinger.placement.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+from wharfinger.placement.model.members import AgentCondition, Ages, Member, MemberAgent, ResourceUsage
 from wharfinger.placement.model.placement import (
     ChosenMember,
     ClusterSpread,

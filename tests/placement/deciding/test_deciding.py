@@ -9,7 +9,7 @@ import pytest
 from tests.placement.deciding.cases import chosen, decided, evenly, fixed, in_regions, member, names, pick, reasons
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.placement.deciding import texts
-from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.model.members import Ages
 from wharfinger.placement.model.placement import ClusterPreference, MemberScores, PlacementPolicy
 
 TAINTED = (Taint("t", "", "NoSchedule"),)

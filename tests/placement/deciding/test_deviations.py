@@ -41,9 +41,8 @@ from wharfinger.placement.deciding.deviations import (
     D14,
     Stuck,
 )
-from wharfinger.placement.deciding.eligibility import Ages
 from wharfinger.placement.deciding.question import Question
-from wharfinger.placement.model.members import RESOURCES
+from wharfinger.placement.model.members import RESOURCES, Ages
 from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterTerm,

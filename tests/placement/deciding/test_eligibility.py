@@ -6,8 +6,8 @@ import pytest
 
 from tests.placement.deciding.cases import HEALTHY, HEARD, member
 from wharfinger.placement.deciding import texts
-from wharfinger.placement.deciding.eligibility import Ages, why_not_eligible
-from wharfinger.placement.model.members import AgentCondition, MemberAgent
+from wharfinger.placement.deciding.filters import why_not_eligible
+from wharfinger.placement.model.members import AgentCondition, Ages, MemberAgent
 
 TRUE, FALSE = AgentCondition("True", 1.0), AgentCondition("False", 1.0)
 

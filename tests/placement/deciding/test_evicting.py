@@ -6,9 +6,15 @@ import pytest
 
 from tests.placement.deciding.cases import decided, fixed, member, pick
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.deciding.evicting import Delivered, judge_eviction
-from wharfinger.placement.model.evictions import Eviction, EvictionOutcome, PlacementBudget
-from wharfinger.placement.model.placement import Placement, PlacementPolicy, PlacementRef
+from wharfinger.placement.effects.questions import Delivered, judge_eviction
+from wharfinger.placement.model.placement import (
+    Eviction,
+    EvictionOutcome,
+    Placement,
+    PlacementBudget,
+    PlacementPolicy,
+    PlacementRef,
+)
 
 REF = PlacementRef("", "web")
 EVERYWHERE = Delivered(present={"a", "b", "c"}, available={"a", "b", "c"})

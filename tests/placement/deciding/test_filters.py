@@ -6,10 +6,9 @@ import pytest
 
 from tests.placement.deciding.cases import HEARD, member
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
-from wharfinger.placement.deciding.affinity import affinity_of
-from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.deciding.affinity import Unreadable, affinity_of
 from wharfinger.placement.deciding.filters import MemberRefusal, refusal
-from wharfinger.placement.deciding.properties import Unreadable
+from wharfinger.placement.model.members import Ages
 from wharfinger.placement.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
 
 TAINT = Taint("dedicated", "a", "NoSchedule")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.deciding.foreseeing import ForeseenRollout, foresee
+from wharfinger.placement.deciding.rolling import ForeseenRollout, foresee
 from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget
 
 ONE_DOWN = RolloutBudget(IntOrPercent(1), IntOrPercent(0))

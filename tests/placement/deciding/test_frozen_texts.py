@@ -13,7 +13,7 @@ from tests.placement.policies import POLICIES
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Toleration
 from wharfinger.placement.deciding import frozen_texts
 from wharfinger.placement.deciding.frozen_texts import policy_text, selection_text
-from wharfinger.placement.model.contents import ResourceSelector, SelectionScope
+from wharfinger.placement.model.delivery import ResourceSelector, SelectionScope
 from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,

@@ -19,7 +19,7 @@ from wharfinger.placement.deciding.overriding import (
     resolved,
     to_json,
 )
-from wharfinger.placement.model.contents import ObjectId, Override, OverridePatch, OverrideRule
+from wharfinger.placement.model.delivery import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.placement.model.placement import PlacementRef
 
 CRP, RP = PlacementRef("", "web"), PlacementRef("team", "web")

@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.deciding.selecting import brings, in_order, is_reserved, may_be_placed, narrowed_to, selects
-from wharfinger.placement.model.contents import ObjectId, ResourceSelector, SelectionScope
+from wharfinger.placement.model.delivery import ObjectId, ResourceSelector, SelectionScope
 
 DEPLOYMENTS = ResourceSelector("apps", "v1", "Deployment")
 FRONTEND = LabelSelector((Requirement("app", Operator.IN, ("frontend",)),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.placement.deciding.spread import Domains
+from wharfinger.placement.deciding.ranking import Domains
 
 
 @pytest.mark.parametrize(

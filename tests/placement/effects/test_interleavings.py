@@ -25,8 +25,7 @@ from wharfinger.objects.documents import documents
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DecisionRecord, EvictionRecord
 from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
-from wharfinger.placement.effects.committing import commit
-from wharfinger.placement.effects.drafting import draft
+from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.effects.questions import needs_attempt
 from wharfinger.placement.reading.observe_placements import read_all
 from wharfinger.settings import EtcdSettings

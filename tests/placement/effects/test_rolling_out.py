@@ -14,8 +14,7 @@ from tests.placement.objects import agent_record, pick, status_record
 from tests.placement.scene import P
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects import rolling_out
-from wharfinger.placement.effects.rolling_out import Rollout, concerned, rollout_of
-from wharfinger.placement.effects.rollout_plans import MOST
+from wharfinger.placement.effects.rolling_out import MOST_STEPS, Rollout, concerned, rollout_of
 from wharfinger.placement.model.delivery import StepKind
 
 NONE = {"maxUnavailable": 0, "maxSurge": 0}
@@ -352,14 +351,14 @@ async def test_what_cannot_be_read_is_delivered_as_it_was() -> None:
 
 async def test_a_plan_is_of_limited_size() -> None:
     scene = DeliveryScene()
-    for number in range(MOST + 5):
+    for number in range(MOST_STEPS + 5):
         await scene.member(f"m{number:04}")
     await scene.put(role())
     await scene.put(rolled_out({"placementType": "PickAll"}))
     await scene.attempt()
     await scene.take()
     plan = await scene.seen_plan()
-    assert (len(plan.steps), plan.target) == (MOST, MOST + 5)
+    assert (len(plan.steps), plan.target) == (MOST_STEPS, MOST_STEPS + 5)
     assert len(json.dumps(plan.model_dump(mode="json"))) < 200_000
 
 

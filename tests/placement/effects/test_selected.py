@@ -13,9 +13,9 @@ from wharfinger.etcd import keys
 from wharfinger.objects.documents.kinds import reference
 from wharfinger.placement.effects import selected
 from wharfinger.placement.effects.selected import Selected, read_selected
-from wharfinger.placement.model.contents import ResourceSelector
+from wharfinger.placement.model.delivery import ResourceSelector
 from wharfinger.placement.spec.placement_fields import stored_selectors
-from wharfinger.placement.state.selected_keys import catches, prefixes
+from wharfinger.placement.state.contents_view import catches, prefixes
 from wharfinger.testing.memory_store import MemoryStore
 
 P, RP = "cluster/web", "ns/test-ns/web"

@@ -9,9 +9,15 @@ from tests.placement.run_scene import RUN, RunScene, external, run_object, stage
 from tests.placement.scene import TIME, P
 from wharfinger.errors import Unavailable
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.delivery_records import (
+    PLAN,
+    PROGRESS,
+    RolloutRecord,
+    RunPlanRecord,
+    SnapshotRecord,
+    WorkRecord,
+)
 from wharfinger.placement.contracts.placement_rollouts import TakeSnapshotInput
-from wharfinger.placement.contracts.update_run_records import PLAN, PROGRESS, RunPlanRecord
 from wharfinger.placement.contracts.update_runs import RecordRunInput
 from wharfinger.placement.effects.rolling_out import rollout_of
 from wharfinger.placement.effects.snapshots import take

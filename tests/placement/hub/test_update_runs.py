@@ -10,8 +10,8 @@ import pytest
 from tests.placement.run_scene import RUN, RunScene, run_object, stage
 from tests.placement.scene import P
 from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import END, RunEndRecord
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.contracts.update_run_records import END, RunEndRecord
 from wharfinger.placement.hub.update_runs import UpdateRunJudge
 from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.process.parts import ProcessParts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.placement.spec.contents import sanitised
+from wharfinger.placement.deciding.selecting import sanitised
 
 BOUND = {"wharfinger.dev/attempt": "workflow@run"}
 APPLIED = {

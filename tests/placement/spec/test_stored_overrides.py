@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.placement.model.contents import (
+from wharfinger.placement.model.delivery import (
     ObjectId,
     Override,
     OverridePatch,

@@ -7,7 +7,7 @@ import pytest
 from tests.placement.run_scene import RUN, RunScene, run_object, stage, strategy_object
 from tests.placement.scene import P
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.update_run_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
+from wharfinger.placement.contracts.delivery_records import END, PLAN, RETRIES, RunEndRecord, RunRetryRecord
 from wharfinger.placement.model.update_runs import RunState
 from wharfinger.placement.state.update_runs_view import UpdateRunsView, runs_to
 

@@ -12,7 +12,7 @@ from wharfinger.cli.output import Output, OutputOption
 from wharfinger.objects.model.texts import shortened
 from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen_decisions import state_of
+from wharfinger.placement.state.seen import state_of
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60

@@ -72,7 +72,7 @@ contents = Table(CONTENTS, "placement...", "digest")
 pin = Table(PINS, "placement...")
 """Which snapshot is wanted, instead of the newest."""
 run_record = Table(RUNS, "placement...", "run", "identity", "what...")
-"""What is kept of one life of an update run, by its name in `contracts.update_run_records`."""
+"""What is kept of one life of an update run, by its name in `contracts.delivery_records`."""
 member = Table(MEMBERS, "member")
 """A member's agent, under its lease."""
 member_status = Table(MEMBER_STATUS, "member")

@@ -1,7 +1,7 @@
 """The contract of `StagedUpdateRun`: how a run is started and ends, and what it asks of activities.
 
 Contents of objects are in none of this: only members, counters and digests. P is the reference of a placement; `run` is
-the name of the run's object, and `identity` its create revision. `contracts.update_run_records` has what is kept.
+the name of the run's object, and `identity` its create revision. `contracts.delivery_records` has what is kept.
 """
 
 from __future__ import annotations

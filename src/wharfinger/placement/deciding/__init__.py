@@ -1,4 +1,4 @@
 """Deciding which member clusters get a placement: pure policy, without I/O, clock or storage.
 
-`deciding` chooses; `filters`, `affinity`, `eligibility` and `spread` judge one member; `rolling` and `stages` plan.
+`deciding` chooses; `filters`, `affinity` and `ranking` judge members; `rolling` and `stages` plan.
 """

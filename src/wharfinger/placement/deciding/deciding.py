@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from wharfinger.placement.deciding import filters, spread, texts
+from wharfinger.placement.deciding import filters, texts
 from wharfinger.placement.deciding.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
-from wharfinger.placement.deciding.eligibility import nameable, why_not_eligible
-from wharfinger.placement.deciding.judging import Judge
+from wharfinger.placement.deciding.filters import Judge, nameable, why_not_eligible
 from wharfinger.placement.deciding.question import NOTHING, Question
-from wharfinger.placement.deciding.ranking import MemberCandidate, Ranking
+from wharfinger.placement.deciding.ranking import SPREAD, Domains, MemberCandidate, Ranking, domains
 from wharfinger.placement.deciding.scaling_down import given_up
 from wharfinger.placement.model.members import Member
 from wharfinger.placement.model.placement import (
@@ -137,7 +136,7 @@ class _Choice:
         verdicts += [
             MemberVerdict(
                 member.name,
-                spread.NAME,
+                SPREAD,
                 texts.UNSCHEDULABLE,
                 texts.refused(texts.skewed(constraint.key, constraint.max_skew)),
             )
@@ -178,8 +177,8 @@ class _Choice:
         judged = self.judge.judge(self.current, self.obsolete)
         passed = [] if isinstance(judged, Stuck) else judged[0]
         for counted in ([*order, *passed], order):
-            domains = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
-            found = given_up(order, count, hard, domains)
+            values = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
+            found = given_up(order, count, hard, values)
             if found is not None:
                 return [one.name for one in found]
         return None
@@ -264,14 +263,14 @@ class _Choice:
             return why if D10 in self.without else ""
         return why
 
-    def _domains(self, candidates: Sequence[MemberCandidate]) -> list[spread.Domains]:
+    def _domains(self, candidates: Sequence[MemberCandidate]) -> list[Domains]:
         if not self.policy.spread:
             return []
         chosen = [self.known[name] for name in self.current if name not in self.question.drained]
         counted: Iterable[Member] = self.question.members
         if D2 not in self.without:
             counted = [*chosen, *(one.member for one in candidates)]
-        found = [spread.domains(constraint.key, counted, chosen) for constraint in self.policy.spread]
+        found = [domains(constraint.key, counted, chosen) for constraint in self.policy.spread]
         if D2 not in self.without:
             every = [
                 {one.labels.get(each.key) for one in self.question.members} - {None} for each in self.policy.spread

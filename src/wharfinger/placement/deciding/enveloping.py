@@ -12,7 +12,7 @@ from typing import Any
 
 from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
 from wharfinger.placement.deciding.selecting import ENVELOPES, place_of
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 
 MOST_ENVELOPED = 5_000
 """Objects in all envelopes of one placement."""

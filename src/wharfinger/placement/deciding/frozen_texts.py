@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wharfinger.objects.model.selectors import LabelSelector, Requirement, Toleration
-from wharfinger.placement.model.contents import ResourceSelector
+from wharfinger.placement.model.delivery import ResourceSelector
 from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,

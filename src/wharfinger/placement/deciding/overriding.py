@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from wharfinger.placement.model.contents import ObjectId, Override, OverridePatch
+from wharfinger.placement.model.delivery import ObjectId, Override, OverridePatch
 from wharfinger.placement.model.placement import PlacementRef
 
 _NAME = "${MEMBER-CLUSTER-NAME}"

@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wharfinger.placement.deciding.eligibility import Ages
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import ChosenMember, Placement, PlacementDecision
 
 NOTHING: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Rolling update of one placement: which members' works change now.
+"""Rolling update of one placement: which members' works change now, and which waves would follow.
 
 KubeFleet's budget: never fewer ready members than the target less `maxUnavailable`, never more that can be ready than
 the target and `maxSurge`; percentages are rounded up. In order: what failed is updated, what is not wanted is removed,
@@ -20,6 +20,7 @@ compares what it relies on (`effects.works`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget, RolloutStep, RolloutSteps, StepKind, Want
 
@@ -151,3 +152,52 @@ def _timer(members: Sequence[MemberDelivery], budget: RolloutBudget) -> float | 
         and ((one.available and one.untrackable) or (one.applied and not one.available and not one.current))
     ]
     return min((one for one in waits if one > 0), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenRollout:
+    """What would follow."""
+
+    waves: tuple[tuple[RolloutStep, ...], ...] = ()
+    held: tuple[str, ...] = ()
+    """Members that would go on waiting."""
+
+
+def foresee(
+    members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, *, leave: bool = False
+) -> ForeseenRollout:
+    """The waves. Arguments are those of `rolling.plan`."""
+    now = list(members)
+    waves: list[tuple[RolloutStep, ...]] = []
+    while True:
+        steps = plan(now, target, budget, leave=leave)
+        moving = tuple(one for one in steps.steps if one.kind is not StepKind.DROP)
+        if not steps.steps or len(waves) > 2 * len(members):
+            return ForeseenRollout(tuple(waves), steps.held)
+        if moving:
+            waves.append(moving)
+        by_name = {one.member: one for one in steps.steps}
+        now = [_after(one, by_name.get(one.member), budget) for one in now]
+
+
+def _after(one: MemberDelivery, step: RolloutStep | None, budget: RolloutBudget) -> MemberDelivery:
+    """How it stands when the step is done."""
+    if step is None:
+        return one
+    if step.kind is StepKind.DROP:
+        return MemberDelivery(one.member, one.chosen, reachable=one.reachable, leaving=one.leaving)
+    if step.want != "present":
+        return replace(one, want=step.want, there=True, available=False, outrun=False, gone=one.reachable)
+    return replace(
+        one,
+        want="present",
+        there=True,
+        current=True,
+        same_strategy=True,
+        applied=one.reachable,
+        available=one.reachable or (step.kind is StepKind.STRATEGY and one.available),
+        failed=False,
+        gone=False,
+        outrun=False,
+        unchanged=budget.unavailable_period,
+    )

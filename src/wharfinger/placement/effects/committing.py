@@ -1,4 +1,4 @@
-"""Stores a decision by one transaction that compares all that it follows from.
+"""Drafts a decision from what a hub has seen, and stores it by one transaction that compares all that it follows from.
 
 So a member is chosen once, never more than N are, and one policy is active, whoever else decides at the same time. The
 decision's token tells whether a commit whose answer was lost has happened.
@@ -7,17 +7,150 @@ decision's token tells whether a commit whose answer was lost has happened.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Sequence
 
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DecisionRecord, EvictionRecord, PolicyRecord
 from wharfinger.placement.contracts.placements import (
+    LISTED,
     CommitDecisionInput,
     CommittedPlacement,
     DecidedPlacement,
+    DecideInput,
+    EvictionEnd,
+    RefusedBy,
     StreamRevisions,
 )
+from wharfinger.placement.deciding.deviations import in_order
+from wharfinger.placement.deciding.question import counting
+from wharfinger.placement.effects.questions import WhatFollows, answer, differs
+from wharfinger.placement.model.placement import PlacementDecision
+from wharfinger.placement.state.hub_view import HubView
+from wharfinger.placement.state.seen import SeenDecision
+
+REASONS = 8
+"""Reasons that are named, the most frequent first."""
+
+
+def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token: str) -> DecidedPlacement:
+    """Decide for a placement. `clock`: the hub's seconds; `time`: RFC 3339, UTC."""
+    reference = request.placement
+    found, stored = answer(view, reference, clock), view.decisions.get(reference)
+    seen = view.placements.get(reference)
+    changed = found.decision is not None and (stored is None or differs(found, stored))
+    base = DecidedPlacement(
+        action="nothing",
+        decision_revision=view.mod_revision(placement_keys.decision(reference)),
+        placement_revision=view.mod_revision(placement_keys.placement(reference)),
+        policy=stored.policy if stored is not None else 0,
+        evictions=_ends(view, reference, found),
+        free=found.free,
+        fulfilled=stored is not None and stored.condition.status,
+        condition=stored.condition.message if stored is not None else "",
+        chosen=len(stored.chosen) if stored is not None else 0,
+        seen=view.seen,
+        token=token,
+    )
+    if base.evictions:
+        base = base.model_copy(update={"compares": _compares(view, reference, found)})
+    if not changed or found.decision is None:
+        action = "remove" if found.remove else "store" if found.outcomes else "nothing"
+        # all of them; what one transaction does not take goes with the next attempt
+        forgotten = tuple(sorted(view.policies.get(reference, ()))) if found.remove else ()
+        return base.model_copy(update={"action": action, "forgotten": forgotten})
+    decision = found.decision
+    record = DecisionRecord(
+        decision=decision,
+        identity=seen.placement.identity if seen is not None else stored.identity if stored is not None else 0,
+        placement=base.placement_revision,
+        digest=found.digest,
+        counting=counting(decision).hex(),
+        abandons=found.abandons,
+        deleting=found.deleting,
+        evicted=found.evicted,
+        seen=view.seen,
+        ages={name: (one.heartbeat, one.health) for name, one in found.ages.items()},
+        token=token,
+        time=time,
+        workflow_id=request.workflow_id,
+        run_id=request.run_id,
+    )
+    added, removed = _moves(stored, decision)
+    known = view.policies.get(reference, set())
+    fresh = not found.deleting and decision.policy not in known
+    return base.model_copy(
+        update={
+            "action": "store",
+            "decision": base64.b64encode(record.to_bytes()).decode(),
+            "policy": decision.policy,
+            "new_policy": dict(seen.policy) if fresh and seen is not None else None,
+            "digest": found.digest,
+            "forgotten": _forgotten(known, decision, seen.history_limit) if fresh and seen is not None else (),
+            "fulfilled": decision.condition.status,
+            "condition": decision.condition.message,
+            "chosen": len(decision.chosen),
+            "added": added,
+            "removed": removed,
+            "refused": _refused(decision),
+            "deviations": tuple(in_order(decision.deviations)),
+        }
+    )
+
+
+def _ends(view: HubView, reference: str, found: WhatFollows) -> tuple[EvictionEnd, ...]:
+    return tuple(
+        EvictionEnd(
+            name=one.eviction.name,
+            revision=one.revision,
+            identity=one.identity,
+            record=view.mod_revision(placement_keys.evicted(one.eviction.name)),
+            cluster=one.eviction.cluster,
+            valid=said.valid,
+            executed=said.executed,
+            message=said.message,
+        )
+        for one in view.pending_evictions(reference)
+        if (said := found.outcomes.get(one.eviction.name)) is not None
+    )
+
+
+def _compares(view: HubView, reference: str, found: WhatFollows) -> tuple[tuple[str, int], ...]:
+    """What evictions follow from, beside the placement and its decision."""
+    wanted = [placement_keys.rollout(reference), placement_keys.losses(reference)]
+    if reference.startswith("cluster/"):
+        wanted.append(placement_keys.PLACEMENT_BUDGETS + reference.removeprefix("cluster/"))
+    wanted += [placement_keys.result(reference, member) for member in found.free]
+    return tuple((key, view.mod_revision(key)) for key in wanted)
+
+
+def _moves(stored: SeenDecision | None, decision: PlacementDecision) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who was chosen newly, and who is not chosen any more; the first ones of many."""
+    before = {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
+    now = {(one.name, one.identity) for one in decision.chosen}
+    return _named(now - before), _named(before - now)
+
+
+def _named(members: set[tuple[str, int]]) -> tuple[str, ...]:
+    found = sorted(name for name, _ in members)
+    return tuple(found[:LISTED]) + ((f"and {len(found) - LISTED} more",) if len(found) > LISTED else ())
+
+
+def _refused(decision: PlacementDecision) -> tuple[RefusedBy, ...]:
+    counts = Counter((one.plugin, one.reason if one.plugin else "") for one in decision.verdicts)
+    return tuple(
+        RefusedBy(plugin=plugin, reason=reason, members=members)
+        for (plugin, reason), members in counts.most_common(REASONS)
+    )
+
+
+def _forgotten(known: set[int], decision: PlacementDecision, limit: int) -> tuple[int, ...]:
+    """Policies beyond the limit, the oldest first; those that the decision names are kept."""
+    named = {one.policy for one in decision.chosen} | {decision.policy}
+    older: Sequence[int] = sorted(known | {decision.policy})[:-limit]
+    return tuple(number for number in older if number not in named)
+
 
 FORGOTTEN = 40
 """Policies that are forgotten in one transaction; the next new policy goes on."""

@@ -1,7 +1,7 @@
 """What follows for what one placement has on its members, from what a hub has seen: the next steps of its rollout.
 
-Pure: the same view gives the same answer. The hub's loops ask whether a rollout is needed, its activities plan and wait
-by it, and `status` and `plan` show it. Who is chosen is `effects.questions`'.
+Pure: the same view gives the same answer. The hub's loops ask whether a rollout is needed, its activities plan (with
+all that their writes will compare) and wait by it; `status` and `plan` show it. Who is chosen: `effects.questions`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ from typing import Any
 
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.placement_rollouts import AT_ONCE, PlannedRollout, PlannedStep
+from wharfinger.placement.contracts.placements import LISTED
 from wharfinger.placement.deciding import overriding, rolling
-from wharfinger.placement.model.contents import Override
-from wharfinger.placement.model.delivery import DeliverySpec, MemberDelivery, RolloutStep, RolloutSteps, StepKind
+from wharfinger.placement.model.delivery import (
+    DeliverySpec,
+    MemberDelivery,
+    Override,
+    RolloutStep,
+    RolloutSteps,
+    StepKind,
+)
 from wharfinger.placement.model.placement import PlacementRef, PlacementType
+from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.delivery_view import ChangedThere
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen import SeenPlacement
-from wharfinger.placement.state.seen_decisions import SeenDecision
+from wharfinger.placement.state.seen import SeenDecision, SeenPlacement
 
 NO_ROLLOUT = RolloutRecord()
 LARGEST, MOST = 1024 * 1024, 8 * 1024 * 1024
@@ -287,3 +295,98 @@ def relied_on(view: HubView, reference: str, member: str) -> tuple[int, int, int
         view.mod_revision(placement_keys.result(reference, member)),
         view.mod_revision(placement_keys.member_cluster(member)),
     )
+
+
+SETTLE = 15.0
+"""Seconds from the first change of a selected object until all are looked at. KubeFleet's."""
+APART = 30.0
+"""Seconds between two snapshots. KubeFleet's."""
+NEXT = 0.5
+"""Seconds until then where works are removed first: it is planned again after them."""
+MOST_STEPS = 8 * AT_ONCE
+"""Steps of one plan, which is kept in a history; the next one goes on."""
+
+
+def planned(view: HubView, contents: ContentsView, reference: str, clock: float) -> PlannedRollout:
+    """The next steps. `clock`: the hub's seconds."""
+    found = rollout_of(view, reference)
+    stamp = contents.stamp(reference) if found.selects else None
+    steps, wait = found.steps, snapshot_in(view, contents, reference, found, clock)
+    chosen = steps.steps
+    if wait == 0.0 and (first := tuple(one for one in chosen if one.kind in (StepKind.REMOVE, StepKind.DROP))):
+        chosen, wait = first, NEXT  # what goes does not wait for a snapshot, which may take long, or fail
+    return PlannedRollout(
+        steps=tuple(_step(view, reference, found, one) for one in chosen[:MOST_STEPS]),
+        snapshot=found.snapshot,
+        pinned=found.pinned,
+        snapshot_in=wait,
+        selected=stamp or "",
+        timer=steps.timer,
+        waiting=_named(steps.waiting),
+        away=_named(steps.away),
+        failed=_named(steps.failed),
+        held=len(steps.held),
+        gone=found.gone,
+        forgets=found.forgets,
+        target=steps.target,
+        ready=steps.ready,
+        floor=steps.floor,
+        ceiling=steps.ceiling,
+        trouble=found.trouble,
+        decision=view.mod_revision(placement_keys.decision(reference)),
+        rollout=view.mod_revision(placement_keys.rollout(reference)),
+        losses=view.mod_revision(placement_keys.losses(reference)),
+        seen=view.newest,
+    )
+
+
+def snapshot_in(view: HubView, contents: ContentsView, reference: str, found: Rollout, clock: float) -> float | None:
+    """Seconds until the selected objects are to be looked at; None when they are as they were."""
+    if not found.selects:
+        return None
+    stamp = contents.stamp(reference)
+    record = view.delivery.rollouts.get(reference, NO_ROLLOUT)
+    if stamp is None:
+        return None
+    forgotten = not found.snapshot and not record.trouble  # the placement was deleted, and made again before it went
+    if stamp == record.selected and not forgotten:
+        contents.looked_at(reference)
+        return None
+    if not record.selected or forgotten:
+        return 0.0
+    taken = view.delivery.taken.get(reference)
+    due = contents.since(reference) + SETTLE
+    if taken is not None:
+        due = max(due, taken + APART)
+    return max(0.0, due - clock)
+
+
+def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> PlannedStep:
+    member = view.members.get(step.member)
+    before = view.works.get(reference, {}).get(step.member)
+    result = view.results.get(reference, {}).get(step.member)
+    counter = max(before.counter if before is not None else 0, result.counter if result is not None else 0) + 1
+    work, told, obj = relied_on(view, reference, step.member)
+    away = step.free and member is not None and not member.reachable
+    identity = member.member.identity if member is not None else 0
+    if before is not None and step.kind in (StepKind.REMOVE, StepKind.STRATEGY):
+        identity = before.identity
+    return PlannedStep(
+        member=step.member,
+        kind=step.kind,
+        want=step.want,
+        ready=step.ready,
+        free=step.free,
+        identity=identity,
+        overrides=found.overrides.get(step.member, ""),
+        counter=counter,
+        work=work,
+        result=told,
+        object=obj,
+        agent=view.mod_revision(placement_keys.member(step.member)) if step.free else 0,
+        status=view.mod_revision(placement_keys.member_status(step.member)) if away else None,
+    )
+
+
+def _named(members: Iterable[str]) -> tuple[str, ...]:
+    return tuple(members)[:LISTED]

@@ -1,6 +1,6 @@
 """Reads from the hub's etcd all objects that a placement selects, at one revision.
 
-`deciding.selecting` has the rules; `spec.contents` prepares the objects.
+`deciding.selecting` has the rules, and what members get of an object.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from wharfinger.placement.deciding.selecting import (
     may_kind_be_placed,
     narrowed_to,
     place_of,
+    sanitised,
     selects,
 )
-from wharfinger.placement.model.contents import ObjectId, ResourceSelector
+from wharfinger.placement.model.delivery import ObjectId, ResourceSelector
 from wharfinger.placement.model.placement import PlacementRef
-from wharfinger.placement.spec.contents import sanitised
 from wharfinger.placement.spec.placement_fields import stored_selectors
-from wharfinger.placement.state.selected_keys import CONTENT, kind_of, taken_apart
+from wharfinger.placement.state.contents_view import CONTENT, kind_of, taken_apart
 
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of all objects of one placement, as they are stored."""

@@ -18,7 +18,14 @@ from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.etcd.store import Compare, Delete, Get, Operation, Put, Store
 from wharfinger.objects.documents import documents
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.delivery_records import PinRecord, RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.delivery_records import (
+    PLAN,
+    PinRecord,
+    RolloutRecord,
+    RunPlanRecord,
+    SnapshotRecord,
+    WorkRecord,
+)
 from wharfinger.placement.contracts.placement_rollouts import (
     ForgetContentsInput,
     ForgottenContents,
@@ -26,11 +33,10 @@ from wharfinger.placement.contracts.placement_rollouts import (
     TakeSnapshotInput,
 )
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.contracts.update_run_records import PLAN, RunPlanRecord
 from wharfinger.placement.deciding.enveloping import is_envelope, opened
 from wharfinger.placement.effects.selected import Selected, read_selected
 from wharfinger.placement.effects.works import next_record, record_of, shown
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import HISTORY_LIMIT
 

@@ -15,8 +15,7 @@ from wharfinger.placement.effects.rolling_out import changes_for, concerning
 from wharfinger.placement.model.placement import PlacementType
 from wharfinger.placement.model.update_runs import RunPlan
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen import SeenPlacement
-from wharfinger.placement.state.seen_decisions import SeenDecision
+from wharfinger.placement.state.seen import SeenDecision, SeenPlacement
 from wharfinger.placement.state.update_runs_view import SeenRun
 
 

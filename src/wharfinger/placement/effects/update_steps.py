@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.update_run_records import RunPlanRecord, RunProgressRecord
+from wharfinger.placement.contracts.delivery_records import RunPlanRecord, RunProgressRecord
 from wharfinger.placement.contracts.update_runs import PlannedRun, PlanRunInput, RunAction, RunEnding, RunWrite, encoded
 from wharfinger.placement.deciding import rolling, staging
 from wharfinger.placement.deciding.stages import begin
@@ -33,7 +33,7 @@ from wharfinger.placement.model.update_runs import (
 )
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen_decisions import SeenDecision
+from wharfinger.placement.state.seen import SeenDecision
 from wharfinger.placement.state.update_runs_view import RunRecords, SeenRun
 
 

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.delivery_records import WorkRecord
-from wharfinger.placement.contracts.placement_records import inflated_bytes
-from wharfinger.placement.contracts.placements import StreamRevisions, latest
-from wharfinger.placement.contracts.update_run_records import (
+from wharfinger.placement.contracts.delivery_records import (
     END,
-    LARGEST,
+    LARGEST_PLAN,
     PLAN,
     PROGRESS,
     RunApprovalRecord,
     RunEndRecord,
     RunPlanRecord,
     RunProgressRecord,
+    WorkRecord,
 )
+from wharfinger.placement.contracts.placement_records import inflated_bytes
+from wharfinger.placement.contracts.placements import StreamRevisions, latest
 from wharfinger.placement.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
@@ -55,7 +55,7 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
     if made.plan is not None:
         value = (await _record(store, view, request, made, time)).to_bytes()
         if not _may_be_kept(value):
-            made = MadePlan(problem=f"the plan is larger than {LARGEST // 1024} KiB")
+            made = MadePlan(problem=f"the plan is larger than {LARGEST_PLAN // 1024} KiB")
     if made.problem:
         return await _refuse(store, view, request, made.problem, time)
     reference = request.placement
@@ -91,7 +91,7 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
 
 def _may_be_kept(value: bytes) -> bool:
     try:
-        return len(value) <= LARGEST and bool(inflated_bytes(value))
+        return len(value) <= LARGEST_PLAN and bool(inflated_bytes(value))
     except ValueError:  # it would be too large to be read again
         return False
 

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Iterable, Iterator
 from typing import Protocol
 
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.deciding.eligibility import TOO_OLD
+from wharfinger.placement.deciding.filters import TOO_OLD
 from wharfinger.placement.effects.questions import member_needs_attempt, needs_attempt
 from wharfinger.placement.model.placement import PlacementType
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange, Readers

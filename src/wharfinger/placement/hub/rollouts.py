@@ -16,8 +16,7 @@ from typing import Protocol
 from wharfinger.errors import StoreError
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.effects.rolling_out import concerned, rollout_of
-from wharfinger.placement.effects.rollout_plans import snapshot_in
+from wharfinger.placement.effects.rolling_out import concerned, rollout_of, snapshot_in
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange
 from wharfinger.placement.state.hub_view import HUB, HubView

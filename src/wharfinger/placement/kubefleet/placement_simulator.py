@@ -15,7 +15,6 @@ from wharfinger.errors import UsageError
 from wharfinger.objects.documents.fields import mapping, text
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
-from wharfinger.placement.deciding.eligibility import Ages
 from wharfinger.placement.kubefleet.placement_choice import (
     choose,
     read_binding,
@@ -33,7 +32,7 @@ from wharfinger.placement.kubefleet.upstream_records import (
     SnapshotStatus,
     by_name,
 )
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import Placement, PlacementRef, PlacementType
 from wharfinger.placement.spec import placements
 from wharfinger.placement.spec.members import member_from_mapping

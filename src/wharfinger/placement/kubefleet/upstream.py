@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from wharfinger.placement.deciding import filters, spread, texts
-from wharfinger.placement.deciding.affinity import affinity_of, liking
-from wharfinger.placement.deciding.eligibility import Ages, nameable, why_not_eligible
-from wharfinger.placement.deciding.properties import Unreadable
+from wharfinger.placement.deciding import filters, ranking, texts
+from wharfinger.placement.deciding.affinity import Unreadable, affinity_of, liking
+from wharfinger.placement.deciding.filters import nameable, why_not_eligible
 from wharfinger.placement.kubefleet.upstream_records import (
     DECISIONS,
     SCHEDULED,
@@ -26,7 +25,7 @@ from wharfinger.placement.kubefleet.upstream_records import (
     by_name,
     unselected,
 )
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import MemberScores, Placement, PlacementType, PolicyCondition
 
 
@@ -176,7 +175,7 @@ class UpstreamCycle:
             if found is not None:
                 refused.append(StatusLine(member.name, False, texts.refused(found.reason)))
             elif member.name not in current:
-                judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
+                judgement = ranking.judge(self.policy.spread, self._counts, member, upstream=True)
                 if judgement.violated is None:
                     passed.append(member)
                 else:
@@ -184,9 +183,9 @@ class UpstreamCycle:
                     refused.append(StatusLine(member.name, False, texts.refused(told)))
         return passed, refused
 
-    def _domains(self, current: set[str]) -> list[spread.Domains]:
+    def _domains(self, current: set[str]) -> list[ranking.Domains]:
         chosen = [member for member in self.attempt.members if member.name in current]
-        return [spread.domains(constraint.key, self.attempt.members, chosen) for constraint in self.policy.spread]
+        return [ranking.domains(constraint.key, self.attempt.members, chosen) for constraint in self.policy.spread]
 
     def _score(self, passed: Sequence[Member]) -> list[tuple[Member, MemberScores]] | Failure:
         among = self._affinity.ranges(self.attempt.members)
@@ -198,7 +197,7 @@ class UpstreamCycle:
             liked = liked_by.score(member)
             if isinstance(liked, Unreadable):
                 return _unreadable(liked)
-            judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
+            judgement = ranking.judge(self.policy.spread, self._counts, member, upstream=True)
             scored.append((member, MemberScores(judgement.score, liked)))
         return scored
 

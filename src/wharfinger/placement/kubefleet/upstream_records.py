@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from wharfinger.placement.deciding.eligibility import PART
+from wharfinger.placement.deciding.filters import PART
 from wharfinger.placement.model.placement import MemberScores, PolicyCondition
 
 SCHEDULED, BOUND, UNSCHEDULED = "Scheduled", "Bound", "Unscheduled"

@@ -29,7 +29,7 @@ from wharfinger.placement.member.joining import JoinToken
 from wharfinger.placement.member.looking import LATEST, SOONEST, UNSETTLED, Looks
 from wharfinger.placement.member.member_store import AgentFenced, EtcdMember
 from wharfinger.placement.member.works import Works
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 from wharfinger.process.children import lives
 from wharfinger.process.parts import ProcessParts
 

@@ -18,8 +18,7 @@ from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.merge import marked
 from wharfinger.placement.applying.availability import Availability, availability
 from wharfinger.placement.applying.comparing import Difference
-from wharfinger.placement.applying.object_steps import ObjectStep, Owner, step_for
-from wharfinger.placement.applying.waves import in_waves
+from wharfinger.placement.applying.object_steps import ObjectStep, Owner, in_waves, step_for
 from wharfinger.placement.contracts.delivery_records import (
     TOLD,
     AppliedRecord,
@@ -31,7 +30,7 @@ from wharfinger.placement.contracts.delivery_records import (
 from wharfinger.placement.deciding import overriding
 from wharfinger.placement.deciding.enveloping import opened
 from wharfinger.placement.member.member_store import AppliedThere, MemberObject, MemberStore
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 
 log = logging.getLogger(__name__)
 

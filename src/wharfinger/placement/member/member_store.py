@@ -21,7 +21,7 @@ from wharfinger.objects.documents import documents, kinds, merge
 from wharfinger.objects.documents.kinds import check_taken
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 
 OWN = 1000
 """Revisions of an agent's own that are remembered."""

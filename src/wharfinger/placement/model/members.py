@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from wharfinger.objects.model.pod import NO_LABELS
 from wharfinger.objects.model.selectors import Taint
@@ -43,6 +44,15 @@ class MemberAgent:
     healthy: AgentCondition | None = None
 
 
+class Ages(NamedTuple):
+    """What is said in seconds of a member's agent; None: there was no such moment."""
+
+    heartbeat: float | None
+    """Since the last heart-beat."""
+    health: float | None
+    """Since its health changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """Resource name to amount, as written, over all nodes of a member."""
@@ -73,7 +83,7 @@ class Member:
     namespaces: frozenset[str] | None = None
     """None: it tells none."""
     known: dict[object, object] = field(default_factory=dict, repr=False)
-    """What deciding has found out about it already: a member never changes (`deciding.properties`, `.affinity`)."""
+    """What deciding has found out about it already: a member never changes (`deciding.affinity`)."""
 
 
 def resource_of(name: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Placements: what a user wishes, and what was decided.
+"""Placements: what a user wishes, what was decided, and evictions.
 
 P, the reference of a placement, is `cluster/<name>` or `ns/<namespace>/<name>`. Names of fields are KubeFleet's.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.selectors import LabelSelector, Toleration
 
 
@@ -193,3 +194,29 @@ class PlacementDecision:
     def names(self) -> Mapping[str, ChosenMember]:
         """The chosen by name."""
         return {one.name: one for one in self.chosen}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementBudget:
+    """How many members may be unavailable, or must be available; exactly one of the two is said."""
+
+    max_unavailable: IntOrPercent | None = None
+    min_available: IntOrPercent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A user's wish that a placement leaves a member."""
+
+    name: str
+    placement: PlacementRef
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOutcome:
+    """How an eviction ended. It is written once."""
+
+    valid: bool
+    executed: bool
+    message: str

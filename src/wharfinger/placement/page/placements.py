@@ -18,7 +18,7 @@ from wharfinger.errors import NotFound, ServerError, StoreError
 from wharfinger.etcd.store import Store
 from wharfinger.page.follow.plain import text
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.deciding.foreseeing import foresee
+from wharfinger.placement.deciding.rolling import foresee
 from wharfinger.placement.model.delivery import RolloutStep
 from wharfinger.placement.page.hub_reading import HubReading
 from wharfinger.placement.page.update_runs import UpdateRunLooks
@@ -27,7 +27,7 @@ from wharfinger.placement.reading.placement_delivery import DeliveredMember, Pla
 from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.reading.supposed_placements import supposed_of
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen_decisions import state_of
+from wharfinger.placement.state.seen import state_of
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.update_run_records import RETRIES, RunRetryRecord
+from wharfinger.placement.contracts.delivery_records import RETRIES, RunRetryRecord
 from wharfinger.placement.page.hub_reading import HubReading
 from wharfinger.placement.page.run_actions import run_actions
 from wharfinger.placement.page.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, waits_of, why_silent

@@ -19,7 +19,7 @@ from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DecisionRecord, EvictionRecord, PolicyRecord
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.deciding.eligibility import why_not_eligible
+from wharfinger.placement.deciding.filters import why_not_eligible
 from wharfinger.placement.deciding.question import counting
 from wharfinger.placement.effects.questions import answer
 from wharfinger.placement.model.placement import PlacementDecision

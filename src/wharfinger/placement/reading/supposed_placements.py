@@ -1,7 +1,7 @@
 """What placements would get, and what would be done on their members, by a view in which something is supposed.
 
 `reading.placement_plans` supposes; the pure cores decide (`effects.questions`) and foresee
-(`deciding.foreseeing`).
+(`deciding.rolling`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wharfinger.placement.deciding.foreseeing import ForeseenRollout, foresee
+from wharfinger.placement.deciding.rolling import ForeseenRollout, foresee
 from wharfinger.placement.effects.questions import answer
 from wharfinger.placement.effects.rolling_out import rollout_of
 from wharfinger.placement.model.delivery import RolloutStep
 from wharfinger.placement.model.placement import PlacementDecision
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.placement.state.seen_decisions import SeenDecision
+from wharfinger.placement.state.seen import SeenDecision
 
 
 @dataclass(frozen=True, slots=True)

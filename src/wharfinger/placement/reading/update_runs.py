@@ -20,7 +20,7 @@ from wharfinger.objects.documents.kinds import UPDATE_RUNS, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.texts import one_line
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.update_run_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
+from wharfinger.placement.contracts.delivery_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.placement.contracts.update_runs import When
 from wharfinger.placement.effects.update_steps import look
 from wharfinger.placement.model.placement import PlacementRef

@@ -16,8 +16,7 @@ from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.framework.config.errors import Problem
 from wharfinger.framework.config.understanding import STORED, stored
 from wharfinger.objects.model.int_or_percent import IntOrPercent
-from wharfinger.placement.model.contents import ResourceSelector, SelectionScope
-from wharfinger.placement.model.delivery import DeliverySpec, RolloutBudget
+from wharfinger.placement.model.delivery import DeliverySpec, ResourceSelector, RolloutBudget, SelectionScope
 from wharfinger.placement.spec.placement_policy_fields import (
     LabelKey,
     LabelSelectorFields,

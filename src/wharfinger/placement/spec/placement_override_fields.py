@@ -17,7 +17,7 @@ from wharfinger.framework.config.errors import BecauseOf, Problem
 from wharfinger.framework.config.understanding import stored
 from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.placement.model.contents import ObjectId, Override, OverridePatch, OverrideRule
+from wharfinger.placement.model.delivery import ObjectId, Override, OverridePatch, OverrideRule
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.spec.placement_fields import ObjectFields, ResourceSelectorFields
 from wharfinger.placement.spec.placement_policy_fields import SelectorFields, Text, label_problems

@@ -13,12 +13,13 @@ from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import int_or_percent, integer, mapping, mappings, text, texts
 from wharfinger.objects.documents.selectors import label_selector, tolerations
 from wharfinger.objects.model.placement_kinds import CLUSTER_PLACEMENT, PLACEMENTS
-from wharfinger.placement.model.evictions import Eviction, PlacementBudget
 from wharfinger.placement.model.placement import (
     ClusterPreference,
     ClusterSpread,
     ClusterTerm,
+    Eviction,
     Placement,
+    PlacementBudget,
     PlacementPolicy,
     PlacementRef,
     PlacementType,

@@ -19,9 +19,9 @@ from wharfinger.placement.contracts.delivery_records import (
     SnapshotRecord,
     WorkRecord,
 )
-from wharfinger.placement.model.contents import ObjectId, Override
+from wharfinger.placement.model.delivery import ObjectId, Override
 from wharfinger.placement.spec.placement_override_fields import stored_override
-from wharfinger.placement.state.keeping import store
+from wharfinger.placement.state.seen import store
 from wharfinger.process.records import Record
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")

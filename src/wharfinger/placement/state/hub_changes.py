@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Flag, auto
 from typing import NamedTuple
 
-from wharfinger.placement.model.contents import Override
+from wharfinger.placement.model.delivery import Override
 from wharfinger.placement.model.members import Member
 from wharfinger.placement.model.placement import Placement
 

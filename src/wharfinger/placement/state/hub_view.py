@@ -17,22 +17,23 @@ from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.model.evictions import PlacementBudget
-from wharfinger.placement.model.placement import Placement, PlacementRef
+from wharfinger.placement.model.placement import Placement, PlacementBudget, PlacementRef
 from wharfinger.placement.spec.placements import budget_from_mapping
 from wharfinger.placement.state.delivery_view import FOLDERS, DeliveryView
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange
-from wharfinger.placement.state.keeping import keep, put
 from wharfinger.placement.state.members_view import MembersView
 from wharfinger.placement.state.seen import (
+    SeenDecision,
     SeenEviction,
     SeenPlacement,
+    decision_of,
     ended_identity,
     eviction_of,
+    keep,
     object_of,
     placement_of,
+    put,
 )
-from wharfinger.placement.state.seen_decisions import SeenDecision, decision_of
 from wharfinger.placement.state.update_runs_view import UpdateRunsView
 
 MEMBERS, OBJECTS, HUB = "members", "objects", "hub"

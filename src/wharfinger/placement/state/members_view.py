@@ -12,11 +12,9 @@ from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.placement.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
-from wharfinger.placement.deciding.eligibility import Ages
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.state.hub_changes import MemberChange, difference
-from wharfinger.placement.state.keeping import put, store
-from wharfinger.placement.state.seen import SeenMember, made_member, member_of, object_of, status_of
+from wharfinger.placement.state.seen import SeenMember, made_member, member_of, object_of, put, status_of, store
 
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 UNCHANGED = MemberChange(0)

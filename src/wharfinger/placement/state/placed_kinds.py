@@ -13,7 +13,7 @@ from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE,
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberRecord
 from wharfinger.placement.deciding.selecting import ENVELOPES, may_kind_be_placed
-from wharfinger.placement.model.contents import ObjectId
+from wharfinger.placement.model.delivery import ObjectId
 from wharfinger.placement.spec.placement import check_placement_object
 
 _SELECTORS = {

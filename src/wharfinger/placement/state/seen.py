@@ -1,14 +1,15 @@
-"""What a hub has seen of one member, one placement, one eviction: facts that are made from stored values.
+"""What a hub has seen of one member, one placement, one decision, one eviction: facts that are made from stored values.
 
-Neighbours: `state.seen_decisions` has decisions, `state.hub_view` keeps all of them.
+`state.hub_view` keeps all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import KeyValue
@@ -16,16 +17,22 @@ from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.fields import integer, mapping, texts
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
-from wharfinger.placement.contracts.placement_records import EvictionRecord, MemberRecord, MemberStatusRecord
-from wharfinger.placement.deciding.eligibility import Ages
+from wharfinger.placement.contracts.placement_records import (
+    DecisionRecord,
+    EvictionRecord,
+    MemberRecord,
+    MemberStatusRecord,
+    inflated,
+    verdict_pairs,
+)
 from wharfinger.placement.deciding.frozen_texts import policy_text
 from wharfinger.placement.model.delivery import DeliverySpec
-from wharfinger.placement.model.evictions import Eviction
-from wharfinger.placement.model.members import Member
-from wharfinger.placement.model.placement import Placement, PlacementPolicy
+from wharfinger.placement.model.members import Ages, Member
+from wharfinger.placement.model.placement import ChosenMember, Eviction, Placement, PlacementPolicy, PolicyCondition
 from wharfinger.placement.spec.members import member_from_mapping
 from wharfinger.placement.spec.placement_fields import stored_delivery
 from wharfinger.placement.spec.placements import eviction_from_mapping, placement_from_mapping
+from wharfinger.process.records import Record
 
 HISTORY_LIMIT = 10
 """Policies that are kept where a placement does not say how many."""
@@ -210,3 +217,106 @@ def ended_identity(value: bytes) -> int:
 
 def _tenths(seconds: float | None) -> float | None:
     return None if seconds is None else round(max(0.0, seconds) * TENTH) / TENTH
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R", bound=Record)
+
+
+def keep(kept: set[K], key: K, *, there: bool) -> None:
+    """Keep a key, or forget it."""
+    (kept.add if there else kept.discard)(key)
+
+
+def store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) -> None:
+    """Keep a record, or forget it. Raises `ValidationError`, and keeps what there was."""
+    put(records, name, kind.model_validate_json(value) if value is not None else None)
+
+
+def put(kept: dict[str, V], name: str, value: V | None) -> None:
+    """Keep a value, or forget it."""
+    if value is None:
+        kept.pop(name, None)
+    else:
+        kept[name] = value
+
+
+_CODES: dict[tuple[str, str], int] = {}
+"""Plugin and code -> its number in `SeenDecision.codes`; there are some dozens."""
+CHOSEN, NOT_THERE = 0, 255
+
+
+def code_of(plugin: str, code: str) -> int:
+    """The number of a verdict's plugin and code."""
+    found = _CODES.setdefault((plugin, code), len(_CODES) + 1)
+    return min(found, NOT_THERE - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDecision:
+    """A stored decision, small: without texts and scores of those that were not chosen."""
+
+    revision: int
+    """Mod revision of its key."""
+    identity: int
+    policy: int
+    digest: str
+    chosen: tuple[ChosenMember, ...]
+    condition: PolicyCondition
+    counting: str
+    evicted: frozenset[str]
+    abandons: bool
+    deleting: bool
+    names: tuple[str, ...]
+    """Every member that it names, sorted."""
+    codes: bytes
+    """What it says of each of these."""
+
+    def code(self, member: str) -> int:
+        """What it says of a member: CHOSEN, NOT_THERE, or the number of a verdict's plugin and code."""
+        at = bisect_left(self.names, member)
+        return self.codes[at] if at < len(self.names) and self.names[at] == member else NOT_THERE
+
+
+def decision_of(kv: KeyValue) -> SeenDecision:
+    """Raises `ValueError`."""
+    found = inflated(kv.value)
+    record = DecisionRecord.of_chosen(found)
+    decision = record.decision
+    numbers: dict[tuple[str, str], int] = {}
+    codes = {one.name: CHOSEN for one in decision.chosen}
+    for name, pair in verdict_pairs(found):
+        number = numbers.get(pair)
+        if number is None:
+            number = numbers[pair] = code_of(*pair)
+        codes.setdefault(name, number)
+    names = tuple(sorted(codes))
+    return SeenDecision(
+        revision=kv.mod_revision,
+        identity=record.identity,
+        policy=decision.policy,
+        digest=record.digest,
+        chosen=decision.chosen,
+        condition=decision.condition,
+        counting=record.counting,
+        evicted=record.evicted,
+        abandons=record.abandons,
+        deleting=record.deleting,
+        names=names,
+        codes=bytes(map(codes.__getitem__, names)),
+    )
+
+
+def state_of(seen: SeenPlacement | None, stored: SeenDecision | None) -> str:
+    """How a placement stands, in a word; a placement without an object is being deleted."""
+    if seen is None or seen.placement.deleting:
+        return "deleting"
+    if seen.unreadable:
+        return "unreadable"
+    if stored is None:
+        return "undecided"
+    return "fulfilled" if stored.condition.status else "unfulfilled"
+
+
+STATES = ("deleting", "unreadable", "undecided", "fulfilled", "unfulfilled")

@@ -13,7 +13,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.documents.fields import mapping, text_map
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.update_run_records import (
+from wharfinger.placement.contracts.delivery_records import (
     END,
     PLAN,
     PROGRESS,
@@ -27,8 +27,7 @@ from wharfinger.placement.contracts.update_run_records import (
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import RunPhase, RunState, StagedStrategy, UpdateRun
 from wharfinger.placement.spec.placement_update_fields import stored_run, stored_strategy
-from wharfinger.placement.state.keeping import store
-from wharfinger.placement.state.seen import object_of
+from wharfinger.placement.state.seen import object_of, store
 
 SUPERSEDES = "wharfinger.dev/supersedes"
 """Annotation of a run that does not wait for another one: `true`."""
