@@ -13,9 +13,8 @@ from typing import Any
 
 from tests.clock import Clock
 from tests.etcd.certificates import Authority, Signed
-from wharfinger.apiserver.access import Access
-from wharfinger.apiserver.credentials import CredentialClocks
-from wharfinger.apiserver.exec_process import PluginCommand, PluginRun, RunPlugin
+from wharfinger.apiserver.credentials import Access, CredentialClocks
+from wharfinger.apiserver.exec_plugin import PluginCommand, PluginRun, RunPlugin
 from wharfinger.apiserver.kubeconfig import KubeconfigSurroundings, read_access
 
 SECRET = "s3cr3t"

@@ -14,8 +14,8 @@ import orjson
 from aiohttp import web
 
 from tests.etcd.certificates import Authority
-from wharfinger.apiserver.access import Access, ApiIdentity
 from wharfinger.apiserver.client import PODS, ApiAnswer, Upstream
+from wharfinger.apiserver.credentials import Access, ApiIdentity
 
 BODY = {"metadata": {"name": "a"}}
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]

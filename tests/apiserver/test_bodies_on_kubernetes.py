@@ -12,7 +12,7 @@ from tests.apiserver.api_server_process import ApiServerProcess, Response
 from wharfinger.apiserver import bodies
 from wharfinger.apiserver.access_checks import LeaseName, cluster_role_rules, needed_access, role_rules
 from wharfinger.apiserver.client import EVENTS, OWN_ACCESS_REVIEWS, PODS, ApiAnswer, PatchType, uid_of
-from wharfinger.apiserver.event_bodies import NOTE_LIMIT, EventReporter, reference, series_patch
+from wharfinger.apiserver.events import NOTE_LIMIT, EventReporter, reference, series_patch
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, 123_456, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)

@@ -11,8 +11,14 @@ import pytest
 
 from tests.apiserver.kubeconfigs import SECRET
 from tests.clock import Clock
-from wharfinger.apiserver.access import ApiIdentity
-from wharfinger.apiserver.credentials import RETRY_AFTER, SETTLING, CredentialClocks, HeldIdentity, RenewedCredentials
+from wharfinger.apiserver.credentials import (
+    RETRY_AFTER,
+    SETTLING,
+    ApiIdentity,
+    CredentialClocks,
+    HeldIdentity,
+    RenewedCredentials,
+)
 from wharfinger.errors import UpstreamDenied
 
 

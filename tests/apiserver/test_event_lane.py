@@ -11,7 +11,6 @@ import pytest
 from tests.apiserver.upstream_recorder import UpstreamRecorder, Written
 from tests.clock import Clock
 from wharfinger.apiserver.client import EVENTS, ApiAnswer
-from wharfinger.apiserver.event_bodies import EventReporter, UpstreamEvent, pod_reference
 from wharfinger.apiserver.event_lane import (
     BEHIND_BINDS,
     FIRST_PAUSE,
@@ -24,7 +23,7 @@ from wharfinger.apiserver.event_lane import (
     EventOutcome,
     EventPolicy,
 )
-from wharfinger.apiserver.event_series import REFRESH, WINDOW
+from wharfinger.apiserver.events import REFRESH, WINDOW, EventReporter, UpstreamEvent, pod_reference
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

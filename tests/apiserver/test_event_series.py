@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from wharfinger.apiserver.event_bodies import EventReporter, UpstreamEvent, pod_reference
-from wharfinger.apiserver.event_series import REFRESH, WINDOW, RecentEvents, Said
+from wharfinger.apiserver.events import REFRESH, WINDOW, EventReporter, RecentEvents, Said, UpstreamEvent, pod_reference
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REPORTER = EventReporter("default-scheduler", "w-1")

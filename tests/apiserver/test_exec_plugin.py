@@ -12,8 +12,7 @@ import pytest
 
 from tests.apiserver.kubeconfigs import SECRET, V1, KubeconfigFolder, encoded, kubeconfig_folder, printed
 from wharfinger.apiserver.credentials import RETRY_AFTER
-from wharfinger.apiserver.exec_plugin import EARLY, INFO
-from wharfinger.apiserver.exec_process import PluginCommand, PluginRun, run_plugin
+from wharfinger.apiserver.exec_plugin import EARLY, INFO, PluginCommand, PluginRun, run_plugin
 from wharfinger.errors import UpstreamDenied
 
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
-from wharfinger.apiserver.exec_process import PluginCommand, PluginRun, run_plugin
+from wharfinger.apiserver.exec_plugin import PluginCommand, PluginRun, run_plugin
 
 
 def shell(script: str, *arguments: str) -> PluginCommand:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.kubeconfigs import SECRET, KubeconfigFolder, kubeconfig_folder
-from wharfinger.apiserver.access import Access
+from wharfinger.apiserver.credentials import Access
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.errors import ConfigurationError, UpstreamDenied
 

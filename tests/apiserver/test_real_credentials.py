@@ -16,8 +16,8 @@ from tests.apiserver.conftest import StartKubeApiserver
 from tests.apiserver.kubeconfigs import V1, KubeconfigFolder, kubeconfig_folder, printed
 from tests.patience import patient
 from wharfinger.apiserver import tls
-from wharfinger.apiserver.access import Access
-from wharfinger.apiserver.exec_process import run_plugin
+from wharfinger.apiserver.credentials import Access
+from wharfinger.apiserver.exec_plugin import run_plugin
 from wharfinger.apiserver.kubeconfig import read_access
 
 pytestmark = pytest.mark.servers

@@ -10,9 +10,9 @@ import pytest
 
 from tests.apiserver.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from tests.etcd.certificates import Authority, Signed, in_memory_only
-from wharfinger.apiserver import key_files, tls
-from wharfinger.apiserver.access import Access, ApiIdentity
-from wharfinger.apiserver.certificates import check_authorities
+from wharfinger.apiserver import tls
+from wharfinger.apiserver.credentials import Access, ApiIdentity
+from wharfinger.apiserver.tls import check_authorities
 from wharfinger.errors import ConfigurationError, UpstreamDenied
 
 NAME = "apiserver.example.com"
@@ -160,9 +160,9 @@ def test_keys_leave_no_file(home: KubeconfigFolder, monkeypatch: pytest.MonkeyPa
     opened = len(list(Path("/proc/self/fd").iterdir()))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    key_files.load_pair(context, home.alice.cert.read_bytes(), home.alice.key.read_bytes())
+    tls.load_pair(context, home.alice.cert.read_bytes(), home.alice.key.read_bytes())
     with pytest.raises(ConfigurationError):
-        key_files.load_pair(context, home.alice.cert.read_bytes(), b"")
+        tls.load_pair(context, home.alice.cert.read_bytes(), b"")
 
     assert list(scratch.iterdir()) == []
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
@@ -173,4 +173,4 @@ def test_keys_without_memory_or_folder_are_reported(home: KubeconfigFolder, monk
     monkeypatch.delattr("os.memfd_create", raising=False)
 
     with pytest.raises(ConfigurationError, match="cannot be given to OpenSSL: No such file"):
-        key_files.load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), b"", b"")
+        tls.load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), b"", b"")

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from tests.apiserver.scripted_server import BODY, FixedCredentials, bind, gone, ok, scripted_server, status
 from tests.conftest import free_port
-from wharfinger.apiserver.access import Access
 from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiAnswer, PatchType, Upstream
+from wharfinger.apiserver.credentials import Access
 from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 

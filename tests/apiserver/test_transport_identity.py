@@ -14,8 +14,8 @@ from tests.apiserver.connect_proxy import connect_proxy
 from tests.apiserver.scripted_server import FixedCredentials, bind, ok, scripted_server, status
 from tests.conftest import free_port
 from wharfinger.apiserver import connection
-from wharfinger.apiserver.access import ApiIdentity
 from wharfinger.apiserver.client import PODS
+from wharfinger.apiserver.credentials import ApiIdentity
 from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 

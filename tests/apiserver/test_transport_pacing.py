@@ -13,8 +13,8 @@ from tests.apiserver.scripted_server import bind, ok, scripted_server
 from tests.clock import Clock
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES
-from wharfinger.apiserver.event_bodies import EventReporter, pod_reference
 from wharfinger.apiserver.event_lane import EventLane
+from wharfinger.apiserver.events import EventReporter, pod_reference
 from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
 from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UpstreamUnavailable

@@ -14,8 +14,7 @@ from tests.clock import Clock
 from wharfinger.apiserver import watching
 from wharfinger.apiserver.client import PODS, Batch, ChangeKind, ReadRefused
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.apiserver.watch_lines import LineQueue, LineSplitter, LineTooLong
-from wharfinger.apiserver.watching import EventDecoder
+from wharfinger.apiserver.watching import EventDecoder, LineQueue, LineSplitter, LineTooLong
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable
 
 FIRST = (

@@ -10,10 +10,9 @@ from typing import Any
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.kubernetes.effects.adopting import Adopter
+from wharfinger.kubernetes.effects.adopting import Adopter, rewrite
 from wharfinger.kubernetes.effects.copying import Copying
 from wharfinger.kubernetes.effects.promising import Promises
-from wharfinger.kubernetes.effects.rewriting import rewrite
 from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits

@@ -19,7 +19,7 @@ from tests.kubernetes.site import Installation, KubernetesSite
 from tests.patience import patient
 from wharfinger.apiserver import client
 from wharfinger.etcd import keys
-from wharfinger.kubernetes.loops.upstream import COPIED_KINDS
+from wharfinger.kubernetes.loops.connecting import COPIED_KINDS
 
 WITHIN = 60.0
 """Seconds from the last fault to the end: sweeps begin after 15 s."""

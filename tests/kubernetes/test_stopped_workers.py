@@ -18,7 +18,7 @@ from tests.kubernetes.objects import names
 from tests.kubernetes.settled import all_bound, unlike, until_settled
 from tests.kubernetes.site import ALL, Installation, KubernetesSite, resume, stop
 from wharfinger.etcd import keys
-from wharfinger.kubernetes.loops.upstream import COPIED_KINDS
+from wharfinger.kubernetes.loops.connecting import COPIED_KINDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 

@@ -11,7 +11,7 @@ from tests.etcd.certificates import Authority
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from wharfinger.errors import UsageError
-from wharfinger.kubernetes.page.upstream_alerts import UpstreamAlerts
+from wharfinger.kubernetes.page.view import UpstreamAlerts
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions

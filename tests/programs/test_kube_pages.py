@@ -10,7 +10,7 @@ from tests.apiserver.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from tests.apiserver.scripted_server import bind, ok, scripted_server
 from wharfinger.apiserver.client import TOKEN_REVIEWS
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.kubernetes.loops.upstream import open_upstream
+from wharfinger.kubernetes.loops.connecting import open_upstream
 from wharfinger.programs.kube_pages import KubePages
 from wharfinger.settings import UpstreamSettings
 

@@ -25,11 +25,11 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from wharfinger.apiserver.access import Access, ApiIdentity
-from wharfinger.apiserver.answers import one_line
+from wharfinger.apiserver.credentials import Access, ApiIdentity
 from wharfinger.apiserver.kept_connections import ConnectionCut, ConnectionFailed, KeptConnections, RequestBody
 from wharfinger.apiserver.tls import context as tls_context
 from wharfinger.apiserver.whole_answers import AnswerTooLarge, BadAnswer, WholeAnswer
+from wharfinger.apiserver.wire import one_line
 
 KEEP_OPEN = 55.0
 """Seconds that an idle connection is kept: less than API servers and most balancers keep it."""

@@ -1,7 +1,8 @@
-"""Credentials that are renewed: one renewal at a time for all callers, and no blocking of the event loop.
+"""Who we are to an API server: identities, and when they are read again.
 
-A `Source` makes an identity from what it reads (`file_credentials.py`, `exec_plugin.py`). `RenewedCredentials` decides
-when it reads again: when that is due, shortly before the identity expires, and after the server has refused it.
+A `Source` makes an identity from what it reads (`credential_files.py`, `exec_plugin.py`). `RenewedCredentials` decides
+when it reads again: when that is due, shortly before the identity expires, and after the server has refused it. One
+renewal serves all callers, and none blocks the event loop. Nothing secret is in any `repr`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from wharfinger.apiserver.access import ApiIdentity
 from wharfinger.errors import UpstreamDenied
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,52 @@ RETRY_AFTER = 5.0
 """Seconds after a failed renewal until the next one, so that a failing plugin is not run for each request."""
 SETTLING = 5.0
 """Seconds after a renewal that a 401 caused in which another 401 is about the identity before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiIdentity:
+    """What is shown to the server with each request; without both, we are anonymous."""
+
+    token: str = field(default="", repr=False)
+    """Bearer token."""
+    username: str = ""
+    """Of basic authentication, for a proxy that asks for it; servers of today do not."""
+    password: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    """PEM, with its chain; empty = no client certificate."""
+    key: bytes = field(default=b"", repr=False)
+    """PEM, of the certificate."""
+
+
+class Credentials(Protocol):
+    """Who we are now. Files and plugins behind it are read again when they are due."""
+
+    async def current(self) -> ApiIdentity:
+        """The identity for the next request; quick where nothing is due. Raises `UpstreamDenied`, with one line
+        that names the file or the plugin, when there is none to be had.
+        """
+
+    def refused(self) -> None:
+        """The server answered 401: `current` reads everything again the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One API server, as one user."""
+
+    server: str
+    """`https://host:port`, perhaps with a path; `http` only where the file says so."""
+    credentials: Credentials = field(repr=False)
+    ca: bytes = field(default=b"", repr=False)
+    """PEM of the authorities that may sign the server's certificate; empty = the system's."""
+    verify: bool = True
+    """False only where the user asked for it twice: in the file and by `--allow-insecure-upstream`."""
+    tls_server_name: str = ""
+    """Name that the certificate must have; empty = the host of the URL."""
+    proxy: str = field(default="", repr=False)
+    """`http://` or `https://` URL of a proxy, perhaps with a password; empty = none."""
+    namespace: str = ""
+    """What the context names; empty = `default`."""
 
 
 @dataclass(frozen=True, slots=True)

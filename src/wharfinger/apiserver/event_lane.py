@@ -1,11 +1,11 @@
 """The lane on which events go to the API server: in the background, as well as it can be done.
 
-Events (`event_bodies.py`) are for people; nothing waits for them. `say` only puts an event into a bounded queue. What
+Events (`events.py`) are for people; nothing waits for them. `say` only puts an event into a bounded queue. What
 gathers there for a moment is sent together, because an event by itself costs the server, its etcd and this process
 twice as much. While binds wait for their turn, events do, too, for some seconds. Senders retry while the server is
 away, and give up. What is not sent is counted.
 
-Warnings that are said again become a series of one event (`event_series.py`). What succeeded is not said twice, so
+Warnings that are said again become a series of one event. What succeeded is not said twice, so
 other events are not remembered.
 
 A lane belongs to one event loop. All its methods must be called there.
@@ -21,8 +21,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from wharfinger.apiserver.client import EVENTS, ApiAnswer, Upstream
-from wharfinger.apiserver.event_bodies import SCHEDULED, WARNING, UpstreamEvent, series_patch
-from wharfinger.apiserver.event_series import RecentEvents, Said, Series
+from wharfinger.apiserver.events import SCHEDULED, WARNING, RecentEvents, Said, Series, UpstreamEvent, series_patch
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 
 SENDERS = 16

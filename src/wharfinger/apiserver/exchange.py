@@ -13,20 +13,12 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from wharfinger.apiserver.answers import (
-    GONE,
-    TOO_MANY_REQUESTS,
-    UNAUTHORIZED,
-    one_line,
-    refusal,
-    seconds_to_wait,
-    success,
-)
 from wharfinger.apiserver.client import ApiAnswer, ReadRefused
 from wharfinger.apiserver.connection import ApiConnection, Broken
 from wharfinger.apiserver.kept_connections import RequestBody
 from wharfinger.apiserver.pacing import OTHER, TokenBucket
 from wharfinger.apiserver.whole_answers import WholeAnswer
+from wharfinger.apiserver.wire import GONE, TOO_MANY_REQUESTS, UNAUTHORIZED, one_line, refusal, seconds_to_wait, success
 from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamError, UpstreamUnavailable
 
 ANSWER_LIMIT = 64 * 2**20

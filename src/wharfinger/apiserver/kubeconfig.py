@@ -1,8 +1,9 @@
 """Where the API server is and who we are there: from a kubeconfig, from `$KUBECONFIG`, or from the pod we run in.
 
-Files are parsed in `kubeconfig_entries.py`, users become credentials in `kubeconfig_users.py`, and service accounts are
-read in `in_cluster.py`. Where client-go and its documentation leave a choice, the safer one is taken: what turns off
-a check, or sends a secret in the open, needs `--allow-insecure-upstream`.
+Files are parsed in `kubeconfig_entries.py`, and users become credentials in `kubeconfig_users.py`. In a pod, the
+kubelet mounts a folder with the service account's token, which it renews, and the authority of the API server. Where
+client-go and its documentation leave a choice, the safer one is taken: what turns off a check, or sends a secret in the
+open, needs `--allow-insecure-upstream`. Errors never repeat a URL, which may have a password in it.
 """
 
 from __future__ import annotations
@@ -14,26 +15,116 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from wharfinger.apiserver.access import Access
-from wharfinger.apiserver.certificates import check_authorities
-from wharfinger.apiserver.credentials import CredentialClocks
-from wharfinger.apiserver.exec_plugin import GROUP
-from wharfinger.apiserver.exec_process import RunPlugin, run_plugin
-from wharfinger.apiserver.files import quoted, shown_path
-from wharfinger.apiserver.in_cluster import SERVICE_ACCOUNT, in_cluster_access, is_in_cluster
+from wharfinger.apiserver.credential_files import REREAD, FileSource, quoted, read_small, read_token, shown_path
+from wharfinger.apiserver.credentials import Access, ApiIdentity, CredentialClocks, HeldIdentity, RenewedCredentials
+from wharfinger.apiserver.exec_plugin import GROUP, RunPlugin, run_plugin
 from wharfinger.apiserver.kubeconfig_entries import Kubeconfig, KubeconfigEntry, read_files
 from wharfinger.apiserver.kubeconfig_users import credentials_of, has_credentials
-from wharfinger.apiserver.urls import checked_proxy, checked_server, is_plain_and_remote
+from wharfinger.apiserver.tls import check_authorities
 from wharfinger.errors import ConfigurationError
 from wharfinger.objects.model.addresses import is_loopback
 
 log = logging.getLogger(__name__)
 
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 VARIABLE = "KUBECONFIG"
 ALLOW = "--allow-insecure-upstream"
 IN_THE_CLEAR = "credentials would be sent over plain http"
+
+
+def checked_server(url: str, where: str) -> str:
+    """The URL of an API server, without a slash at its end. `where`: the option or field it comes from.
+
+    Raises `ConfigurationError`.
+    """
+    parts = _split(url, where, "https://HOST:PORT")
+    if "@" in parts.netloc:
+        raise ConfigurationError(f"{where}: has a user in the URL; use the fields username and password")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def checked_proxy(url: str, where: str) -> str:
+    """The URL of a proxy, which may have user and password. Raises `ConfigurationError`."""
+    if url.lower().startswith("socks"):
+        raise ConfigurationError(f"{where}: SOCKS proxies are not supported; use an HTTP proxy (http:// or https://)")
+    return urlunsplit(_split(url, where, "http://HOST:PORT"))
+
+
+def is_plain_and_remote(server: str) -> bool:
+    """Whether what is sent to a checked server can be read on the way: http to another machine."""
+    parts = urlsplit(server)
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
+
+
+def _split(url: str, where: str, example: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ConfigurationError(f"{where}: must be a URL with a host and a numeric port, like {example}") from None
+    if parts.scheme not in {"http", "https"} or not named or any(char.isspace() for char in url):
+        raise ConfigurationError(f"{where}: must be a URL of http or https, like {example}")
+    return parts
+
+
+def is_in_cluster(environment: Mapping[str, str]) -> bool:
+    """Whether this process is a container of a pod, as its environment shows."""
+    return bool(environment.get(HOST) and environment.get(PORT))
+
+
+def in_cluster_access(environment: Mapping[str, str], *, master: str, folder: Path, clocks: CredentialClocks) -> Access:
+    """Access with the pod's service account. `master`: another URL of the server; empty = the environment's.
+
+    Blocks. Raises `ConfigurationError`.
+    """
+    host, port = environment[HOST], environment[PORT]
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    source = _ServiceAccount(folder)
+    return Access(
+        server=checked_server(master or server, "--master" if master else f"{HOST} and {PORT}"),
+        credentials=RenewedCredentials(
+            FileSource(f"service account {folder}", source.read), clocks, first=source.read()
+        ),
+        ca=source.authorities(),
+        namespace=source.namespace(),
+    )
+
+
+class _ServiceAccount:
+    """The files of a service account."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self) -> HeldIdentity:
+        try:
+            token = read_token(self._folder / "token")
+        except ConfigurationError as error:
+            advice = "let the pod have automountServiceAccountToken: true, or name a kubeconfig"
+            raise ConfigurationError(f"service account, token: {error}; {advice}") from error
+        return HeldIdentity(ApiIdentity(token=token), reread_after=REREAD)
+
+    def authorities(self) -> bytes:
+        path = self._folder / "ca.crt"
+        try:
+            authorities = read_small(path)
+        except ConfigurationError as error:
+            advice = "mount the ConfigMap kube-root-ca.crt there, or name a kubeconfig"
+            raise ConfigurationError(f"service account, ca.crt: {error}; {advice}") from error
+        try:
+            check_authorities(authorities)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"service account, ca.crt: file {path} {error}") from error
+        return authorities
+
+    def namespace(self) -> str:
+        try:
+            return read_small(self._folder / "namespace").decode(errors="replace").strip()
+        except ConfigurationError:
+            return ""  # nothing but a default hangs on it
 
 
 @dataclass(frozen=True, slots=True)

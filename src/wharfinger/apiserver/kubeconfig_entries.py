@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from wharfinger.apiserver.files import quoted, read_small, shown_path
+from wharfinger.apiserver.credential_files import quoted, read_small, shown_path
 from wharfinger.errors import ConfigurationError
 
 VALUE_LIMIT = 100_000

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wharfinger.apiserver.access import ApiIdentity, Credentials
-from wharfinger.apiserver.certificates import check_pair, check_valid
-from wharfinger.apiserver.credentials import CredentialClocks, HeldIdentity, RenewedCredentials
-from wharfinger.apiserver.exec_plugin import plugin_of
-from wharfinger.apiserver.exec_process import RunPlugin
-from wharfinger.apiserver.file_credentials import REREAD, FileSource, checked_token, read_token
-from wharfinger.apiserver.files import open_to_all, shown_path
+from wharfinger.apiserver.credential_files import REREAD, FileSource, checked_token, open_to_all, read_token, shown_path
+from wharfinger.apiserver.credentials import (
+    ApiIdentity,
+    CredentialClocks,
+    Credentials,
+    HeldIdentity,
+    RenewedCredentials,
+)
+from wharfinger.apiserver.exec_plugin import RunPlugin, plugin_of
 from wharfinger.apiserver.kubeconfig_entries import KubeconfigEntry
+from wharfinger.apiserver.tls import check_pair, check_valid
 from wharfinger.errors import ConfigurationError
 
 log = logging.getLogger(__name__)

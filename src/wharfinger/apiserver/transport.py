@@ -6,10 +6,8 @@
         │              ├─► pacing       how many requests a second, and how many events
         │              ├─► connection   TLS, credentials; failures as text
         │              │     └─► kept_connections   for answers that are read whole (whole_answers), without aiohttp
-        │              └─► answers      what the bytes mean
-        ├─ paths ─► addresses
-        ├─ list ──► listing     pages
-        └─ watch ─► watching    the first list and what changes, from lines (watch_lines)
+        ├─ paths, bytes ─► wire
+        └─ watch ─► watching    the first list and what changes
 
 Nothing is tried again here, except after a 401: then the credentials are read again, once. Other retries belong to the
 callers, because only they can tell whether a second request is safe.
@@ -28,9 +26,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from wharfinger.apiserver import listing, watching
-from wharfinger.apiserver.access import Access, ApiIdentity
-from wharfinger.apiserver.addresses import DRY_RUN, object_path
+from wharfinger.apiserver import watching, wire
 from wharfinger.apiserver.client import (
     EVENTS,
     LEASES,
@@ -40,10 +36,38 @@ from wharfinger.apiserver.client import (
     Batch,
     Object,
     PatchType,
+    revision_of,
 )
 from wharfinger.apiserver.connection import CONNECT_TIMEOUT, ApiConnection
+from wharfinger.apiserver.credentials import Access, ApiIdentity
 from wharfinger.apiserver.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
 from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
+from wharfinger.apiserver.wire import DRY_RUN, object_path
+from wharfinger.errors import UpstreamUnavailable
+
+PAGE_DEADLINE = 60.0
+"""Seconds that a page may take."""
+
+Page = tuple[tuple[Object, ...], int]
+"""Objects, and the revision of the whole list."""
+FetchPage = Callable[[str], Awaitable[Mapping[str, Any]]]
+"""Given the query of a page: the list as the server prints it. Raises as `Upstream.list` does."""
+
+
+async def pages(fetch: FetchPage, field_selector: str, limit: int) -> AsyncGenerator[Page, None]:
+    """The pages of a list; at least one, perhaps empty."""
+    token = ""
+    while True:
+        document = await fetch(wire.page(limit, field_selector, token))
+        try:
+            revision = revision_of(document)
+            objects = tuple(document.get("items") or ())
+            token = document["metadata"].get("continue") or ""
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UpstreamUnavailable(f"the answer is no list of objects: {type(error).__name__}") from error
+        yield objects, revision
+        if not token:
+            return
 
 
 class HttpUpstream:
@@ -136,12 +160,12 @@ class HttpUpstream:
 
         async def fetch(query: str) -> Mapping[str, Any]:
             request = ApiRequest("GET", f"{path}?{query}")
-            answer = await self._exchange.send(request, listing.PAGE_DEADLINE, pace=self._pace)
+            answer = await self._exchange.send(request, PAGE_DEADLINE, pace=self._pace)
             if not answer.done:
                 raise self._exchange.unread(request, answer)
             return answer.object or {}
 
-        return listing.pages(fetch, field_selector, page)
+        return pages(fetch, field_selector, page)
 
     def watch(
         self,

@@ -39,7 +39,7 @@ from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
-from wharfinger.kubernetes.loops.upstream import connect_upstream, open_upstream
+from wharfinger.kubernetes.loops.connecting import connect_upstream, open_upstream
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime

@@ -13,7 +13,7 @@ from wharfinger.apiserver.client import Upstream
 from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.errors import UsageError
 from wharfinger.etcd.store import Store
-from wharfinger.kubernetes.loops.upstream import open_upstream
+from wharfinger.kubernetes.loops.connecting import open_upstream
 from wharfinger.serving.cluster_authorities import client_authorities
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.pod_resources import stored_amounts

@@ -16,7 +16,7 @@ from wharfinger.configuration.following import DynamicConfig
 from wharfinger.configuration.kinds import CohortKind
 from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
-from wharfinger.kubernetes.loops.upstream_side import MakeUpstreamLoops
+from wharfinger.kubernetes.loops.worker_loops import MakeUpstreamLoops
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.reachability import Reachability

@@ -14,11 +14,10 @@ from wharfinger.kubernetes.effects.evicting import UpstreamEvictions
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.kubernetes.effects.telling import Teller
+from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
 from wharfinger.kubernetes.loops.importing import Importing
-from wharfinger.kubernetes.loops.promise_sweep import PromiseSweep
-from wharfinger.kubernetes.loops.refusal_sweep import RefusalSweep
-from wharfinger.kubernetes.loops.upstream import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
-from wharfinger.kubernetes.loops.upstream_side import MakeUpstreamLoops, UpstreamLoops
+from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
+from wharfinger.kubernetes.loops.worker_loops import MakeUpstreamLoops, UpstreamLoops
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity

@@ -23,7 +23,7 @@ from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
-from wharfinger.kubernetes.loops.upstream import ConnectedUpstream
+from wharfinger.kubernetes.loops.connecting import ConnectedUpstream
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process import logs
 from wharfinger.process.build import build_id

@@ -21,7 +21,7 @@ from wharfinger.apiserver.transport import HttpUpstream
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
-from wharfinger.kubernetes.loops.upstream import ConnectedUpstream, connect_upstream, open_upstream
+from wharfinger.kubernetes.loops.connecting import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection

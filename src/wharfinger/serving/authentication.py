@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.apiserver.client import TOKEN_REVIEWS, Upstream
-from wharfinger.apiserver.files import open_to_all
+from wharfinger.apiserver.credential_files import open_to_all
 from wharfinger.errors import UpstreamError, UsageError
 from wharfinger.serving.file_changes import FileChanges
 from wharfinger.serving.options import AuthenticationOptions

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wharfinger.apiserver.certificates import blocks
-from wharfinger.apiserver.key_files import load_pair
+from wharfinger.apiserver.tls import blocks, load_pair
 from wharfinger.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from wharfinger.apiserver.access_checks import LeaseName
 from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiResource
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.status import _lines
-from wharfinger.kubernetes.loops.upstream import COPIED_KINDS
-from wharfinger.kubernetes.reading import upstream_audit, upstream_status
-from wharfinger.kubernetes.reading.upstream_audit import UpstreamAudit, audit
-from wharfinger.kubernetes.reading.upstream_status import UpstreamStatus, read_status
+from wharfinger.kubernetes.loops.connecting import COPIED_KINDS
+from wharfinger.kubernetes.reading import audit as audits
+from wharfinger.kubernetes.reading import status
+from wharfinger.kubernetes.reading.audit import UpstreamAudit, audit
+from wharfinger.kubernetes.reading.status import UpstreamStatus, read_status
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.process.records import InstallationRecord
 from wharfinger.scheduling.contracts import upstream_records
@@ -56,7 +57,7 @@ async def test_equal_copies_are_clean_after_one_look() -> None:
     found = await audited(between)
 
     assert found.clean
-    assert (found.looks, upstream_audit.to_plain(found)["boundPods"]) == (1, 1)
+    assert (found.looks, audits.to_plain(found)["boundPods"]) == (1, 1)
     counted = {kind.plural: (kind.objects, kind.copies) for kind in found.kinds}
     assert counted == {"nodes": (1, 1), "pods": (2, 2)}
 
@@ -171,7 +172,7 @@ async def test_promised_pod_is_clean_until_its_promise_is_old() -> None:
 
     assert soon.clean
     assert (later.clean, later.differences, list(later.old)) == (False, [], [POD])
-    assert upstream_audit.to_plain(later)["oldPromises"][0]["pod"] == "default/a"
+    assert audits.to_plain(later)["oldPromises"][0]["pod"] == "default/a"
 
 
 async def test_promised_copy_with_another_request_is_a_difference() -> None:
@@ -221,7 +222,7 @@ async def test_status_of_an_installation_that_binds_has_no_warning() -> None:
     await add_node(between, "n1")
 
     found = await status_of(between)
-    plain = upstream_status.to_plain(found)
+    plain = status.to_plain(found)
 
     assert found.warnings() == []
     assert plain["lease"] == {
@@ -256,7 +257,7 @@ async def test_status_says_why_the_lease_cannot_be_taken() -> None:
 
     assert binds.warnings() == []
     assert found.warnings() == ["nothing is bound: the Lease cannot be held (403)"]
-    assert upstream_status.to_plain(found)["hindered"] == "the Lease cannot be held (403)"
+    assert status.to_plain(found)["hindered"] == "the Lease cannot be held (403)"
     assert "May bind:    no: the Lease cannot be held (403)" in list(_lines(found))
 
 
@@ -277,7 +278,7 @@ async def test_api_that_does_not_answer_leaves_what_etcd_has() -> None:
     found = await status_of(between, trouble="connection refused")
 
     assert found.warnings() == ["the API server does not answer: connection refused"]
-    assert upstream_status.to_plain(found)["answers"] is False
+    assert status.to_plain(found)["answers"] is False
 
 
 async def test_withdrawn_promise_is_shown_with_its_reason() -> None:
@@ -293,7 +294,7 @@ async def test_withdrawn_promise_is_shown_with_its_reason() -> None:
 
     found = await status_of(between)
 
-    (shown,) = upstream_status.to_plain(found)["promises"]["withdrawn"]
+    (shown,) = status.to_plain(found)["promises"]["withdrawn"]
     assert (shown["pod"], shown["why"]) == ("default/a", "the plugin refuses")
     assert len(found.warnings()) == 1
 
@@ -306,7 +307,7 @@ async def test_missing_permissions_are_listed() -> None:
 
     found = await status_of(between)
 
-    assert upstream_status.to_plain(found)["missing"] == [
+    assert status.to_plain(found)["missing"] == [
         {"verb": "create", "resource": "pods/binding", "group": "", "namespace": ""}
     ]
     assert "nothing can be bound" in found.warnings()[0]

@@ -16,7 +16,7 @@ from wharfinger.dev import etcd
 from wharfinger.errors import UsageError
 from wharfinger.kubernetes.cli import etcd_objects, temporal_objects
 from wharfinger.kubernetes.cli.install_choices import InstallChoices
-from wharfinger.kubernetes.cli.rbac_objects import needs, rbac_objects
+from wharfinger.kubernetes.cli.scheduler_objects import needs, rbac_objects
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))

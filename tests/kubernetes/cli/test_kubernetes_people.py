@@ -21,7 +21,7 @@ from wharfinger.cli.output import Output
 from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
-from wharfinger.kubernetes.cli.api_objects import ApiWriter
+from wharfinger.kubernetes.cli.applying import ApiWriter
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.api_copies import check_written_here, has_copies

@@ -10,8 +10,8 @@ import pytest
 from tests.clock import Clock
 from wharfinger.apiserver.client import LEASES
 from wharfinger.errors import UpstreamUnavailable
+from wharfinger.kubernetes.effects.copying import UpstreamWentBack
 from wharfinger.kubernetes.effects.election import Election, HoldState, LeaseTerms
-from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
 from wharfinger.testing.memory_upstream import MemoryUpstream
 
 NAME, NAMESPACE, OURS, RIVAL = "kube-scheduler", "kube-system", "test_1", "master-1_7d9a2c1e"

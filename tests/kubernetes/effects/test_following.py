@@ -14,8 +14,8 @@ from wharfinger.apiserver.client import NODES, PODS, ReadRefused, revision_of
 from wharfinger.errors import HistoryGone, RequestTooLarge, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
+from wharfinger.kubernetes.effects.copying import UpstreamWentBack
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
-from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
 from wharfinger.process.transactions import Limits
 from wharfinger.telemetry import Metrics
 

@@ -14,7 +14,7 @@ from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
 from wharfinger.kubernetes.effects import promising
-from wharfinger.kubernetes.effects.restoring import forget_copies
+from wharfinger.kubernetes.effects.copying import forget_copies
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import upstream_records

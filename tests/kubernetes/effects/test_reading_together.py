@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Operation
-from wharfinger.kubernetes.effects.reading_together import MOST, ReadingTogether
+from wharfinger.kubernetes.effects.adopting import READ_TOGETHER, ReadingTogether
 from wharfinger.testing import MemoryStore
 
 
@@ -39,7 +39,7 @@ async def test_reads_at_one_time_share_transactions(counted: Counted) -> None:
     found = await asyncio.gather(*(counted.reading.read(f"/a/{number}", f"/b/{number}") for number in range(100)))
 
     assert [(copy and copy.value, other) for copy, other in found] == [(b"%d" % number, None) for number in range(100)]
-    assert counted.sizes == [MOST, MOST, MOST, 8]
+    assert counted.sizes == [READ_TOGETHER, READ_TOGETHER, READ_TOGETHER, 8]
 
 
 async def test_a_lone_read_is_not_kept_waiting_for_others(counted: Counted) -> None:

@@ -8,7 +8,7 @@ from tests.kubernetes.api_and_store import Between
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
-from wharfinger.kubernetes.effects.restoring import TOGETHER, forget_copies
+from wharfinger.kubernetes.effects.copying import TOGETHER, forget_copies
 from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.model.promises import Imported
 

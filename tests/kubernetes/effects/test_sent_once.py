@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.apiserver.client import ApiAnswer
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.kubernetes.effects.sent_once import REMEMBERED, SentOnce
+from wharfinger.kubernetes.effects.promising import REMEMBERED, SentOnce
 from wharfinger.scheduling.model.promises import Promise
 
 

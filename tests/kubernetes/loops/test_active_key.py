@@ -11,7 +11,7 @@ from tests.virtual_time import VirtualTime
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
-from wharfinger.kubernetes.loops.active_key import ActiveKey
+from wharfinger.kubernetes.loops.holding_lease import ActiveKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
 from wharfinger.telemetry import Metrics

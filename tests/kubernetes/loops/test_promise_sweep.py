@@ -16,7 +16,7 @@ from wharfinger.errors import UpstreamError
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import present
 from wharfinger.kubernetes.effects.states import ObjectState
-from wharfinger.kubernetes.loops.promise_sweep import SAY_EVERY, PromiseSweep
+from wharfinger.kubernetes.loops.sweeps import SAY_EVERY, PromiseSweep
 from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.kubernetes.loops.refusal_sweep import RefusalSweep
+from wharfinger.kubernetes.loops.sweeps import RefusalSweep
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.scheduling.state.cache.cache import Cache

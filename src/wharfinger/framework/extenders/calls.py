@@ -21,8 +21,7 @@ from pathlib import Path
 import aiohttp
 from yarl import URL
 
-from wharfinger.apiserver.certificates import blocks
-from wharfinger.apiserver.key_files import load_pair
+from wharfinger.apiserver.tls import blocks, load_pair
 from wharfinger.errors import ConfigurationError
 from wharfinger.objects.model.extenders import Extender, ExtenderTls
 from wharfinger.objects.model.texts import one_line

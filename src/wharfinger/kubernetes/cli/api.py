@@ -45,7 +45,7 @@ class ApiOptions:
 @asynccontextmanager
 async def open_api(options: ApiOptions) -> AsyncIterator[Upstream]:
     """The API that the options name. Nothing is sent yet. Raises `ConfigurationError`."""
-    from wharfinger.kubernetes.loops.upstream import open_upstream
+    from wharfinger.kubernetes.loops.connecting import open_upstream
 
     file, context, insecure = options.kubeconfig or _usual_file(), options.context, options.allow_insecure
     api = open_upstream(UpstreamSettings(file, context, allow_insecure=insecure, qps=UNLIMITED))
@@ -57,7 +57,7 @@ async def open_api(options: ApiOptions) -> AsyncIterator[Upstream]:
 
 def _usual_file() -> Path | None:
     """Kubectl's file, where it is there and nothing else is named."""
-    from wharfinger.apiserver.in_cluster import is_in_cluster
+    from wharfinger.apiserver.kubeconfig import is_in_cluster
 
     usual = USUAL_FILE.expanduser()
     return usual if usual.is_file() and not (os.environ.get("KUBECONFIG") or is_in_cluster(os.environ)) else None

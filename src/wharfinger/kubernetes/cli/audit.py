@@ -16,7 +16,7 @@ from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 from wharfinger.kubernetes.cli.status import installed
 
 if TYPE_CHECKING:
-    from wharfinger.kubernetes.reading.upstream_audit import UpstreamAudit
+    from wharfinger.kubernetes.reading.audit import UpstreamAudit
 
 
 def register(group: typer.Typer) -> None:
@@ -46,7 +46,7 @@ async def audit(
     Reports differences that persist over two looks, and promises of binds that are older than a minute. The exit code
     is 1 when there is any.
     """
-    from wharfinger.kubernetes.reading.upstream_audit import to_plain
+    from wharfinger.kubernetes.reading.audit import to_plain
 
     found = await _audit(connection, upstream, between)
     if output is not Output.TABLE:
@@ -58,8 +58,8 @@ async def audit(
 
 
 async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> UpstreamAudit:
-    from wharfinger.kubernetes.loops.upstream import cluster_uid, copied_kinds
-    from wharfinger.kubernetes.reading import upstream_audit
+    from wharfinger.kubernetes.loops.connecting import cluster_uid, copied_kinds
+    from wharfinger.kubernetes.reading import audit as audits
 
     async with connection.store() as store, open_api(upstream) as api:
         installation = await installed(store)
@@ -69,7 +69,7 @@ async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: f
                 f"the copies are of another Kubernetes cluster (uid {installation.upstream} of kube-system, here "
                 f"{uid}): check --kubeconfig and --etcd"
             )
-        return await upstream_audit.audit(
+        return await audits.audit(
             store,
             api,
             await copied_kinds(api),

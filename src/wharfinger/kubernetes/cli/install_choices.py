@@ -1,6 +1,6 @@
 """What an installation in a Kubernetes cluster is to be: the choices that all of its manifests share.
 
-Neighbours: `rbac_objects`, `scheduler_objects`, `etcd_objects`, `temporal_objects` and `static_pods` make the objects,
+Neighbours: `scheduler_objects`, `etcd_objects`, `temporal_objects` and `static_pods` make the objects,
 `manifests` is the command.
 """
 

@@ -143,8 +143,7 @@ def objects_of(choices: InstallChoices, only: OnlyChoice | None = None) -> Seque
     """The objects, in the order in which they are applied. Raises `UsageError`."""
     from wharfinger.kubernetes.cli import temporal_objects
     from wharfinger.kubernetes.cli.etcd_objects import etcd_objects
-    from wharfinger.kubernetes.cli.rbac_objects import rbac_objects
-    from wharfinger.kubernetes.cli.scheduler_objects import scheduler_objects
+    from wharfinger.kubernetes.cli.scheduler_objects import rbac_objects, scheduler_objects
     from wharfinger.kubernetes.cli.static_pods import static_pods
 
     if only is OnlyChoice.STATIC_PODS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wharfinger.apiserver.access_checks import LeaseName
     from wharfinger.apiserver.client import ApiResource
     from wharfinger.etcd.store import Store
-    from wharfinger.kubernetes.reading.upstream_status import UpstreamStatus
+    from wharfinger.kubernetes.reading.status import UpstreamStatus
     from wharfinger.process.records import InstallationRecord
 
 _LEASE = ElectionSettings()
@@ -57,7 +57,7 @@ async def status(
     workers' Lease where it is not kube-system. The exit code is 0 whatever is shown; `warnings` of -o json has what is
     wrong.
     """
-    from wharfinger.kubernetes.reading.upstream_status import to_plain
+    from wharfinger.kubernetes.reading.status import to_plain
 
     election = ElectionSettings(name=leader_elect_resource_name, namespace=leader_elect_resource_namespace)
     found = await _status(connection, upstream, election)
@@ -68,8 +68,8 @@ async def status(
 
 
 async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> UpstreamStatus:
-    from wharfinger.kubernetes.loops.upstream import COPIED_KINDS, cluster_uid, copied_kinds
-    from wharfinger.kubernetes.reading.upstream_status import read_status
+    from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, cluster_uid, copied_kinds
+    from wharfinger.kubernetes.reading.status import read_status
 
     async with connection.store() as store, open_api(upstream) as api:
         installation = await installed(store)
@@ -107,7 +107,7 @@ async def installed(store: Store) -> InstallationRecord:
 async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> LeaseName:
     """The Lease that the installation's workers hold, by the profiles that the live ones serve."""
     from wharfinger.apiserver.access_checks import LeaseName
-    from wharfinger.kubernetes.loops.upstream import lease_name
+    from wharfinger.kubernetes.loops.connecting import lease_name
     from wharfinger.scheduling.reading.serving import served_profiles
 
     return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))

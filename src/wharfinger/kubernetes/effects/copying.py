@@ -8,6 +8,11 @@
 A pod that is bound as it was promised is *kept*: what the informer shows of its promise says enough of its copy.
 
 Each transaction compares the importer's key, so that an importer that was replaced writes nothing more.
+
+After the API was restored from a backup, everything that was copied is forgotten, and copied anew: revisions of the API
+went back, so no copy can be compared with what it has now. A restore shows in the Lease, whose revision is read every
+two seconds, when a watch is opened again, and in a list that is older than the copies. It does not show where the API
+has written more since than was lost.
 """
 
 from __future__ import annotations
@@ -20,20 +25,55 @@ from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Get, Operation, Put, Store
+from wharfinger.etcd.store import Compare, Delete, Get, Operation, Put, Store
 from wharfinger.kubernetes.effects.adopting import Adopter, NotTheImporter
 from wharfinger.kubernetes.effects.states import NOTHING, PODS, ObjectState, StateStep, kept, take
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits, Shape, cut
+from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect, known_object
-from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.model.promises import Imported, Promise
 
+TOGETHER = 100
+"""Keys that are removed in one transaction."""
 ROUNDS = 2
 """Tries of many states together; what is left then goes one by one."""
 READ_TOGETHER = 64
 """Objects that are read in one transaction."""
+
+
+class UpstreamWentBack(Exception):
+    """The API shows an older state than was seen already: it was restored from a backup."""
+
+
+async def forget_copies(store: Store, plurals: Iterable[str], *, epoch: int, generation: int) -> tuple[int, int]:
+    """Remove the copies of these kinds and all promises; how many there were of each.
+
+    `epoch`: of the importer; `generation`: the new one. Raises `StoreError` and `NotTheImporter`: call again.
+    """
+    # The right to bind goes first, and no promise is kept: the API may give the revisions that they name out again.
+    begun = Imported(generation=generation)
+    await _write(store, epoch, [Delete(keys.ACTIVE), Put(keys.IMPORTED, upstream_records.stored(begun))])
+    promises = await _remove(store, epoch, keys.PROMISES)
+    copies = 0
+    for plural in plurals:
+        copies += await _remove(store, epoch, keys.stored_prefix(plural))
+    return copies, promises
+
+
+async def _remove(store: Store, epoch: int, prefix: str) -> int:
+    found = [kv.key async for kv in store.each(prefix)]
+    for begin in range(0, len(found), TOGETHER):
+        await _write(store, epoch, [Delete(key) for key in found[begin : begin + TOGETHER]])
+    return len(found)
+
+
+async def _write(store: Store, epoch: int, writes: list[Operation]) -> None:
+    answer = await store.txn([Compare(keys.IMPORTER, "mod", epoch)], writes)
+    if not answer.succeeded:
+        raise NotTheImporter
 
 
 class SeenState(NamedTuple):

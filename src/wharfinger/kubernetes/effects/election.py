@@ -15,7 +15,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of
-from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
+from wharfinger.kubernetes.effects.copying import UpstreamWentBack
 
 NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import present
-from wharfinger.kubernetes.effects.copying import Copying, SeenState
-from wharfinger.kubernetes.effects.restoring import UpstreamWentBack
+from wharfinger.kubernetes.effects.copying import Copying, SeenState, UpstreamWentBack
 from wharfinger.kubernetes.effects.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.objects.documents.copies import StateOfCopy
 from wharfinger.scheduling.effects.binding.known_objects import StateEffect

@@ -1,7 +1,8 @@
-"""Preparing the volumes of a pod that is promised to a node, as kube-scheduler's VolumeBinding does before it binds.
+"""Preparing a pod that is promised to a node, as kube-scheduler does before it binds: node and volumes are made known.
 
 ::
 
+    its status names the node, so that a cluster autoscaler keeps it (KEP-5278)
     for each claim:  a volume was chosen     PATCH its claimRef         {rv}
                      one is to be made       PATCH the claim's annotation selected-node  {rv}
     then, again and again: are all claims bound?  ─► the promise is ready, and is sent; where plugins are to be called
@@ -14,23 +15,62 @@ Asking twice does no harm: what says so already is left alone, and every PATCH c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wharfinger.apiserver import client
+from wharfinger.apiserver.bodies import expectation_patch
 from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
-from wharfinger.errors import UpstreamUnavailable
+from wharfinger.errors import UpstreamError, UpstreamUnavailable
 from wharfinger.etcd.store import Store
-from wharfinger.kubernetes.effects.rewriting import rewrite
+from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
+from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.documents.storage import BIND_COMPLETED, SELECTED_NODE
 from wharfinger.objects.documents.volume_edit import BOUND_BY
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
+log = logging.getLogger(__name__)
 NOT_FOUND, CONFLICT = 404, 409
-
 Object = Mapping[str, Any]
+
+
+class ExpectedNodes:
+    """Writes the expected nodes of one worker's promises to the API."""
+
+    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+        self._store = store
+        self._upstream = upstream
+        self._adopter = adopter
+
+    async def tell(self, pod: PodKey, promise: Promise) -> bool:
+        """Have the pod's status name the promised node, where PreBind has work; whether it was told now.
+
+        The promise is another state then. A failure hinders nothing, as in kube-scheduler: the next look tries again.
+        Raises `StoreError`.
+        """
+        if promise.expected or not promise.prepares:
+            return False
+        patch = expectation_patch(promise.uid, promise.node)
+        try:
+            answer = await self._upstream.patch(
+                client.PODS, pod.name, patch, namespace=pod.namespace, subresource="status"
+            )
+        except UpstreamError as error:
+            log.info("expected_node_not_told effect=told_again_later pod=%s error=%r", pod, str(error))
+            return False
+        if not answer.done or answer.object is None:
+            log.info("expected_node_not_told effect=told_again_later pod=%s code=%d", pod, answer.code)
+            return False
+        await self._adopter.adopt(present(PODS, answer.object))
+
+        def told(found: Promise) -> Promise | None:
+            return replace(found, expected=True) if found.attempt == promise.attempt else None
+
+        await rewrite(self._store, pod, told)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 ::
 
     promise ── withdrawn ─────────────────────► fence (`withdrawing`), then as after a look
-       ├────── not ready ─────────────────────► its node is told (`expecting`), then its volumes are prepared
-       │                                        (`preparing`), or plugins are called first
+       ├────── not ready ─────────────────────► its node is told and its volumes are prepared (`preparing`), or plugins
+       │                                        are called first
        │
       POST ── 201 ────────────────────────────► kept
        ├───── 409, 404 ─► look: GET, adopt ───► on its node with our annotation: kept · elsewhere, gone: gone
@@ -22,7 +22,8 @@ worker may not bind at all says nothing of the pod, so it is no refusal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -32,12 +33,10 @@ from wharfinger.apiserver.bodies import binding
 from wharfinger.apiserver.client import ApiAnswer, Upstream
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.kubernetes.effects import unproven
+from wharfinger.kubernetes.effects import withdrawing
 from wharfinger.kubernetes.effects.adopting import Adopter, present
-from wharfinger.kubernetes.effects.expecting import ExpectedNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
-from wharfinger.kubernetes.effects.preparing import Preparation, VolumePreparation
-from wharfinger.kubernetes.effects.sent_once import SentOnce
+from wharfinger.kubernetes.effects.preparing import ExpectedNodes, Preparation, VolumePreparation
 from wharfinger.kubernetes.effects.states import PODS, ObjectState
 from wharfinger.kubernetes.effects.withdrawing import Withdrawals
 from wharfinger.objects.documents import documents
@@ -50,6 +49,9 @@ from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
 from wharfinger.scheduling.model.promises import Promise
 
+REMEMBERED = 5_000
+"""Binds that were carried out, the last ones. About 0.5 KB each."""
+_Bind = tuple[str, int, str, str]
 AT_ONCE = 60
 """Binds that one worker has on the way. Of sixty each costs the API server and its etcd a fifth less than of thirty."""
 TURNS = 5
@@ -63,6 +65,41 @@ MAY_NOT_BIND = (
     "the API server does not allow this worker to create pods/binding in {namespace}: grant it with the ClusterRole of "
     "deploy/kubernetes"
 )
+
+
+class SentOnce:
+    """The binds that one worker has on the way, and those that the API has carried out: none is sent a second time.
+
+    A bind that takes longer than its activity may take is tried again while the first try still sends; and a promise
+    stands until its pod was copied, which is later than the API's answer. Without this, the second try would have each
+    pod refused as changed, and read. It is an economy: another worker may send any promise again.
+    """
+
+    def __init__(self) -> None:
+        self._done: OrderedDict[_Bind, ApiAnswer] = OrderedDict()
+        self._on_the_way: dict[_Bind, asyncio.Future[None]] = {}
+
+    async def answer(self, promise: Promise, send: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
+        """The API's answer to a bind: that of an earlier try which it carried out, or what `send` brings now.
+
+        Raises what `send` raises. Each caller sends for itself where a try that it has waited for came to nothing.
+        """
+        bind = (promise.uid, promise.revision, promise.node, promise.attempt)
+        while (other := self._on_the_way.get(bind)) is not None:
+            await asyncio.wait([other])
+        if (known := self._done.get(bind)) is not None:
+            return known
+        ended = self._on_the_way[bind] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await send()
+        finally:
+            del self._on_the_way[bind]
+            ended.set_result(None)
+        if answer.done:
+            self._done[bind] = ApiAnswer(answer.code)
+            if len(self._done) > REMEMBERED:
+                self._done.popitem(last=False)
+        return answer
 
 
 class Promises:
@@ -81,7 +118,7 @@ class Promises:
         """`binders`: the extenders that bind pods; None = none does."""
         self._upstream = upstream
         self._adopter = adopter
-        self.unproven = unproven.UnprovenPromises(store, upstream, adopter)
+        self.unproven = withdrawing.UnprovenPromises(store, upstream, adopter)
         self._withdrawals = Withdrawals(store, upstream, adopter)
         self._preparation = VolumePreparation(store, upstream)
         self._expected = ExpectedNodes(store, upstream, adopter)
@@ -314,7 +351,7 @@ class Promises:
         if known.unproven:
             self.unproven.warn(pod, known)
             if copy is not None and _binding_in(copy)[0]:
-                raise UpstreamUnavailable(unproven.WHY.format(pod=pod))
+                raise UpstreamUnavailable(withdrawing.WHY.format(pod=pod))
         if copy is None:
             return KeptPromise(KeptKind.GONE, message="the pod does not exist any more")
         node, bound_by = _binding_in(copy)

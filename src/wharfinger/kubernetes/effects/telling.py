@@ -2,7 +2,7 @@
 
 A refusal is recorded in etcd first; the copy of the pod gets its condition from the API's answer, as any other state.
 So the copy always says what the API says, and a refusal that could not be told is seen by it: whoever owns the pod
-tells it again (`loops.refusal_sweep`). Events are told in the background, as well as it can be done.
+tells it again (`loops.sweeps`). Events are told in the background, as well as it can be done.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import is_other_object, no_nomination_patch, refusal_patch
 from wharfinger.apiserver.client import ApiAnswer, Upstream
-from wharfinger.apiserver.event_bodies import EventReporter, ObjectReference, pod_reference
 from wharfinger.apiserver.event_lane import EventLane
+from wharfinger.apiserver.events import EventReporter, ObjectReference, pod_reference
 from wharfinger.errors import InvalidObject, UpstreamError
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.states import PODS

@@ -1,4 +1,4 @@
-"""Giving a promise up, so that no bind that is still on its way can be carried out late.
+"""Ending promises without a bind: one is given up, or no transaction of ours has put it.
 
 ::
 
@@ -7,23 +7,38 @@
 A bind names the revision at which it was promised, so after the fence the API refuses it. The answer of the PATCH is a
 newer state: unbound, and the promise ends with it and the pod waits again; or bound, because the bind came first. Until
 then the copy stays on its node, so its room is held. A fence that fails is tried again by whoever finds the promise.
+
+A promise is unproven when no transaction of ours has put it with the copy of its pod (`known_objects`). It is a key
+that another client has put, or belongs to a copy that another client has changed. The release before this one wrote
+marks on promises alone, so during an upgrade a bind that waits for volumes may be one, too.
 """
 
 from __future__ import annotations
+
+import logging
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import fence_patch, is_other_object
 from wharfinger.apiserver.client import Upstream
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.etcd.store import Store
-from wharfinger.kubernetes.effects.adopting import Adopter, present
-from wharfinger.kubernetes.effects.rewriting import rewrite
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Store
+from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS, ObjectState
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.effects.binding.known_objects import KnownObject
 from wharfinger.scheduling.model.promises import Promise
 
 NOT_FOUND = 404
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 1_000
+"""Promises of which it is known that they were logged."""
+WHY = (
+    "the promise of pod {pod} and the copy of the pod were not written by one transaction: another client has written "
+    "one of them, so nothing is sent"
+)
 
 
 class Withdrawals:
@@ -63,3 +78,43 @@ class Withdrawals:
                 f"the API server refuses the fence of pod {pod} ({answer.code}): {answer.message or answer.reason}"
             )
         return await self._adopter.adopt(present(PODS, answer.object))
+
+
+class UnprovenPromises:
+    """Ends the unproven promises that one worker meets."""
+
+    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+        self._store = store
+        self._upstream = upstream
+        self._adopter = adopter
+        self._logged: dict[PodKey, int] = {}
+        """The mod revision of each."""
+
+    def warn(self, pod: PodKey, known: KnownObject) -> None:
+        """Log it, once."""
+        if self._logged.get(pod) == known.unproven:
+            return
+        if len(self._logged) >= REMEMBERED:
+            self._logged.clear()
+        self._logged[pod] = known.unproven
+        log.warning("promise_unproven effect=not_sent pod=%s revision=%d", pod, known.unproven)
+
+    async def clear(self, pod: PodKey) -> None:
+        """Take in what the API has of the pod, which ends the promise; nothing is written in the API.
+
+        To be called once no bind that was sent before can be on its way any more. Raises `StoreError` and
+        `UpstreamError`.
+        """
+        known = await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        if not known.unproven:
+            return
+        self.warn(pod, known)
+        if known.copy is None:
+            key, absent = keys.promise(*pod), Compare(keys.pod(*pod), "create", 0)
+            await self._store.txn([Compare(key, "mod", known.unproven), absent], [Delete(key)])
+            return
+        found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
+        if found.object is not None:
+            await self._adopter.adopt(present(PODS, found.object), known, later=True)
+        elif found.code != NOT_FOUND:  # of a pod that is gone, the importer removes copy and promise
+            raise UpstreamUnavailable(f"pod {pod} cannot be read ({found.code}): {found.message}")

@@ -1,16 +1,17 @@
-"""Holding the Lease of the Kubernetes API for the installation, and `active` in etcd while it is held.
+"""Holding the Lease of the Kubernetes API for the installation, and the key `active` in etcd while it is held.
 
-Nothing is bound before everything has been copied: `active` comes after the first `imported`. The Lease is taken before
-that only where an earlier importer had copied everything, so that another scheduler does not take it meanwhile.
+By `active` one worker lets its whole installation bind. Nothing is bound before everything has been copied: `active`
+comes after the first `imported`. The Lease is taken before that only where an earlier importer had copied everything,
+so that another scheduler does not take it meanwhile.
 
 ::
 
     renewed ── not renewed for `gone_after` ──► `active` is deleted ── renewed again ──► put anew
                                                      └── not renewed for renewDeadline ──► the process ends
 
-A holder that dies, or is cut off, takes `active` with it before the Lease can pass to another scheduler: the key hangs
-on a short lease of its own (`active_key`). A worker that cannot renew the API's Lease within renewDeadline ends its
-process, as kube-scheduler does; another worker of the installation goes on.
+A worker that cannot renew the API's Lease within renewDeadline ends its process, as kube-scheduler does; another worker
+of the installation goes on. Without an election `active` has no lease, and stays when its worker ends.
+`scheduling.effects.binding.right_to_bind` has the sum of times.
 """
 
 from __future__ import annotations
@@ -23,24 +24,108 @@ from typing import Any, TypeVar
 
 from wharfinger.errors import LeaderElectionLost, StoreError, UpstreamError, WharfingerError
 from wharfinger.etcd import keys
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Put
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
 from wharfinger.kubernetes.effects.election import Election, HoldState
-from wharfinger.kubernetes.loops.active_key import ActiveKey
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
+from wharfinger.scheduling.contracts import upstream_records
 from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
+from wharfinger.scheduling.model.promises import MayBind
 from wharfinger.settings import ElectionSettings
+
+REVOKE_WITHIN = 2.0
+"""Seconds that giving up the lease may take; it ends by itself soon after."""
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
 LEASE, RIGHT = "lease", "active"
 """Where troubles of the Lease are noted, and of the key in etcd."""
 GIVE_BACK_WITHIN = 5.0
 """Seconds that giving the Lease back may take when the process ends."""
 SAY_AFTER = 5.0
 """Seconds without the right to bind after which that is said."""
+
+
+class ActiveKey:
+    """`active`, as one importer keeps it.
+
+    With an election the key hangs on a lease of its own, so that a holder that dies, or is cut off, takes `active` with
+    it before the API's Lease can pass to another scheduler.
+    """
+
+    def __init__(self, process: ProcessParts, holder: str) -> None:
+        """`holder`: this worker, `<pid>@<host>`."""
+        self._store = process.store
+        self._process = process
+        self._holder = holder
+        self._there = False
+        self._lease: Lease | None = None
+
+    @property
+    def there(self) -> bool:
+        """Whether this worker has put it, and its lease is not lost."""
+        return self._there and (self._lease is None or not self._lease.lost)
+
+    async def put(self, epoch: int) -> None:
+        """Put it without a lease, where there is none without. Raises `NotTheImporter` and `StoreError`."""
+        there = await self._put(epoch, [Compare(keys.ACTIVE, "create", 0)], 0)
+        if there is not None and there.lease:  # of a worker with an election, with whose lease it would go
+            await self._put(epoch, [], 0)
+
+    async def put_leased(self, epoch: int, terms: ActiveTerms, age: Callable[[], float]) -> str:
+        """Put it under a new lease; why it was not put, empty when it was.
+
+        `age`: seconds since the last renewal of the API's Lease began; any thread calls it. Raises as `put`.
+        """
+        await self.release()
+        granted: list[Lease] = []
+        lease = await self._store.grant_lease(
+            terms.ttl, alive=lambda: terms.may_keep(age(), granted[0].ttl if granted else terms.ttl)
+        )
+        granted.append(lease)
+        self._lease = lease
+        if not terms.may_put(age(), lease.ttl):
+            await self.release()
+            return (
+                f"etcd granted a lease of {lease.ttl:g} s, which may not end within {terms.ended_by:g} s after the "
+                "last renewal of the Lease"
+            )
+        await self._put(epoch, [], lease.id)
+        return ""
+
+    async def _put(self, epoch: int, where: list[Compare], lease_id: int) -> KeyValue | None:
+        """Put it; what is there instead, where `where` does not hold."""
+        record = upstream_records.stored(MayBind(self._holder, rfc3339(self._process.utc_now())))
+        fence = Compare(keys.IMPORTER, "mod", epoch)
+        answer = await self._store.txn(
+            [fence, *where], [Put(keys.ACTIVE, record, lease_id)], [Get(keys.IMPORTER), Get(keys.ACTIVE)]
+        )
+        if not answer.succeeded and not fence.holds(answer.reads[0]):
+            raise NotTheImporter
+        self._there = True
+        log.info("may_bind holder=%s revision=%d", self._holder, answer.revision)
+        return None if answer.succeeded else answer.reads[1]
+
+    async def delete(self, epoch: int) -> bool:
+        """Delete it, whoever put it: whether this worker is the importer still, so that nothing may be bound now.
+
+        Raises `StoreError`; then it ends with its lease.
+        """
+        self._there = False
+        return (await self._store.txn([Compare(keys.IMPORTER, "mod", epoch)], [Delete(keys.ACTIVE)])).succeeded
+
+    async def release(self) -> None:
+        """End the lease, and with it the key; what cannot be told to etcd ends by itself."""
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        self._there = False
+        with contextlib.suppress(TimeoutError, WharfingerError):
+            async with asyncio.timeout(REVOKE_WITHIN):
+                await lease.revoke()
 
 
 class LeaseHolding:

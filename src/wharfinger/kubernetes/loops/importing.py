@@ -32,10 +32,9 @@ from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
-from wharfinger.kubernetes.effects.copying import Copying
+from wharfinger.kubernetes.effects.copying import Copying, UpstreamWentBack, forget_copies
 from wharfinger.kubernetes.effects.election import Election
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
-from wharfinger.kubernetes.effects.restoring import UpstreamWentBack, forget_copies
 from wharfinger.kubernetes.effects.states import COPIED_TOGETHER
 from wharfinger.kubernetes.loops.holding_lease import LeaseHolding, note
 from wharfinger.kubernetes.loops.served_kinds import ServedKinds

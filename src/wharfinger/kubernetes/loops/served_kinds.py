@@ -18,8 +18,8 @@ from typing import Any
 from wharfinger.apiserver.client import ApiResource, Upstream
 from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
+from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS, served_kinds
 from wharfinger.kubernetes.loops.holding_lease import note
-from wharfinger.kubernetes.loops.upstream import OPTIONAL_KINDS, served_kinds
 from wharfinger.process.side_by_side import first_to_end
 
 LOOK_EVERY = 10.0

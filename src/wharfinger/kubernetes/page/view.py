@@ -1,15 +1,115 @@
-"""What the page shows of a Kubernetes API that is the store."""
+"""What the page shows of a Kubernetes API that is the store: the age of the copies, promises that wait, and alerts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
-from wharfinger.kubernetes.page.upstream import is_copied, upstream
-from wharfinger.kubernetes.page.upstream_alerts import UpstreamAlerts
+from wharfinger.objects.documents.times import seconds_since
+from wharfinger.objects.model.pod import PodKey
+from wharfinger.page.alerts.expressions import increase, largest, rate
+from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource
+from wharfinger.page.follow.plain import text
+from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web.routes import Route, get
+from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.view import SchedulingView
+
+MOST_PROMISES = 5000
+RULES = (
+    AlertRule("CopiesOld", "max(wharfinger_upstream_import_lag_seconds) > 10",
+              "the copies are old: nothing is placed", largest("wharfinger_upstream_import_lag_seconds"),
+              above=10, severity=CRITICAL, unit=" s", link="/kubernetes"),
+    AlertRule("PromisesOld", "max(wharfinger_upstream_oldest_promise_seconds) > 60 for 5 min",
+              "a bind is committed, and the API does not show it; its room is held",
+              largest("wharfinger_upstream_oldest_promise_seconds"), above=60, hold=5 * MINUTE, unit=" s",
+              link="/kubernetes"),
+    AlertRule("GangsTorn", "increase(wharfinger_gangs_torn_total[1h]) > 0",
+              "the API bound only some members of a gang", increase("wharfinger_gangs_torn_total", HOUR),
+              link="/gangs"),
+    AlertRule("EventsDropped",
+              'sum(increase(wharfinger_upstream_events_total{outcome=~"queue_full|unavailable|refused|failed"}[15m]))'
+              " > 0",
+              "events were dropped; pods are bound all the same",
+              increase("wharfinger_upstream_events_total", 15 * MINUTE,
+                       outcome=re.compile("queue_full|unavailable|refused|failed")), unit=" events"),
+    AlertRule("ApiServerFails",
+              'sum(rate(wharfinger_upstream_requests_total{code=~"429|5..|error"}[5m])) > 1',
+              "the API server is overloaded, or does not answer",
+              rate("wharfinger_upstream_requests_total", 5 * MINUTE, code=re.compile("429|5..|error")), above=1,
+              unit=" a second"),
+)  # fmt: skip
+
+
+def is_copied(following: Following) -> bool:
+    """Whether etcd has copies of a Kubernetes API's objects."""
+    side = following.cache.upstream
+    return side is not None and side.imported is not None
+
+
+def upstream(following: Following, namespace: str = "") -> dict[str, Any]:
+    """How the copies and the promises stand; `copied` alone says false where etcd itself is the store.
+
+    `namespace`: only the promises of one.
+    """
+    side = following.cache.upstream
+    if side is None or side.imported is None:
+        return {
+            "copied": False,
+            "mayBind": None,
+            "importedSeconds": None,
+            "hindered": None,
+            "kinds": [],
+            "count": 0,
+            "promises": [],
+        }
+    now = following.utc_now()
+    chosen = [one for one in side.promises.items() if not namespace or one[0].namespace == namespace]
+    ordered = sorted(chosen, key=lambda one: (one[1].since, one[0]))
+    return {
+        "copied": True,
+        "mayBind": bool(side.active),
+        "importedSeconds": round(following.clock() - side.told_at, 1),
+        "hindered": text(side.imported.hindered) or None,
+        "kinds": [{"plural": text(kind), "revision": told} for kind, told in sorted(side.imported.revisions.items())],
+        "count": len(ordered),
+        "promises": [
+            _told(key, promise) | {"ageSeconds": seconds_since(promise.since, now)}
+            for key, promise in ordered[:MOST_PROMISES]
+        ],
+    }
+
+
+def _told(key: PodKey, promise: Promise) -> dict[str, Any]:
+    return {
+        "namespace": text(key.namespace),
+        "name": text(key.name),
+        "node": text(promise.node),
+        "since": promise.since,
+        "ready": promise.ready,
+        "together": promise.together,
+        "volumes": [text(step.claim) for step in promise.volumes],
+        "calls": [text(call) for call in promise.calls],
+        "withdrawn": text(promise.withdrawn) or None,
+        "answer": text(promise.told) or None,
+    }
+
+
+class UpstreamAlerts(AlertSource):
+    """Evaluated on workers, where a Kubernetes API is the store."""
+
+    rules = RULES
+
+    def __init__(self, following: Following, scraper: Scraper) -> None:
+        super().__init__(scraper)
+        self._following = following
+
+    def unused(self) -> str:
+        """Nothing is copied where etcd itself is the store."""
+        return "" if is_copied(self._following) else "no Kubernetes API is the store here"
 
 
 class KubernetesView(PageView):

@@ -12,7 +12,7 @@ from tests.scheduling.world import Hand
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
-from wharfinger.kubernetes.effects.restoring import forget_copies
+from wharfinger.kubernetes.effects.copying import forget_copies
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.testing.memory_faults import MemoryRequest

@@ -1,6 +1,6 @@
 """What attempts need of a Kubernetes API that is the store, and what they are answered.
 
-The parts themselves follow the API, and no attempt knows them: `promising`, `telling`, `evicting` and `true_copies`.
+The parts themselves follow the API, and no attempt knows them: `promising`, `telling` and `evicting`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class AttemptTeller(Protocol):
 
 
 class CopyComparer(Protocol):
-    """Compares copies with the API (`true_copies`)."""
+    """Compares copies with the API (`TrueCopies`)."""
 
     async def compare(self, pod: Pod, raw: bytes) -> ComparedCopy:
         """Read the pod in the API. Raises `UpstreamError` and `StoreError`."""

@@ -1,4 +1,4 @@
-"""What the bytes of an API server's answer mean: an `ApiAnswer`, or the words for an error.
+"""Requests and answers as an API server spells them: paths, queries, and what the bytes of an answer mean.
 
 A refusal is a `Status` object, except where a proxy or the server's outermost layer answers in plain text. Nothing
 here does I/O; `transport.py` and `watching.py` decide what is raised.
@@ -6,23 +6,67 @@ here does I/O; `transport.py` and `watching.py` decide what is raised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import orjson
 
-from wharfinger.apiserver.client import ApiAnswer
+from wharfinger.apiserver.client import ApiAnswer, ApiResource
 
+DRY_RUN = "dryRun=All"
+_PLAIN = re.compile(r"[A-Za-z0-9._~/:-]*").fullmatch
+"""Paths in which nothing is to be quoted: nearly all."""
 MESSAGE_LIMIT = 1024
 """Characters of the server's own words that are kept: as many as an event may have."""
-
 TOO_MANY_REQUESTS = 429
 UNAUTHORIZED = 401
 GONE = 410
-
 _REASONS = {400: "BadRequest", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid"}
 """Reasons of refusals that are no `Status`."""
+
+
+def object_path(resource: ApiResource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The path of a collection, an object or a part of one, quoted.
+
+    Raises `ValueError` for a name that would lead to another path.
+    """
+    for part in (namespace, name):
+        if "/" in part or part in {".", ".."}:
+            raise ValueError(f"{part!r} is no name of an object")
+    path = resource.path(namespace, name, subresource)
+    return path if _PLAIN(path) else quote(path, safe="/:")
+
+
+def page(limit: int, field_selector: str, token: str) -> str:
+    """One page of a list. Without a token, it begins at the newest state (never `resourceVersion=0`)."""
+    return urlencode(_given(limit=str(limit), fieldSelector=field_selector, **{"continue": token}))
+
+
+def first_watch(field_selector: str) -> str:
+    """A watch that shows all objects first, consistently, and marks their end with a bookmark."""
+    return urlencode(
+        _given(
+            watch="1",
+            sendInitialEvents="true",
+            resourceVersionMatch="NotOlderThan",
+            allowWatchBookmarks="true",
+            fieldSelector=field_selector,
+        )
+    )
+
+
+def next_watch(revision: int, field_selector: str) -> str:
+    """A watch of what changes after a revision."""
+    return urlencode(
+        _given(watch="1", resourceVersion=str(revision), allowWatchBookmarks="true", fieldSelector=field_selector)
+    )
+
+
+def _given(**parameters: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
 
 
 def refusal(code: int, body: bytes) -> ApiAnswer:

@@ -1,24 +1,27 @@
-"""Promises that nobody keeps are sent again: by the owner of their pod, after a while, chain or not.
+"""What a worker does again for its own pods: promises that nobody keeps are sent, refusals that were not told are told.
 
 A bind is sent by the attempt that committed it. Where that attempt was lost (its worker and Temporal are gone, its run
-was terminated), the promise is still in etcd, and its room is held. Sending it twice does no harm.
+was terminated), the promise is still in etcd, and its room is held. Sending it twice does no harm. A promise that waits
+for its volumes, and one that cannot be fenced, is tried at growing intervals: neither depends on this worker. It is
+tried at once when it changes, and when the copies show that its claims are bound. An unproven promise
+(`effects.withdrawing`) is never sent. It ends after the same while.
 
-A promise that waits for its volumes, and one that cannot be fenced, is tried at growing intervals: neither depends on
-this worker. It is tried at once when it changes, and when the copies show that its claims are bound.
-
-An unproven promise (`effects.unproven`) is never sent. It ends after the same while.
+A refusal is recorded in etcd, and told right afterwards. Where that failed, record and copy differ: the copy has what
+the API has. So nothing has to be remembered, and a worker that takes over sees it as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from wharfinger.errors import StoreError, UpstreamError
 from wharfinger.kubernetes.effects.promising import Promises
-from wharfinger.objects.model.pod import PodKey
+from wharfinger.kubernetes.effects.telling import Teller
+from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.refusal import CONTENDED, Refusal
 from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.scheduling.effects.binding.rehearsing import rehearse_gang
 from wharfinger.scheduling.effects.binding.writers import KeptKind
@@ -36,6 +39,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 4.0, 30.0
 """Seconds until a promise is tried again that waits for others; each pause is twice as long as the one before."""
 SAY_EVERY = 60.0
 """Seconds after which a promise that still cannot be kept is logged again."""
+REFUSALS_EVERY = 15.0
+"""Seconds between two looks; what differs at two of them is told."""
+REMEMBERED = 1_000
+"""Records of which it is known that they were logged."""
+MOST = 500
+"""Refusals that one look tells."""
 
 
 class SentGang(NamedTuple):
@@ -231,3 +240,82 @@ class PromiseSweep:
         if now - self._said.get(key, float("-inf")) >= SAY_EVERY:
             self._said[key] = now
             log.warning("promise_not_kept effect=retried pod=%s error=%r", key, why)
+
+
+class RefusalSweep:
+    """A timer over the records of waiting pods."""
+
+    def __init__(
+        self,
+        teller: Teller,
+        cache: Cache,
+        shards: Shards,
+        records: Mapping[PodKey, Refusal],
+        *,
+        every: float = REFUSALS_EVERY,
+    ) -> None:
+        """`records`: the attempt records, as the watch shows them."""
+        self._teller = teller
+        self._cache = cache
+        self._shards = shards
+        self._records = records
+        self._every = every
+        self._differed: dict[PodKey, int] = {}
+        """Record revision by pod, of those that differed at the last look."""
+        self._logged: dict[PodKey, int] = {}
+        """Record revision by pod, of those that are not told."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                await self.look()
+            except Exception:  # one refusal must not end the sweep of all others
+                log.exception("refusal_sweep_failed")
+
+    async def look(self) -> None:
+        """Tell what differed at the last look already."""
+        differ = {
+            key: refusal.record_revision
+            for key, refusal in self._records.items()
+            if (pod := self._cache.pods.get(key)) is not None and self._is_untold(pod, refusal)
+        }
+        for key in [key for key in differ if not self._records[key].with_pod]:
+            # Another client may have put a record that no transaction wrote together with the pod. A worker that began
+            # after the pod was changed cannot see that, so it leaves the refusal to the next attempt.
+            self._log(key, differ.pop(key))
+        due = [key for key, revision in differ.items() if self._differed.get(key) == revision][:MOST]
+        self._differed = differ
+        for key in due:
+            await self._tell(key)
+
+    def _log(self, key: PodKey, revision: int) -> None:
+        """Log a record that is not told, once."""
+        if self._logged.get(key) == revision:
+            return
+        if len(self._logged) >= REMEMBERED:
+            self._logged.clear()
+        self._logged[key] = revision
+        log.warning("refusal_unproven effect=left_to_the_next_attempt pod=%s revision=%d", key, revision)
+
+    def _is_untold(self, pod: Pod, refusal: Refusal) -> bool:
+        if not pod.pending or refusal.create_revision != pod.create_revision or refusal.reason == CONTENDED:
+            return False
+        told = pod.condition == ("False", refusal.reason, refusal.message)
+        return not told and self._shards.mine(pod)
+
+    async def _tell(self, key: PodKey) -> None:
+        pod, raw, refusal = self._cache.pods.get(key), self._cache.raw(key), self._records.get(key)
+        if pod is None or raw is None or refusal is None or not self._is_untold(pod, refusal):
+            return  # it was bound, created again or told, while others were told
+        # The record keeps a nomination that a more important pod has cleared since; the copy does not.
+        nominated = refusal.nominated_node if refusal.nominated_node == pod.nominated_node_name else ""
+        await self._teller.refused(
+            pod,
+            raw,
+            reason=refusal.reason,
+            message=refusal.message,
+            nominated=nominated or None,
+            run=refusal.run_id or refusal.workflow_id,
+        )

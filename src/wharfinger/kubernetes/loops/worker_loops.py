@@ -15,8 +15,7 @@ from wharfinger.apiserver.access_checks import AccessReport
 from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.loops.importing import Importing
-from wharfinger.kubernetes.loops.promise_sweep import PromiseSweep
-from wharfinger.kubernetes.loops.refusal_sweep import RefusalSweep
+from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.scheduling.loops.shards import Shards

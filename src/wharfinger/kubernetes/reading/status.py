@@ -1,6 +1,6 @@
 """How an installation on a Kubernetes API does: who copies, who may bind, what is promised, and what is not permitted.
 
-Everything is read at one moment from etcd, and from the API as far as it answers. Neighbour: `reading.upstream_audit`
+Everything is read at one moment from etcd, and from the API as far as it answers. Neighbour: `reading.audit`
 compares the copies themselves.
 """
 

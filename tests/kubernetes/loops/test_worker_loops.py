@@ -9,7 +9,7 @@ import pytest
 from tests.kubernetes.loops.importing_stage import Site
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES
-from wharfinger.kubernetes.loops.upstream_side import UpstreamLoops
+from wharfinger.kubernetes.loops.worker_loops import UpstreamLoops
 from wharfinger.scheduling.model.promises import Imported, UpstreamSide
 from wharfinger.scheduling.state.informer.changes import Changes
 

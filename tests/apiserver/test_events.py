@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from wharfinger.apiserver.client import NODES, PODS, ApiResource
-from wharfinger.apiserver.event_bodies import (
+from wharfinger.apiserver.events import (
     EventReporter,
     ObjectReference,
     cut_note,
