@@ -346,7 +346,7 @@ async def run_hub(url: str, temporal: str, socket: Path) -> None:
             socket,
             lambda: {
                 "ready": all(one == "ok" for one in hub.checks().values()),
-                "unsettled": hub.judge.unsettled + hub.rollouts.unsettled,
+                "unsettled": hub.placements.unsettled + hub.rollouts.unsettled,
             },
         )
         await hub.run(stop)

@@ -5,7 +5,7 @@
 Seven tenths of the placements are PickAll by a label, 29 % fulfilled PickN, 1 % PickN that cannot be fulfilled. Starts
 go nowhere: what is measured is the hub's own work. Prints one JSON object:
 
-- `restart_seconds`: from an empty view to the last judgement, with every decision settled; `resident_mib` then;
+- `restart_seconds`: from an empty view to the last reconciliation, with every decision settled; `resident_mib` then;
 - `label_seconds`: from the put of a label to the last affected start, and `started` by it;
 - `heartbeat_cores`: share of a core while every member reports other usage every 15 s.
 """
@@ -37,7 +37,7 @@ from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberStatusRecord
 from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.hub.following import HubStreams
-from wharfinger.placement.hub.judging import PlacementJudge
+from wharfinger.placement.hub.placement_controller import PlacementController
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.parts import ProcessParts
@@ -102,10 +102,10 @@ async def measured(store: Store, members: int, placements: int) -> dict[str, Any
     tune_garbage_collection()
 
     view, starts, began, cpu = HubView(time.monotonic), Starts(), time.monotonic(), time.process_time()
-    judge = PlacementJudge(ProcessParts(store), view, starts, me="hub")
-    streams = HubStreams(store, view, note=judge.note, rng=random.Random(1))
-    running = [asyncio.create_task(streams.run()), asyncio.create_task(judge.run())]
-    while not view.in_sync or judge.unsettled:  # noqa: ASYNC110 - nothing tells
+    controller = PlacementController(ProcessParts(store), view, starts, me="hub")
+    streams = HubStreams(store, view, note=controller.note, rng=random.Random(1))
+    running = [asyncio.create_task(streams.run()), asyncio.create_task(controller.run())]
+    while not view.in_sync or controller.unsettled:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0.05)
     found: dict[str, Any] = {
         "members": members,

@@ -42,7 +42,7 @@ from wharfinger.placement.contracts.placements import (
     latest,
 )
 from wharfinger.placement.effects.committing import commit, draft
-from wharfinger.placement.hub.judging import PlacementJudge
+from wharfinger.placement.hub.placement_controller import PlacementController
 from wharfinger.placement.state.hub_view import STREAMS, HubView
 from wharfinger.process.parts import ProcessParts
 from wharfinger.telemetry import Metrics
@@ -71,7 +71,7 @@ class RandomHub:
         """It is started, and knows nothing."""
         self.view = HubView(self.life.clock)
         process = ProcessParts(self.life.store, METRICS, clock=self.life.clock)
-        self.judge = PlacementJudge(process, self.view, self, me=self.name)
+        self.controller = PlacementController(process, self.view, self, me=self.name)
 
     async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
         """As Temporal does: join the open run, or begin one."""
@@ -82,8 +82,8 @@ class RandomHub:
         for stream, prefix in STREAMS.items():
             pages = [page async for page in self.life.store.list(prefix)]
             found = [kv for page in pages for kv in page.items]
-            self.judge.note(self.view.listed(stream, found, pages[-1].revision))
-        await self.judge.reconcile_due()
+            self.controller.note(self.view.listed(stream, found, pages[-1].revision))
+        await self.controller.reconcile_due()
         for _ in range(2):
             await asyncio.sleep(0)
 
@@ -275,7 +275,7 @@ class Life:
         for _ in range(60):
             before = (await self.store.get("x")).revision
             for hub in self.hubs:
-                hub.judge.sweep(hub.view.references)
+                hub.controller.sweep(hub.view.references)
             await self.hubs_go_on()
             await self.runs_go_on(1.0)
             await self.runs_go_on(1.0)

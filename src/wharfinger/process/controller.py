@@ -69,7 +69,9 @@ class Controller(ABC):
     def _log_accepted(self) -> None:
         """Log that Temporal accepts starts again."""
 
-    async def _reconcile(self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0) -> None:
+    async def _keep_reconciling(
+        self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0
+    ) -> None:
         """Look at what is due, until cancelled. Raises what any of it raises first, not a group.
 
         `every`: seconds after which that is done without news. `rest`: seconds, at most, as long as which nothing is

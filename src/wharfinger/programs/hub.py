@@ -2,8 +2,8 @@
 
 ::
 
-    follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      placement.hub
-                                                       │  └──► rollouts ─start─► RollOutPlacement
+    follow ── members, placements, what hubs keep ──► view ──► placements ─start──► SchedulePlacement      placement.hub
+                                                       │  └──► rollouts ──start──► RollOutPlacement
                                                        └─────► decide, plan_rollout, write_works ...   activities
     update runs: runs that are to go on ─start─► StagedUpdateRun                                       placement.hub
     contents: what placements select                                                                   placement.hub
@@ -29,10 +29,10 @@ from wharfinger.activities.update_runs import StagingActivities
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import HubRecord
 from wharfinger.placement.hub.following import ContentsStreams, HubStreams
-from wharfinger.placement.hub.judging import PlacementJudge
 from wharfinger.placement.hub.leavers import Leavers
-from wharfinger.placement.hub.rollouts import RolloutJudge
-from wharfinger.placement.hub.update_runs import UpdateRunJudge
+from wharfinger.placement.hub.placement_controller import PlacementController
+from wharfinger.placement.hub.rollout_controller import RolloutController
+from wharfinger.placement.hub.update_run_controller import UpdateRunController
 from wharfinger.placement.reading.placement_conditions import SAID_STATES, results_by_state
 from wharfinger.placement.reading.placement_starts import TemporalPlacements
 from wharfinger.placement.state.catching_up import MOST_WAITING
@@ -94,22 +94,22 @@ class Hub:
             changed=lambda: None,
         )
         starter = TemporalPlacements(client, cluster=settings.cluster)
-        self.judge = PlacementJudge(process, self.view, starter, me=self.name)
+        self.placements = PlacementController(process, self.view, starter, me=self.name)
         self.contents = ContentsView(process.clock)
-        self.rollouts = RolloutJudge(
+        self.rollouts = RolloutController(
             process,
             self.view,
             self.contents,
             starter,
-            mine=self.judge.mine,
+            mine=self.placements.mine,
             sees=lambda: self._registration.registered and self.view.in_sync,
         )
-        self.update_runs = UpdateRunJudge(process, self.view, starter, mine=self.judge.mine)
+        self.update_runs = UpdateRunController(process, self.view, starter, mine=self.placements.mine)
         self._streams = HubStreams(process.store, self.view, note=self._note, rng=process.rng)
         self._contents_streams = ContentsStreams(
             process.store, self.contents, note=self.rollouts.note_contents, rng=process.rng
         )
-        self._leavers = Leavers(process, self.view, mine=self.judge.mine)
+        self._leavers = Leavers(process, self.view, mine=self.placements.mine)
         factory = worker_factory(
             client,
             task_queue=placement_queue(settings.cluster),
@@ -131,7 +131,7 @@ class Hub:
 
     def _note(self, changes: Iterable[HubChange]) -> None:
         found = list(changes)
-        self.judge.note(found)
+        self.placements.note(found)
         self.rollouts.note(found)
         self.update_runs.note(found)
 
@@ -150,7 +150,7 @@ class Hub:
         states = Counter(
             state_of(seen, view.decisions.get(reference))
             for reference, seen in view.placements.items()
-            if self.judge.mine(reference)
+            if self.placements.mine(reference)
         )
         for state in STATES:
             metrics.placements_seen.labels(state).set(states[state])
@@ -163,7 +163,7 @@ class Hub:
         said = results_by_state(view)
         for state in SAID_STATES:
             metrics.results.labels(state).set(said[state])
-        metrics.placements_unsettled.set(self.judge.unsettled + self.rollouts.unsettled)
+        metrics.placements_unsettled.set(self.placements.unsettled + self.rollouts.unsettled)
         metrics.ready.set(all(said == OK for said in self.checks().values()))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -180,7 +180,7 @@ class Hub:
                 ("registration", self._registration.run()),
                 ("streams", self._streams.run()),
                 ("contents", self._contents_streams.run()),
-                ("judge", self.judge.run()),
+                ("placements", self.placements.run()),
                 ("rollouts", self.rollouts.run()),
                 ("update runs", self.update_runs.run()),
                 ("leavers", self._leavers.run()),

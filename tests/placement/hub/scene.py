@@ -1,4 +1,4 @@
-"""A hub that judges what it has seen of a store in memory, and a starter that notes what it starts."""
+"""A hub that reconciles what it has seen of a store in memory, and a starter that notes what it starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.placement.scene import HubScene
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.hub.judging import APART, PlacementJudge
+from wharfinger.placement.hub.placement_controller import APART, PlacementController
 from wharfinger.process.parts import ProcessParts
 
 ALL = {"placementType": "PickAll"}
@@ -31,20 +31,21 @@ class Starter:
 
 
 @dataclass
-class JudgedScene(HubScene):
-    """A hub that judges what it has seen; attempts are carried out by `settle` only."""
+class ReconcilingScene(HubScene):
+    """A hub that reconciles what it has seen; attempts are carried out by `settle` only."""
 
     starter: Starter = field(default_factory=Starter)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.judge = PlacementJudge(ProcessParts(self.store, clock=self.clock), self.view, self.starter, me="h1")
+        process = ProcessParts(self.store, clock=self.clock)
+        self.controller = PlacementController(process, self.view, self.starter, me="h1")
 
-    async def judged(self) -> list[str]:
-        """See and judge; what was started by that."""
+    async def reconciled(self) -> list[str]:
+        """See and reconcile; what was started by that."""
         before = len(self.starter.started)
-        self.judge.note(await self.see())
-        await self.judge.reconcile_due()
+        self.controller.note(await self.see())
+        await self.controller.reconcile_due()
         for _ in range(3):
             await asyncio.sleep(0)
         return self.starter.started[before:]
@@ -52,12 +53,12 @@ class JudgedScene(HubScene):
     async def settle(self) -> None:
         """Carry out what is started, until nothing is."""
         for _ in range(20):
-            started = await self.judged()
+            started = await self.reconciled()
             for reference in started:
                 decided = self.decide(reference)
                 if decided.action != "nothing":
                     await self.commit(decided, reference)
-            if not started and not await self.judged():
+            if not started and not await self.reconciled():
                 return
             self.clock.advance(APART * 2)
         raise AssertionError("it does not settle")

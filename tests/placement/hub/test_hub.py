@@ -154,7 +154,7 @@ async def test_a_hub_decides_what_comes_and_what_changes(world: World) -> None:
         await world.until_chosen("web", ["a", "b"])
         await world.member("d", labels={"region": "east"})
         await world.until_chosen("all", ["a", "b", "c", "d"])
-        await until(lambda: hub.judge.unsettled == 0, SECONDS)
+        await until(lambda: hub.placements.unsettled == 0, SECONDS)
         assert hub._polling._worker is not None
         places = hub._polling._worker.config()["max_concurrent_activities"]
         assert places is not None
@@ -216,7 +216,7 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         await world.until_chosen("web", [])
         await until_seen(lambda: gone(placement_keys.work(WEB, "c")))
         assert not await gone(placement_keys.placement(WEB))
-        await until(lambda: not hub.judge._later, SECONDS)  # only events make it judge again
+        await until(lambda: not hub.placements._later, SECONDS)  # only events make it reconcile again
         agents.holding.clear()
         await until_seen(lambda: gone(placement_keys.placement(WEB)))
         assert await gone(placement_keys.rollout(WEB))
@@ -231,8 +231,8 @@ async def test_two_hubs_share_the_placements_and_one_goes_on_alone(world: World)
                 await world.put(placement_object(f"p{number}", **pick(1)))
             for number in range(12):
                 await world.until_chosen(f"p{number}", ["c"])
-            mine = [first.judge.mine(f"cluster/p{number}") for number in range(12)]
-            assert mine == [not second.judge.mine(f"cluster/p{number}") for number in range(12)]
+            mine = [first.placements.mine(f"cluster/p{number}") for number in range(12)]
+            assert mine == [not second.placements.mine(f"cluster/p{number}") for number in range(12)]
             assert 0 < sum(mine) < 12
         await until(lambda: first.view.hubs == {"h1"}, SECONDS)
         await world.put(placement_object("later", **pick(1)))

@@ -1,4 +1,4 @@
-"""What a hub judges of everything now and then, of edited overrides, and when it counts time as seen."""
+"""What a hub reconciles of everything now and then, of edited overrides, and when it counts time as seen."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ import pytest
 from tests.fleet.agent.hosts import running
 from tests.placement.delivery_scene import rolled_out
 from tests.placement.effects.test_rolling_out import override
-from tests.placement.hub.test_rollouts import JudgedScene, settled_scene
+from tests.placement.hub.test_rollout_controller import ReconcilingScene, settled_scene
 from tests.placement.scene import P
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Read
-from wharfinger.placement.hub import rollouts
+from wharfinger.placement.hub import rollout_controller
 from wharfinger.process import controller
 
 
 @pytest.fixture
-async def scene() -> JudgedScene:
+async def scene() -> ReconcilingScene:
     return await settled_scene()
 
 
-async def test_an_override_of_another_object_judges_nothing(scene: JudgedScene) -> None:
+async def test_an_override_of_another_object_causes_no_rollout(scene: ReconcilingScene) -> None:
     await scene.put(override(selects={**rolled_out()["spec"]["resourceSelectors"][0], "name": "other"}))
-    scene.judge.note(await scene.see())
-    assert scene.judge._due == {}
+    scene.controller.note(await scene.see())
+    assert scene.controller._due == {}
 
 
-async def test_everything_is_judged_in_parts(scene: JudgedScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_is_reconciled_in_parts(scene: ReconcilingScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "TICK", 0.01)
     monkeypatch.setattr(controller, "SWEEP", 0.05)
     names = {f"cluster/p{number}" for number in range(50)}
     scene.view.decisions |= dict.fromkeys(names, scene.view.decisions[P])
     sizes: list[int] = []
-    async with running(scene.judge._sweep()):
-        while scene.judge._due.keys() < names:
-            sizes.append(len(scene.judge._due))
+    async with running(scene.controller._sweep()):
+        while scene.controller._due.keys() < names:
+            sizes.append(len(scene.controller._due))
             await asyncio.sleep(0)
-        sizes.append(len(scene.judge._due))
+        sizes.append(len(scene.controller._due))
     steps = {after - before for before, after in itertools.pairwise(sizes) if after > before}
     assert steps <= {10}
 
 
-async def test_no_time_is_seen_without_etcd(scene: JudgedScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await scene.judge._is_seen()
-    scene.clock.advance(rollouts.QUIET + 1)
-    assert await scene.judge._is_seen()  # silent, because nothing has happened
+async def test_no_time_is_seen_without_etcd(scene: ReconcilingScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await scene.controller._is_seen()
+    scene.clock.advance(rollout_controller.QUIET + 1)
+    assert await scene.controller._is_seen()  # silent, because nothing has happened
     await scene.store.put("/registry/elsewhere", b"")
-    assert not await scene.judge._is_seen()  # its watch is silent, though something has
+    assert not await scene.controller._is_seen()  # its watch is silent, though something has
     scene.view.reached("hub", scene.store.revision)
-    assert await scene.judge._is_seen()
-    scene.clock.advance(rollouts.QUIET + 1)
+    assert await scene.controller._is_seen()
+    scene.clock.advance(rollout_controller.QUIET + 1)
 
     async def away(key: str) -> Read:
         raise Unavailable(f"no answer about {key}")
 
     monkeypatch.setattr(scene.store, "get", away)
-    assert not await scene.judge._is_seen()
+    assert not await scene.controller._is_seen()

@@ -16,7 +16,7 @@ from wharfinger.etcd.store import Condition, Operation
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.placement.member.applier import ceases
-from wharfinger.placement.member.looking import LATEST, SOONEST, UNSETTLED
+from wharfinger.placement.member.look_queue import LATEST, SOONEST, UNSETTLED
 from wharfinger.placement.member.member_store import AgentFenced, EtcdMember
 
 

@@ -11,8 +11,8 @@ from tests.placement.delivered import GOOD, DeliveredScene
 from tests.placement.scene import P
 from wharfinger.errors import NotFound
 from wharfinger.placement.page.hub_reading import HubReading
-from wharfinger.placement.page.placements import PlacementLooks
-from wharfinger.placement.page.update_runs import UpdateRunLooks
+from wharfinger.placement.page.placements import PlacementPageReader
+from wharfinger.placement.page.update_runs import UpdateRunPageReader
 
 
 async def test_clusters_by_placements_with_the_state_of_each() -> None:
@@ -21,10 +21,10 @@ async def test_clusters_by_placements_with_the_state_of_each() -> None:
     await scene.deliver("a", result=GOOD)
     await scene.deliver("b", result={"failed": True, "reason": "no"})
     reading = HubReading(scene.store, lambda: 1.0)
-    runs = UpdateRunLooks(
+    runs = UpdateRunPageReader(
         scene.store, reading, utc_now=lambda: datetime.now(UTC), cluster="c", ui="", namespace="default"
     )
-    looks = PlacementLooks(scene.store, reading, runs, no_temporal, "c")
+    looks = PlacementPageReader(scene.store, reading, runs, no_temporal, "c")
 
     found = await looks.all()
     [row] = found["placements"]

@@ -18,7 +18,7 @@ from tests.page.small_cluster import TOKEN
 from wharfinger.page.follow.plain import LONGEST
 from wharfinger.page.options import page_options
 from wharfinger.replay.page.replay_figures import POINTS
-from wharfinger.replay.page.replays import FRESH, ReplayLooks
+from wharfinger.replay.page.replays import FRESH, ReplayPageReader
 from wharfinger.replay.report import kept_reports
 
 HOSTILE = "<script>alert(1)</script>\u202e\u0007"
@@ -202,7 +202,7 @@ async def test_a_report_is_read_again_when_it_has_changed(client: aiohttp.Client
 
 async def test_the_list_follows_the_folder_after_a_while(folder: Path) -> None:
     now = [10.0]
-    looks = ReplayLooks(folder, lambda: now[0])
+    looks = ReplayPageReader(folder, lambda: now[0])
     first = (await looks.all(""))["replays"]
     kept(folder, "shadow-plain-2", shadow("B.weight=2"), -60)
     (folder / "notes.json").unlink()
@@ -218,7 +218,7 @@ async def test_the_list_follows_the_folder_after_a_while(folder: Path) -> None:
 
 
 async def test_many_whole_reports_are_not_kept_in_memory(folder: Path) -> None:
-    looks = ReplayLooks(folder, lambda: 1.0)
+    looks = ReplayPageReader(folder, lambda: 1.0)
     for number in range(12):
         kept(folder, f"r{number}", shadow())
         await looks.one(f"r{number}", "", "")

@@ -55,7 +55,7 @@ MOST_KEPT = 100
 _WALKING = ("Running", "CanaryWaiting", "Pending")
 
 
-class FleetLooks:
+class FleetPageReader:
     """Answers about fleets."""
 
     def __init__(

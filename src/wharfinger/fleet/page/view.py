@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 
-from wharfinger.fleet.page.fleets import OF_FLEETS, FleetLooks
+from wharfinger.fleet.page.fleets import OF_FLEETS, FleetPageReader
 from wharfinger.fleet.reading.fleets import FleetChange, Fleets
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web.actions import confirmed, done
@@ -29,7 +29,7 @@ class FleetsView(PageView):
         scheduling = page.view(SchedulingView)
         following, scraper = scheduling.following, scheduling.scraper
         following.marks["fleets"] = OF_FLEETS
-        self.fleets = FleetLooks(following.store, scraper, clock=following.clock, utc_now=following.utc_now)
+        self.fleets = FleetPageReader(following.store, scraper, clock=following.clock, utc_now=following.utc_now)
 
     def routes(self) -> Iterable[Route]:
         """All fleets, and what would happen next in one."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from wharfinger.placement.deciding import filters, texts
 from wharfinger.placement.deciding.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
-from wharfinger.placement.deciding.filters import Judge, nameable, why_not_eligible
+from wharfinger.placement.deciding.filters import MemberFilter, nameable, why_not_eligible
 from wharfinger.placement.deciding.question import NOTHING, Question
 from wharfinger.placement.deciding.ranking import SPREAD, Domains, MemberCandidate, Ranking, domains
 from wharfinger.placement.deciding.scaling_down import given_up
@@ -62,7 +62,7 @@ class _Choice:
         self.policy = question.placement.policy
         self.without = without
         self.triggered: set[str] = set()
-        self.judge = Judge(question, without, self.triggered)
+        self.filter = MemberFilter(question, without, self.triggered)
         self.known = {member.name: member for member in question.members}
         self.current: dict[str, ChosenMember] = {}
         """Chosen under this policy."""
@@ -94,10 +94,10 @@ class _Choice:
 
     def _all(self) -> PlacementDecision | Stuck:
         self.current = {name: one for name, one in self.current.items() if name not in self.question.drained}
-        judged = self.judge.judge(self.current, self.obsolete)
-        if isinstance(judged, Stuck):
-            return judged
-        passed, verdicts = judged
+        filtered = self.filter.filter(self.current, self.obsolete)
+        if isinstance(filtered, Stuck):
+            return filtered
+        passed, verdicts = filtered
         chosen = [self._choose(member, MemberScores()) for member in passed]
         stuck = self._unnameable(chosen)
         if stuck is not None:
@@ -111,13 +111,13 @@ class _Choice:
             self._scale_down(present - wanted)
             if D6 in self.without:
                 return self._decision(list(self.current.values()), wanted, [], fulfilled=True)
-        judged = self.judge.judge(self.current, self.obsolete)
-        scored = judged if isinstance(judged, Stuck) else self.judge.score(*judged, self.obsolete)
+        filtered = self.filter.filter(self.current, self.obsolete)
+        scored = filtered if isinstance(filtered, Stuck) else self.filter.score(*filtered, self.obsolete)
         if isinstance(scored, Stuck):
-            # KubeFleet judges nobody when nothing is to do, and does not get stuck then
+            # KubeFleet filters no member when nothing is to do, and does not get stuck then
             return self._decision(list(self.current.values()), wanted, [], fulfilled=True) if settled else scored
-        assert not isinstance(judged, Stuck), "nothing was scored then"
-        verdicts = judged[1]
+        assert not isinstance(filtered, Stuck), "nothing was scored then"
+        verdicts = filtered[1]
         scored = self._keep_closed(scored, wanted, verdicts)
         kept = list(self.current.values())
         drained = sorted((one for one in kept if one.name in self.question.drained), key=self._keeping)
@@ -174,8 +174,8 @@ class _Choice:
 
     def _spread_out(self, order: Sequence[Member], count: int, hard: Sequence[ClusterSpread]) -> list[str] | None:
         """Who goes so that hard constraints hold: over all domains that count, else over those that have it now."""
-        judged = self.judge.judge(self.current, self.obsolete)
-        passed = [] if isinstance(judged, Stuck) else judged[0]
+        filtered = self.filter.filter(self.current, self.obsolete)
+        passed = [] if isinstance(filtered, Stuck) else filtered[0]
         for counted in ([*order, *passed], order):
             values = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
             found = given_up(order, count, hard, values)
@@ -187,13 +187,13 @@ class _Choice:
         self, candidates: Sequence[MemberCandidate], wanted: int, verdicts: list[MemberVerdict]
     ) -> list[MemberCandidate]:
         """Choose members again that keep what they have though they take nothing new; who is left to be picked."""
-        closed = [one for one in candidates if self.judge.keeps(one.member.name, self.obsolete)]
+        closed = [one for one in candidates if self.filter.keeps(one.member.name, self.obsolete)]
         closed.sort(key=lambda one: self._keeping(self.obsolete[one.member.name]), reverse=True)
         for one in closed:
             name = one.member.name
             if len(self.current) < wanted:
                 self.current[name] = self._choose(one.member, MemberScores(0, one.affinity))
-            elif (refused := self.judge.closed(name)) is not None:
+            elif (refused := self.filter.closed(name)) is not None:
                 verdicts.append(refused)
         names = {one.member.name for one in closed}
         return [one for one in candidates if one.member.name not in names]
@@ -231,7 +231,7 @@ class _Choice:
                 else:  # it is chosen, and told as not selected
                     verdicts.append(self._not_eligible(name, why))
                 continue
-            if not why and self.judge.lingers(name):
+            if not why and self.filter.lingers(name):
                 why = texts.LINGERS
             if why:
                 verdicts.append(self._not_eligible(name, why))

@@ -116,8 +116,8 @@ def _by_taints(placement: Placement, member: Member) -> MemberRefusal | None:
 
 
 @dataclass(slots=True)
-class Judge:
-    """Judges members for one decision."""
+class MemberFilter:
+    """Filters and scores members for one decision."""
 
     question: Question
     without: frozenset[str]
@@ -148,10 +148,10 @@ class Judge:
             return MemberVerdict(name, CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED))
         return None
 
-    def judge(
+    def filter(
         self, current: Collection[str], obsolete: Collection[str]
     ) -> tuple[list[Member], list[MemberVerdict]] | Stuck:
-        """Who passes the filters before spread, and the verdicts on those that do not. The current are not judged.
+        """Who passes the filters before spread, and the verdicts on those that do not. The current are not filtered.
 
         `obsolete`: names of those chosen under an older policy.
         """

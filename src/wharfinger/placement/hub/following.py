@@ -27,7 +27,7 @@ class HubStreams:
     def __init__(
         self, store: Store, view: HubView, *, note: Callable[[Iterable[HubChange]], None], rng: random.Random
     ) -> None:
-        """`note` is called with what has to be judged anew."""
+        """`note` is called with what has to be reconciled anew."""
         self._store = store
         self._view = view
         self._note = note

@@ -26,7 +26,7 @@ from wharfinger.placement.contracts.delivery_records import AgentRecord, Applied
 from wharfinger.placement.contracts.placement_records import MemberRecord
 from wharfinger.placement.member.applying import WorkOnMember
 from wharfinger.placement.member.joining import JoinToken
-from wharfinger.placement.member.looking import LATEST, SOONEST, UNSETTLED, Looks
+from wharfinger.placement.member.look_queue import LATEST, SOONEST, UNSETTLED, LookQueue
 from wharfinger.placement.member.member_store import AgentFenced, EtcdMember
 from wharfinger.placement.member.works import Works
 from wharfinger.placement.model.delivery import ObjectId
@@ -74,7 +74,7 @@ class Applier:
         self._works = works
         self._own = record.to_bytes()
         self._runs_workloads = runs_workloads
-        self._looks = Looks(hub.clock, hub.rng)
+        self._looks = LookQueue(hub.clock, hub.rng)
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         """Placements whose work changed while they were worked on."""

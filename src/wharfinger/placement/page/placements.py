@@ -21,7 +21,7 @@ from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.deciding.rolling import foresee
 from wharfinger.placement.model.delivery import RolloutStep
 from wharfinger.placement.page.hub_reading import HubReading
-from wharfinger.placement.page.update_runs import UpdateRunLooks
+from wharfinger.placement.page.update_runs import UpdateRunPageReader
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
 from wharfinger.placement.reading.placements import Placements
@@ -43,14 +43,14 @@ WITHIN = 10.0
 AVAILABLE, FAILED, APPLYING, LEAVING, CHOSEN = "available", "failed", "applying", "leaving", "chosen"
 
 
-class PlacementLooks:
+class PlacementPageReader:
     """Answers about placements."""
 
     def __init__(
         self,
         store: Store,
         reading: HubReading,
-        runs: UpdateRunLooks,
+        runs: UpdateRunPageReader,
         connect: Callable[[], Awaitable[Client]],
         cluster: str,
     ) -> None:

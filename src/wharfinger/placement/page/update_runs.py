@@ -32,7 +32,7 @@ _STATES = {"Stop": "it was stopped", "Run": "it was resumed"}
 """What a change of the object's state is called."""
 
 
-class UpdateRunLooks:
+class UpdateRunPageReader:
     """Answers about update runs."""
 
     def __init__(

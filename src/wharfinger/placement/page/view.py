@@ -17,9 +17,9 @@ from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
 from wharfinger.placement.page.hub_changes import HubChanges
 from wharfinger.placement.page.hub_presence import HubPresence
 from wharfinger.placement.page.hub_reading import HubReading
-from wharfinger.placement.page.placements import PlacementLooks
+from wharfinger.placement.page.placements import PlacementPageReader
 from wharfinger.placement.page.run_actions import APPROVE, RESUME, RETRY, STOP, check_retry
-from wharfinger.placement.page.update_runs import UpdateRunLooks
+from wharfinger.placement.page.update_runs import UpdateRunPageReader
 from wharfinger.placement.reading.observe_placements import reference_of
 from wharfinger.placement.reading.observe_update_runs import check_name
 from wharfinger.placement.reading.update_runs import UpdateRuns
@@ -43,7 +43,7 @@ class PlacementView(PageView):
         )
         self.alerts = HubAlerts(self.hubs, self.hub_scraper)
         self.hub_reading = HubReading(store, following.clock)
-        self.update_runs = UpdateRunLooks(
+        self.update_runs = UpdateRunPageReader(
             store,
             self.hub_reading,
             utc_now=following.utc_now,
@@ -51,7 +51,9 @@ class PlacementView(PageView):
             ui=options.temporal_ui,
             namespace=page.namespace,
         )
-        self.placements = PlacementLooks(store, self.hub_reading, self.update_runs, page.temporal.client, page.cluster)
+        self.placements = PlacementPageReader(
+            store, self.hub_reading, self.update_runs, page.temporal.client, page.cluster
+        )
         self._changes = HubChanges(
             store, lambda: "placements" in following.model.watched, lambda: following.model.touch("placements")
         )

@@ -1,6 +1,6 @@
-"""What has to be judged anew: which fields of a member have changed, and which placements are decided by them.
+"""What has to be reconciled anew: which fields of a member have changed, and which placements are decided by them.
 
-Neighbours: `state.hub_view` reports changes, `hub.judging` judges what they concern.
+Neighbours: `state.hub_view` reports changes, `hub.placement_controller` reconciles what they concern.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MemberChange(Flag):
 
 
 class HubChange(NamedTuple):
-    """What has to be judged anew: a placement, or what reads these fields of a member."""
+    """What has to be reconciled anew: a placement, or what reads these fields of a member."""
 
     placement: str = ""
     member: str = ""

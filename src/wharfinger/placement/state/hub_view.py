@@ -1,6 +1,6 @@
 """All that a hub has seen of members and placements: what three streams of etcd show, each up to its own revision.
 
-Whoever follows the streams calls `listed` and `changed`, and is told what to judge anew. The hub's loops, its
+Whoever follows the streams calls `listed` and `changed`, and gets what to reconcile. The hub's loops, its
 activities, and commands that read etcd once all decide from such a view (`effects.questions`).
 What cannot be read is not gone: it stays as it was, and is named by its `unreadable`.
 

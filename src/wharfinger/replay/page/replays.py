@@ -28,7 +28,7 @@ WHOLE_BYTES = 24 << 20
 """Of the files of these."""
 
 
-class ReplayLooks:
+class ReplayPageReader:
     """Answers about reports of replay."""
 
     def __init__(self, folder: Path | None, clock: Callable[[], float]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web import inputs as read
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
-from wharfinger.replay.page.replays import ReplayLooks
+from wharfinger.replay.page.replays import ReplayPageReader
 
 
 class ReplayView(PageView):
@@ -16,7 +16,7 @@ class ReplayView(PageView):
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
-        self.replays = ReplayLooks(page.options.replays_dir, page.following.clock)
+        self.replays = ReplayPageReader(page.options.replays_dir, page.following.clock)
 
     def routes(self) -> Iterable[Route]:
         """All reports, and one."""

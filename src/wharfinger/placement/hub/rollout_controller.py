@@ -1,9 +1,9 @@
-"""Judges what a change may mean for what is delivered, and starts a rollout where one has a step or a timer.
+"""Reconciles what placements deliver, and starts a rollout where one has a step or a timer.
 
-Level-triggered as `hub.judging` is for decisions: events only say what to judge anew, and everything is judged
-again within five minutes. What is judged: a placement whose object, decision, works, results, pin or selected objects
-changed; those that have a work on a member that left, came back, lost its agent, or has other labels, by which
-overrides choose; those of which an edited override changes something; all, when a hub came or went.
+Level-triggered as `hub.placement_controller` is for decisions: events only name what to reconcile, and everything is
+reconciled again within five minutes. What is reconciled: a placement whose object, decision, works, results, pin or
+selected objects changed; those that have a work on a member that left, came back, lost its agent, or has other labels,
+by which overrides choose; those of which an edited override changes something; all, when a hub came or went.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RolloutStarter(Protocol):
         """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class RolloutJudge(Controller):
-    """Judges, and starts rollouts, for the placements of one hub."""
+class RolloutController(Controller):
+    """Reconciles, and starts rollouts, for the placements of one hub."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class RolloutJudge(Controller):
         self._sees = sees
         self._store = process.store
         self._glanced: set[str] = set()
-        """Placements whose rollout was started, and that need not be judged for a moment."""
+        """Placements whose rollout was started, and that need not be reconciled for a moment."""
         self._hubs: set[str] = set()
 
     @property
     def unsettled(self) -> int:
-        """Placements that are to be judged, or whose rollout was started."""
+        """Placements that are to be reconciled, or whose rollout was started."""
         return len(self._due.keys() | self._started.keys())
 
     def note(self, changes: Iterable[HubChange]) -> None:
-        """Note what has to be judged anew."""
+        """Note what has to be reconciled anew."""
         for change in changes:
             if change.member and change.fields & self._fields:
                 for reference in self._view.delivery.on_member.get(change.member, ()):
@@ -109,8 +109,8 @@ class RolloutJudge(Controller):
         self._contents.read(reference, seen.delivery.selectors if seen is not None else ())
 
     async def run(self) -> None:
-        """Judge until cancelled."""
-        await self._reconcile(self._sweep(), self._tick(), rest=GLANCE)
+        """Reconcile until cancelled."""
+        await self._keep_reconciling(self._sweep(), self._tick(), rest=GLANCE)
 
     def _log_failing(self, name: str, error: str) -> None:
         log.warning("rollout_starts_fail effect=retried placement=%s error=%r", name, error)
@@ -119,7 +119,7 @@ class RolloutJudge(Controller):
         log.info("rollout_starts_accepted_again")
 
     async def reconcile_due(self) -> None:
-        """Judge everything that is due."""
+        """Reconcile everything that is due."""
         if not self._view.in_sync:
             return
         for reference in self._passed(self._later):
@@ -129,19 +129,19 @@ class RolloutJudge(Controller):
         while self._due:
             reference, cause = self._due.popitem()
             try:
-                self._judge(reference, cause)
-            except Exception:  # what one placement does must not keep the others from being judged
+                self._reconcile(reference, cause)
+            except Exception:  # what one placement does must not keep the others from being reconciled
                 log.exception("rollout_not_judged effect=as_it_was placement=%s", reference)
             began = await self._breathe(began)
 
-    def _judge(self, reference: str, cause: str) -> None:
+    def _reconcile(self, reference: str, cause: str) -> None:
         now = self._clock()
         if not self._mine(reference):
             self._started.pop(reference, None)
             return
         started = self._started.get(reference)
         if reference in self._starting or reference in self._glanced:
-            return  # it is judged again soon
+            return  # it is reconciled again soon
         found = rollout_of(self._view, reference)
         wait = snapshot_in(self._view, self._contents, reference, found, now)
         if found.steps.steps or found.steps.timer is not None or found.forgets or wait == 0.0:
@@ -184,7 +184,7 @@ class RolloutJudge(Controller):
         return newest <= self._view.revisions[HUB]
 
     async def _sweep(self) -> None:
-        """Judge everything once in five minutes, a part at a time."""
+        """Reconcile everything once in five minutes, a part at a time."""
         async for part in sweep_parts(lambda: self._view.decisions):
             for reference in part:
                 self._due.setdefault(reference, "sweep")

@@ -1,7 +1,7 @@
-"""Judges what a change may concern, and starts an attempt where deciding in memory says something new.
+"""Reconciles the placements that a change may concern, and starts an attempt where a decision in memory differs.
 
-Level-triggered: an event only says what to judge anew, and everything is judged again within five minutes, so nothing
-can be forgotten. What is judged:
+Level-triggered: an event only names what to reconcile, and everything is reconciled again within five minutes, so
+nothing can be forgotten. What is reconciled:
 
 - a placement, its decision, its evictions and budget: that placement, users' edits first;
 - a member's labels, taints, properties, namespaces, eligibility: that one member, for each PickAll that reads the
@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 APART = 1.0
 """Seconds between two decisions of one placement, and as much more for each hundred members that it has."""
 MANY = 8
-"""Members that change at once, and one in so many, from which on everything is judged instead."""
+"""Members that change at once, and one in so many, from which on everything is reconciled instead."""
 SLACK = 0.06
 """Seconds after which a heart-beat that becomes too old is too old, whatever was rounded."""
 
 
 SWEPT = "sweep"
 Stamp = tuple[int, ...]
-"""Tells apart what a placement was judged by."""
+"""Identifies the inputs with which a placement was reconciled."""
 
 
 class PlacementStarter(Protocol):
@@ -56,8 +56,8 @@ class PlacementStarter(Protocol):
         """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class PlacementJudge(Controller):
-    """Judges, and starts attempts, for the placements of one hub."""
+class PlacementController(Controller):
+    """Reconciles, and starts attempts, for the placements of one hub."""
 
     def __init__(self, process: ProcessParts, view: HubView, starter: PlacementStarter, *, me: str) -> None:
         """`me`: the hub's name."""
@@ -67,27 +67,27 @@ class PlacementJudge(Controller):
         self._me = me
         self._ring = Ring([me])
         self._edited: dict[str, str] = {}
-        """Placements that users changed -> why they are judged."""
+        """Placements that users changed -> why they are reconciled."""
         self._members: dict[str, MemberChange] = {}
         self._aging: list[tuple[float, str]] = []
         """Members, with the clock seconds at which they become too long silent or unhealthy."""
         self._timers.append(self._aging)
         self._decided: dict[str, tuple[int, float]] = {}
         """Placement -> mod revision of its decision, and the clock seconds at which it was seen."""
-        self._judged: dict[str, Stamp] = {}
+        self._reconciled: dict[str, Stamp] = {}
         self._noted: dict[str, int] = {}
         """Placement -> grows with each change of it that was seen."""
         self._changes = 0
         self._readers = Readers()
         self._began = False
-        """Whether everything was judged once."""
+        """Whether everything was reconciled once."""
         self._stamps = dict.fromkeys(MemberChange, 0)
         self._edited_meanwhile: dict[str, bool] = {}
         """Placements that users changed while their start is under way."""
 
     @property
     def unsettled(self) -> int:
-        """Placements that are to be judged, or whose attempt was started."""
+        """Placements that are to be reconciled, or whose attempt was started."""
         return len(self._edited.keys() | self._due.keys() | self._started.keys() | self._starting.keys())
 
     def mine(self, key: str) -> bool:
@@ -95,7 +95,7 @@ class PlacementJudge(Controller):
         return self._ring.owner(key) == self._me
 
     def note(self, changes: Iterable[HubChange]) -> None:
-        """Note what has to be judged anew."""
+        """Note what has to be reconciled anew."""
         for change in changes:
             if change.delivered:
                 continue
@@ -118,8 +118,8 @@ class PlacementJudge(Controller):
         self._news.set()
 
     async def run(self) -> None:
-        """Judge until cancelled."""
-        await self._reconcile(self._sweep())
+        """Reconcile until cancelled."""
+        await self._keep_reconciling(self._sweep())
 
     # --- what is due ------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class PlacementJudge(Controller):
         log.info("starts_accepted_again")
 
     async def reconcile_due(self) -> None:
-        """Judge everything that is due; users' edits first, also those that come meanwhile."""
+        """Reconcile everything that is due; users' edits first, also those that come meanwhile."""
         if not self._view.in_sync:
             return
         self._pass_timers()
@@ -175,16 +175,16 @@ class PlacementJudge(Controller):
         while self._edited or self._members or self._due:
             if self._edited:
                 reference = next(iter(self._edited))
-                self._judge_safely(reference, self._edited.pop(reference), own=True)
+                self._reconcile_safely(reference, self._edited.pop(reference), own=True)
             elif self._members:
                 name = next(iter(self._members))
-                await self._judge_member(name, self._members.pop(name))
+                await self._reconcile_member(name, self._members.pop(name))
             else:
                 reference = next(iter(self._due))
-                self._judge_safely(reference, self._due.pop(reference))
+                self._reconcile_safely(reference, self._due.pop(reference))
             began = await self._breathe(began)
 
-    async def _judge_member(self, name: str, fields: MemberChange) -> None:
+    async def _reconcile_member(self, name: str, fields: MemberChange) -> None:
         began = self._clock()
         for reference in list(self._concerned(name, fields)):
             seen = self._view.placements.get(reference)
@@ -199,12 +199,12 @@ class PlacementJudge(Controller):
     def _member_matters(self, reference: str, name: str) -> bool:
         try:
             return member_needs_attempt(self._view, reference, name, self._clock())
-        except Exception:  # the whole placement is judged then, which says what is wrong
+        except Exception:  # the whole placement is reconciled then, which says what is wrong
             self._due.setdefault(reference, f"member {name} changed")
             return False
 
     def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
-        """The placements of this hub that have to be judged after a change of a member."""
+        """The placements of this hub that have to be reconciled after a change of a member."""
         drained = {one for one, drain in self._view.member_view.drains.items() if drain.want == "drain"}
         for reference in self._readers.of(fields):
             seen = self._view.placements.get(reference)
@@ -215,21 +215,21 @@ class PlacementJudge(Controller):
                 yield reference
                 continue
             chosen = {one.name for one in stored.chosen}
-            judges_all = seen.placement.policy.type is PlacementType.PICK_ALL or not stored.condition.status
-            if judges_all or not drained.isdisjoint(chosen) or (fields & MemberChange.STANDING and name in chosen):
+            reads_all = seen.placement.policy.type is PlacementType.PICK_ALL or not stored.condition.status
+            if reads_all or not drained.isdisjoint(chosen) or (fields & MemberChange.STANDING and name in chosen):
                 yield reference
 
-    # --- judging ----------------------------------------------------------------------------------
+    # --- reconciling ------------------------------------------------------------------------------
 
-    def _judge_safely(self, reference: str, cause: str, *, own: bool = False) -> None:
-        """Judge; what one placement does must not keep the others from being judged."""
+    def _reconcile_safely(self, reference: str, cause: str, *, own: bool = False) -> None:
+        """Reconcile; what one placement does must not keep the others from being reconciled."""
         try:
-            self._judge(reference, cause, own=own)
+            self._reconcile(reference, cause, own=own)
         except Exception:  # stored objects may be wrong in any way; see the docstring
             log.exception("placement_not_judged effect=as_it_was placement=%s", reference)
-            self._note_judged(reference)
+            self._note_reconciled(reference)
 
-    def _judge(self, reference: str, cause: str, *, own: bool = False) -> None:
+    def _reconcile(self, reference: str, cause: str, *, own: bool = False) -> None:
         if not self.mine(reference):
             self._forget(reference)
             return
@@ -240,19 +240,19 @@ class PlacementJudge(Controller):
             self._want(reference, cause, own=own)
         else:
             self._started.pop(reference, None)
-            self._note_judged(reference)
+            self._note_reconciled(reference)
         self._metrics.placements_unsettled.set(self.unsettled)
 
-    def _note_judged(self, reference: str) -> None:
+    def _note_reconciled(self, reference: str) -> None:
         if reference in self._view.placements or reference in self._view.decisions:
-            self._judged[reference] = self._stamp(reference)
+            self._reconciled[reference] = self._stamp(reference)
         else:
             self._forget(reference)
 
     def _forget(self, reference: str) -> None:
         """It is another hub's, or is gone."""
         self._started.pop(reference, None)
-        self._judged.pop(reference, None)
+        self._reconciled.pop(reference, None)
         if reference not in self._view.placements and reference not in self._view.decisions:
             self._noted.pop(reference, None)
 
@@ -273,7 +273,7 @@ class PlacementJudge(Controller):
         self._starting[reference] = asyncio.create_task(self._attempt(reference, cause, stamp))
 
     def _left_alone(self, reference: str, now: float) -> bool:
-        """Whether an attempt is being started, or was a short time ago. It is judged again after that time."""
+        """Whether an attempt is being started, or was a short time ago. It is reconciled again after that time."""
         started = self._started.get(reference)
         return reference in self._starting or (started is not None and now < started.until)
 
@@ -299,14 +299,14 @@ class PlacementJudge(Controller):
     # --- everything, now and then -----------------------------------------------------------------
 
     async def _sweep(self) -> None:
-        """Judge everything once in five minutes, without what has the same inputs."""
+        """Reconcile everything once in five minutes, without what has the same inputs."""
         async for part in sweep_parts(lambda: self._view.references):
             self.sweep(part)
 
     def sweep(self, references: Iterable[str]) -> None:
-        """Judge these again, without those that have the same inputs as when they were judged last."""
+        """Reconcile these again, without those that have the same inputs as when they were reconciled last."""
         for reference in references:
-            if self._judged.get(reference) != self._stamp(reference):
+            if self._reconciled.get(reference) != self._stamp(reference):
                 self._due.setdefault(reference, SWEPT)
                 self._news.set()
 

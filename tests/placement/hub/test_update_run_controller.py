@@ -12,7 +12,7 @@ from tests.placement.scene import P
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import END, RunEndRecord
 from wharfinger.placement.contracts.placements import StreamRevisions
-from wharfinger.placement.hub.update_runs import UpdateRunJudge
+from wharfinger.placement.hub.update_run_controller import UpdateRunController
 from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.process.parts import ProcessParts
 from wharfinger.telemetry import Metrics
@@ -44,17 +44,17 @@ async def scene() -> RunScene:
     return scene
 
 
-def judge(scene: RunScene, starter: Starter, *, mine: bool = True) -> UpdateRunJudge:
+def controller(scene: RunScene, starter: Starter, *, mine: bool = True) -> UpdateRunController:
     process = ProcessParts(scene.store, Metrics(), clock=scene.clock, rng=random.Random(1))
-    return UpdateRunJudge(process, scene.view, starter, mine=lambda key: mine)
+    return UpdateRunController(process, scene.view, starter, mine=lambda key: mine)
 
 
-async def test_an_error_ends_the_judge_as_it_is(scene: RunScene) -> None:
+async def test_an_error_ends_the_controller_as_it_is(scene: RunScene) -> None:
     def mine(_: str) -> bool:
         raise LookupError("no ring")
 
     process = ProcessParts(scene.store, Metrics(), clock=scene.clock, rng=random.Random(1))
-    found = UpdateRunJudge(process, scene.view, Starter(), mine=mine)
+    found = UpdateRunController(process, scene.view, Starter(), mine=mine)
     found.note([HubChange(P)])
     with pytest.raises(LookupError, match="no ring"):
         await found.run()
@@ -62,15 +62,15 @@ async def test_an_error_ends_the_judge_as_it_is(scene: RunScene) -> None:
 
 async def test_a_run_is_started_and_left_alone_for_a_while(scene: RunScene) -> None:
     starter = Starter()
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await found.reconcile_due()
     await found.reconcile_due()
     assert starter.starts == [RUN]
-    scene.clock.now += UpdateRunJudge.soon
+    scene.clock.now += UpdateRunController.soon
     await found.reconcile_due()
     assert len(starter.starts) == 2
     for _ in range(20):
-        scene.clock.now += UpdateRunJudge.again
+        scene.clock.now += UpdateRunController.again
         await found.reconcile_due()
     assert len(starter.starts) == 22
 
@@ -78,13 +78,13 @@ async def test_a_run_is_started_and_left_alone_for_a_while(scene: RunScene) -> N
 async def test_a_start_passes_on_what_others_can_have_seen(scene: RunScene) -> None:
     starter, newest = Starter(), scene.view.newest
     scene.view.reached("hub", 5000)
-    await judge(scene, starter).reconcile_due()
+    await controller(scene, starter).reconcile_due()
     assert starter.seen == [newest]
 
 
 async def test_a_run_of_another_hub_is_not_started(scene: RunScene) -> None:
     starter = Starter()
-    await judge(scene, starter, mine=False).reconcile_due()
+    await controller(scene, starter, mine=False).reconcile_due()
     assert starter.starts == []
 
 
@@ -93,14 +93,14 @@ async def test_the_state_says_whether_a_new_run_is_started(scene: RunScene, stat
     await scene.state(state)
     await scene.see()
     starter = Starter()
-    await judge(scene, starter).reconcile_due()
+    await controller(scene, starter).reconcile_due()
     assert len(starter.starts) == starts
 
 
 async def test_a_planned_run_is_started_when_it_is_to_run(scene: RunScene) -> None:
     await scene.state("Initialize")
     starter = Starter()
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await scene.settle()
     await found.reconcile_due()
     assert starter.starts == []
@@ -115,13 +115,13 @@ async def test_a_stopped_run_is_followed_until_nothing_is_under_way(scene: RunSc
     await scene.state("Stop")
     await scene.see()
     starter = Starter()
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await found.reconcile_due()
     assert starter.starts == [RUN]
     await scene.answer()
     await scene.turn()
     await scene.see()
-    scene.clock.now += UpdateRunJudge.again
+    scene.clock.now += UpdateRunController.again
     await found.reconcile_due()
     assert starter.starts == [RUN]
     await scene.state("Run")
@@ -135,7 +135,7 @@ async def test_a_run_that_has_ended_is_started_after_a_retry_only(scene: RunScen
     await scene.store.put(await scene.key(END), RunEndRecord(outcome="aborted").to_bytes())
     await scene.see()
     starter = Starter()
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await found.reconcile_due()
     assert starter.starts == []
     await scene.retry()
@@ -146,10 +146,10 @@ async def test_a_run_that_has_ended_is_started_after_a_retry_only(scene: RunScen
 
 async def test_a_start_that_fails_is_tried_again(scene: RunScene) -> None:
     starter = Starter(fails=True)
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await found.reconcile_due()
     starter.fails = False
-    scene.clock.now += UpdateRunJudge.soon
+    scene.clock.now += UpdateRunController.soon
     await found.reconcile_due()
     assert starter.starts == [RUN, RUN]
 
@@ -160,7 +160,7 @@ async def test_what_is_recorded_of_a_deleted_run_goes(scene: RunScene) -> None:
     await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     starter = Starter()
-    found = judge(scene, starter)
+    found = controller(scene, starter)
     await found.reconcile_due()
     assert [page.items async for page in scene.store.list(former)] == [()]
     assert starter.starts == []
@@ -173,7 +173,7 @@ async def test_records_stay_when_the_run_was_made_again_unseen(scene: RunScene) 
     await scene.store.delete(placement_keys.update_run("", RUN))
     await scene.see()
     await scene.put(run_object())
-    found = judge(scene, Starter())
+    found = controller(scene, Starter())
     await found.reconcile_due()
     assert [len(page.items) async for page in scene.store.list(former)] == [2]
     await scene.see()
@@ -182,7 +182,7 @@ async def test_records_stay_when_the_run_was_made_again_unseen(scene: RunScene) 
 
 
 def test_changes_of_members_alone_wake_nothing(scene: RunScene) -> None:
-    found = judge(scene, Starter())
+    found = controller(scene, Starter())
     found.note([HubChange(member="a")])
     assert not found._news.is_set()
     found.note([HubChange(P, delivered=True)])

@@ -48,7 +48,7 @@ class _Brake:
     """Clock seconds before which a change on the member leads to no look."""
 
 
-class Looks:
+class LookQueue:
     """The times of the next looks, by placement."""
 
     def __init__(self, clock: Callable[[], float], rng: random.Random) -> None:

@@ -38,7 +38,7 @@ class UpdateRunStarter(Protocol):
         """Start one, or join the open one. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
 
 
-class UpdateRunJudge(Controller):
+class UpdateRunController(Controller):
     """Looks after the update runs of one hub's placements. A key is that of the run's object, and its identity."""
 
     soon = 2.0
@@ -61,7 +61,7 @@ class UpdateRunJudge(Controller):
 
     async def run(self) -> None:
         """Look until cancelled."""
-        await self._reconcile(every=EVERY)
+        await self._keep_reconciling(every=EVERY)
 
     def _log_failing(self, name: str, error: str) -> None:
         log.warning("update_run_starts_fail effect=retried run=%s error=%r", name, error)

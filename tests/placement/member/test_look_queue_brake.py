@@ -9,7 +9,7 @@ from tests.placement.member.applier_scene import Agents
 from tests.placement.member.member_scene import CONFIG, SETTINGS, WEB, P
 from wharfinger.etcd.store import Read
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.member.looking import LATEST
+from wharfinger.placement.member.look_queue import LATEST
 from wharfinger.placement.member.member_store import EtcdMember
 from wharfinger.placement.member.works import Works
 from wharfinger.testing.memory_store import MemoryStore
