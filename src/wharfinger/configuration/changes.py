@@ -28,7 +28,7 @@ from wharfinger.framework.config.dynamic import (
     read_value,
     well_formed_profiles,
 )
-from wharfinger.framework.config.errors import refuse
+from wharfinger.framework.config.validation import refuse
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
 from wharfinger.process.committing import Author

@@ -17,9 +17,9 @@ from wharfinger.framework.config import dynamic
 from wharfinger.framework.config.completion import CompletedProfile
 from wharfinger.framework.config.drafts import ProfileDraft, drafted
 from wharfinger.framework.config.dynamic import ProfileValue
-from wharfinger.framework.config.errors import Problem, refuse
 from wharfinger.framework.config.load import Configuration, read
 from wharfinger.framework.config.notes import not_named, without_effect
+from wharfinger.framework.config.validation import Problem, refuse
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profile import Profile

@@ -14,10 +14,10 @@ from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.configuration.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.etcd.store import Store
-from wharfinger.framework.config.errors import refuse
 from wharfinger.framework.config.extender_fields import binding
 from wharfinger.framework.config.file_fields import SchedulerConfiguration
 from wharfinger.framework.config.load import Configuration
+from wharfinger.framework.config.validation import refuse
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration

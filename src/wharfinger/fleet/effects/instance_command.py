@@ -27,7 +27,7 @@ from wharfinger.fleet.contracts.fleets import FleetFailure
 from wharfinger.fleet.model.fleet import Grant
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.fleet.spec.fleet_fields import TemplateFields
-from wharfinger.framework.config.understanding import understood
+from wharfinger.framework.config.validation import understood
 from wharfinger.process.children.ports import is_free
 from wharfinger.process.children.runtime import Command, InstanceId
 from wharfinger.settings import EtcdSettings

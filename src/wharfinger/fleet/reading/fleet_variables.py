@@ -51,7 +51,7 @@ def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned:
     are left out.
     """
     from wharfinger.fleet.spec.fleet_fields import TemplateFields
-    from wharfinger.framework.config.understanding import understood
+    from wharfinger.framework.config.validation import understood
 
     wanted, _ = understood(template, TemplateFields)
     able = {

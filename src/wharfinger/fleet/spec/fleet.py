@@ -4,8 +4,8 @@
 
     written ── fleet_fields ──► well-formed ── template, budgets ──► FleetSpec, Template, its name
 
-All problems are reported at once, each with the path of its field, in the words of `framework.config.errors`. The times
-of a fleet are one chain, in which each must leave room for what happens within it:
+All problems are reported at once, each with the path of its field, in the words of `framework.config.validation`. The
+times of a fleet are one chain, in which each must leave room for what happens within it:
 
 ::
 
@@ -41,9 +41,8 @@ from wharfinger.fleet.spec.fleet_fields import (
 )
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.drafts import drafted
-from wharfinger.framework.config.errors import Problem, refuse, within
 from wharfinger.framework.config.load import read
-from wharfinger.framework.config.understanding import understood
+from wharfinger.framework.config.validation import Problem, refuse, understood, within
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label
 

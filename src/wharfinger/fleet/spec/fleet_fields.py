@@ -1,7 +1,7 @@
 """A SchedulerFleet as it is written: what may stand where.
 
 Every field has a default, so that what is malformed can be taken out and the rest looked at
-(`framework.config.understanding`); what must be there, and what must fit together, is checked by `spec.fleet` and its
+(`framework.config.validation`); what must be there, and what must fit together, is checked by `spec.fleet` and its
 budgets, which also read the KubeSchedulerConfiguration: it stays a mapping here.
 """
 

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ValidationError
 
 from wharfinger.framework.args import API_VERSION, PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry, why_unknown
-from wharfinger.framework.config.errors import Problem, problems_of
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration, of_decisions
 from wharfinger.framework.config.file_fields import (
     DEFAULT_SCHEDULER_NAME,
@@ -31,6 +30,7 @@ from wharfinger.framework.config.file_fields import (
     ProfileConfiguration,
     SchedulerConfiguration,
 )
+from wharfinger.framework.config.validation import Problem, problems_of
 
 _TOTAL_WEIGHT_LIMIT = (2**63 - 1) // 100
 

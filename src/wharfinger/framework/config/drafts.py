@@ -17,10 +17,10 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.framework.async_plugins import check, is_async
 from wharfinger.framework.catalog import KUBE_SCHEDULER_POINTS, POINTS, Catalog, Enabled, points_of
 from wharfinger.framework.config.completion import CompletedProfile
-from wharfinger.framework.config.errors import Problem, refuse
 from wharfinger.framework.config.extender_fields import made
 from wharfinger.framework.config.file_fields import PluginSet
 from wharfinger.framework.config.load import Configuration
+from wharfinger.framework.config.validation import Problem, refuse
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.extenders import in_calling_order

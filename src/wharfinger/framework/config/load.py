@@ -14,11 +14,10 @@ from typing import Any
 from wharfinger.framework.args import API_VERSION
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.completion import CompletedProfile, complete
-from wharfinger.framework.config.errors import Problem
 from wharfinger.framework.config.extender_fields import completed as completed_extender
 from wharfinger.framework.config.extender_fields import made, wrong
 from wharfinger.framework.config.file_fields import ProfileConfiguration, SchedulerConfiguration
-from wharfinger.framework.config.understanding import understood
+from wharfinger.framework.config.validation import Problem, understood
 from wharfinger.objects.model.extenders import Extender
 
 

@@ -10,10 +10,10 @@ from difflib import get_close_matches
 
 from wharfinger.framework.catalog import KUBE_SCHEDULER_POINTS, REMOVED_PLUGINS, Catalog, Installed
 from wharfinger.framework.config.drafts import Served
-from wharfinger.framework.config.errors import Problem
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration
 from wharfinger.framework.config.file_fields import MULTI_POINT, PluginRef, PluginSet, ProfileConfiguration
 from wharfinger.framework.config.load import Configuration
+from wharfinger.framework.config.validation import Problem
 
 _SETTINGS = {
     "client_connection": ("clientConnection", "there is no API server; --etcd says where the cluster's state is"),

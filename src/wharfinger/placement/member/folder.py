@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.framework.config.errors import refuse
+from wharfinger.framework.config.validation import refuse
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.placement.spec.member_files import MemberConnection, member_connection

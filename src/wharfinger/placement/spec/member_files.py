@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from wharfinger.framework.args import Boolean, ConfigPart
-from wharfinger.framework.config.errors import refuse
-from wharfinger.framework.config.understanding import understood
+from wharfinger.framework.config.validation import refuse, understood
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.settings import EtcdSettings

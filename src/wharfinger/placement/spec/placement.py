@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from wharfinger.framework.args import ConfigPart
-from wharfinger.framework.config.errors import BecauseOf, Problem, refuse, stands
-from wharfinger.framework.config.understanding import understood
+from wharfinger.framework.config.validation import BecauseOf, Problem, refuse, stands, understood
 from wharfinger.objects.model.placement_kinds import (
     BUDGET,
     CLUSTER_GROUP,

@@ -1,7 +1,7 @@
 """Objects of placement as they are written: placements, members, evictions, budgets (`spec.placement`).
 
 Every field has a default, so that what is malformed can be taken out and the rest looked at
-(`framework.config.understanding`). Names, limits and defaults are KubeFleet's.
+(`framework.config.validation`). Names, limits and defaults are KubeFleet's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.framework.config.errors import Problem
-from wharfinger.framework.config.understanding import STORED, stored
+from wharfinger.framework.config.validation import STORED, Problem, stored
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.placement.model.delivery import DeliverySpec, ResourceSelector, RolloutBudget, SelectionScope
 from wharfinger.placement.spec.placement_policy_fields import (

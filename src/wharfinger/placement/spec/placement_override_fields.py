@@ -13,8 +13,7 @@ from pydantic import Field, JsonValue
 
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.args import ConfigPart
-from wharfinger.framework.config.errors import BecauseOf, Problem
-from wharfinger.framework.config.understanding import stored
+from wharfinger.framework.config.validation import BecauseOf, Problem, stored
 from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.model.delivery import ObjectId, Override, OverridePatch, OverrideRule

@@ -15,8 +15,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 
 from wharfinger.framework import args
 from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.framework.config.errors import Problem
-from wharfinger.framework.config.understanding import STORED, stored, understood
+from wharfinger.framework.config.validation import STORED, Problem, stored, understood
 from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.placement_kinds import (
     CLUSTER_UPDATE_RUN,
