@@ -15,7 +15,14 @@ from wharfinger.errors import UsageError
 from wharfinger.objects.documents.fields import mapping, text
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
-from wharfinger.placement.kubefleet.placement_choice import (
+from wharfinger.placement.kubefleet.bindings import (
+    BOUND,
+    SCHEDULED,
+    UNSCHEDULED,
+    Binding,
+    SnapshotStatus,
+    UpstreamAttempt,
+    by_name,
     choose,
     read_binding,
     read_status,
@@ -23,15 +30,7 @@ from wharfinger.placement.kubefleet.placement_choice import (
     written_cycle,
     written_status,
 )
-from wharfinger.placement.kubefleet.upstream import UpstreamAttempt
-from wharfinger.placement.kubefleet.upstream_records import (
-    BOUND,
-    SCHEDULED,
-    UNSCHEDULED,
-    Binding,
-    SnapshotStatus,
-    by_name,
-)
+from wharfinger.placement.kubefleet.upstream import run
 from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import Placement, PlacementRef, PlacementType
 from wharfinger.placement.spec import placements
@@ -199,7 +198,7 @@ class PlacementSimulator:
         )
         deviations: frozenset[str] = frozenset()
         if self._upstream:
-            attempt.run()
+            run(attempt)
         else:
             deviations = choose(attempt, placed.number, placed.identities)
         after = _Placed(

@@ -7,26 +7,26 @@ A cycle classifies the bindings, judges, picks and writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from wharfinger.placement.deciding import filters, ranking, texts
 from wharfinger.placement.deciding.affinity import Unreadable, affinity_of, liking
 from wharfinger.placement.deciding.filters import nameable, why_not_eligible
-from wharfinger.placement.kubefleet.upstream_records import (
+from wharfinger.placement.kubefleet.bindings import (
     DECISIONS,
     SCHEDULED,
     UNSCHEDULED,
     Binding,
-    Cycle,
     Failure,
     SnapshotStatus,
     StatusLine,
+    UpstreamAttempt,
     by_name,
     unselected,
 )
-from wharfinger.placement.model.members import Ages, Member
-from wharfinger.placement.model.placement import MemberScores, Placement, PlacementType, PolicyCondition
+from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.placement import MemberScores, PlacementType, PolicyCondition
 
 
 class UpstreamCycle:
@@ -274,13 +274,7 @@ class UpstreamCycle:
         self._tell(told, lines)
 
     def _tell(self, condition: PolicyCondition, lines: Sequence[StatusLine]) -> None:
-        found = SnapshotStatus(self.placement.generation, condition, tuple(lines))
-        old = self.attempt.status
-        same = old is not None and (old.generation, old.condition) == (found.generation, found.condition)
-        if same and old is not None and len(old.lines) == len(lines) and set(old.lines) == set(lines):
-            return
-        self.attempt.status = found
-        self.wrote = self.attempt.wrote = True
+        self.wrote |= self.attempt.tell(SnapshotStatus(self.placement.generation, condition, tuple(lines)))
 
 
 def _rank(binding: Binding) -> tuple[bool, MemberScores, str]:
@@ -299,41 +293,13 @@ CYCLES = 1000
 """A bound on the cycles of one attempt; each picks one member at least."""
 
 
-@dataclass(slots=True)
-class UpstreamAttempt:
-    """All cycles of an attempt, on a copy of the bindings."""
-
-    placement: Placement
-    snapshot: str
-    """Name of the active policy snapshot."""
-    members: tuple[Member, ...]
-    """By name."""
-    ages: Mapping[str, Ages]
-    unselected_limit: int
-    bindings: dict[str, Binding]
-    """By id."""
-    numbers: dict[str, int]
-    """Of the next binding of a member."""
-    status: SnapshotStatus | None
-    cycles: list[Cycle] = field(default_factory=list)
-    wrote: bool = False
-
-    def run(self) -> None:
-        """Cycle until nothing is left to do, or a cycle fails."""
-        while len(self.cycles) < CYCLES:
-            self.cycles.append(self._cycle())
-            if not self.cycles[-1].again:
-                return
-
-    def _cycle(self) -> Cycle:
-        before = dict(self.bindings)
-        ran = UpstreamCycle(self)
-        outcome = ran.run()
-        changed = [one for key, one in self.bindings.items() if before.get(key) != one and not one.deleting]
-        return Cycle(
-            changed=tuple(sorted(changed, key=by_name)),
-            gone=tuple(sorted(before.keys() - self.bindings.keys())),
-            again=outcome is True,
-            wrote=ran.wrote,
-            failure=outcome if isinstance(outcome, Failure) else None,
-        )
+def run(attempt: UpstreamAttempt) -> None:
+    """Cycle until nothing is left to do, or a cycle fails."""
+    while len(attempt.cycles) < CYCLES:
+        before = dict(attempt.bindings)
+        cycle = UpstreamCycle(attempt)
+        outcome = cycle.run()
+        failure = outcome if isinstance(outcome, Failure) else None
+        attempt.note(before, again=outcome is True, wrote=cycle.wrote, failure=failure)
+        if outcome is not True:
+            return

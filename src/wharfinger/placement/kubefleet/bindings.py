@@ -1,36 +1,165 @@
-"""A decision of ours, told in KubeFleet's terms: bindings that are new, kept, given up and revived, and a status."""
+"""Bindings and statuses as KubeFleet's scheduler stores them, as written values, and as what a decision of ours makes.
+
+`choose` tells a decision in KubeFleet's terms: bindings that are new, kept, given up and revived, and a status.
+`upstream` does what KubeFleet's own cycles do to them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wharfinger.placement.deciding import filters, texts
 from wharfinger.placement.deciding.affinity import affinity_of
 from wharfinger.placement.deciding.deciding import decide
 from wharfinger.placement.deciding.deviations import D5, D6, D11
+from wharfinger.placement.deciding.filters import PART
 from wharfinger.placement.deciding.question import PlacementStanding, Question
-from wharfinger.placement.kubefleet.upstream import UpstreamAttempt
-from wharfinger.placement.kubefleet.upstream_records import (
-    BOUND,
-    SCHEDULED,
-    UNSCHEDULED,
-    Binding,
-    Cycle,
-    SnapshotStatus,
-    StatusLine,
-    by_name,
-    unselected,
-)
-from wharfinger.placement.model.members import Member
+from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import (
     ChosenMember,
     MemberScores,
+    Placement,
     PlacementDecision,
     PlacementType,
     PolicyCondition,
 )
+
+SCHEDULED, BOUND, UNSCHEDULED = "Scheduled", "Bound", "Unscheduled"
+DECISIONS = 1000
+"""So many decisions fit into a status."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLine:
+    """One decision in a status."""
+
+    cluster: str
+    selected: bool
+    reason: str
+    scores: MemberScores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A choice, as KubeFleet stores it."""
+
+    cluster: str
+    number: int
+    """Among the bindings of its member."""
+    state: str
+    policy: str
+    """Name of the policy snapshot."""
+    scores: MemberScores | None
+    reason: str
+    previous: str = ""
+    """The state before it was given up."""
+    deleting: bool = False
+    works: bool = True
+    """Whether works keep it while it is deleted."""
+    held: bool = True
+    """Whether the scheduler keeps it: until a cycle has seen it deleting."""
+
+    @property
+    def id(self) -> str:
+        """`<member>#<number>`."""
+        return f"{self.cluster}#{self.number}"
+
+    @property
+    def line(self) -> StatusLine:
+        """What the status says of it."""
+        return StatusLine(self.cluster, True, self.reason, self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """The status of a policy snapshot."""
+
+    generation: int
+    condition: PolicyCondition
+    lines: tuple[StatusLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a cycle failed."""
+
+    text: str
+    again: bool = False
+    """Whether KubeFleet tries again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle did."""
+
+    changed: tuple[Binding, ...] = ()
+    """New, or other than before."""
+    gone: tuple[str, ...] = ()
+    """Ids of those that ended."""
+    again: bool = False
+    """Whether another cycle follows at once."""
+    wrote: bool = False
+    failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class UpstreamAttempt:
+    """All cycles of an attempt, on a copy of the bindings."""
+
+    placement: Placement
+    snapshot: str
+    """Name of the active policy snapshot."""
+    members: tuple[Member, ...]
+    """By name."""
+    ages: Mapping[str, Ages]
+    unselected_limit: int
+    bindings: dict[str, Binding]
+    """By id."""
+    numbers: dict[str, int]
+    """Of the next binding of a member."""
+    status: SnapshotStatus | None
+    cycles: list[Cycle] = field(default_factory=list)
+    wrote: bool = False
+
+    def tell(self, status: SnapshotStatus) -> bool:
+        """The status is this one now; whether it says anything else than before, in whatever order."""
+        old = self.status
+        same = old is not None and (old.generation, old.condition) == (status.generation, status.condition)
+        if same and old is not None and len(old.lines) == len(status.lines) and set(old.lines) == set(status.lines):
+            return False
+        self.status = status
+        self.wrote = True
+        return True
+
+    def note(
+        self, before: Mapping[str, Binding], *, wrote: bool, again: bool = False, failure: Failure | None = None
+    ) -> None:
+        """Note a cycle that found these bindings."""
+        changed = [one for key, one in self.bindings.items() if before.get(key) != one and not one.deleting]
+        gone = before.keys() - self.bindings.keys()
+        self.cycles.append(Cycle(tuple(sorted(changed, key=by_name)), tuple(sorted(gone)), again, wrote, failure))
+
+
+def by_name(binding: Binding) -> tuple[str, int]:
+    """The order of bindings' names, of which the random end is taken for the number."""
+    return binding.cluster[: PART + 1] + "-", binding.number
+
+
+def unselected(
+    selected: Sequence[StatusLine], not_picked: Iterable[StatusLine], refused: Sequence[StatusLine], limit: int
+) -> list[StatusLine]:
+    """Those that a status names besides the selected, at most `limit`: who was not picked first, then the refused.
+
+    A refused member that is selected all the same (its labels changed since) is not named, and takes a place.
+    """
+    seen = {line.cluster for line in selected}
+    room = DECISIONS - len(selected)
+    found = [line for line in not_picked if line.cluster not in seen][: max(0, min(limit, room))]
+    left = max(0, min(limit - len(found), room - len(found)))
+    return found + [line for line in refused[:left] if line.cluster not in seen]
+
 
 UNKNOWN = -1
 """Number of a policy that is not the active one."""
@@ -143,21 +272,7 @@ def choose(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int])
     status = _status(attempt, question, decision, before)
     if status.lines != _lines(attempt, question, decision, before, upstream=True):
         deviations.add(D6)
-    wrote = attempt.status is None or (
-        (attempt.status.generation, attempt.status.condition) != (status.generation, status.condition)
-        or len(attempt.status.lines) != len(status.lines)
-        or set(attempt.status.lines) != set(status.lines)
-    )
-    if wrote:
-        attempt.status, attempt.wrote = status, True
-    changed = [one for key, one in attempt.bindings.items() if before.get(key) != one and not one.deleting]
-    attempt.cycles.append(
-        Cycle(
-            changed=tuple(sorted(changed, key=by_name)),
-            gone=tuple(sorted(before.keys() - attempt.bindings.keys())),
-            wrote=wrote,
-        )
-    )
+    attempt.note(before, wrote=attempt.tell(status))
     return frozenset(deviations)
 
 
