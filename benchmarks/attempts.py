@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
-import os
 import statistics
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import uvloop
+import real_cluster
 from etcd_side import EtcdSide
 from kubernetes_pods import SILENCE
 from objects import node
 from report import say
 
 from wharfinger.dev import processes
-from wharfinger.dev.progress import progress_for
-from wharfinger.dev.settings import Servers, prepare
+from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
 
 ROUNDS = 5
@@ -73,8 +71,9 @@ async def bare(temporal: str, workflows: int, lone: int) -> Measured:
     return Measured(**json.loads(said))
 
 
-async def measure(servers: Servers, nodes: int, pods: int, temporal: str = "") -> dict[str, Any]:
+async def measure(nodes: int, pods: int, temporal: str, servers: Servers, _: Path) -> int:
     """Both in turn on one server, so that what else the machine does falls on both."""
+    processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
     plain, ours, share = [], [], -(-pods // ROUNDS)
     made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
     async with EtcdSide.open("attempts", servers, made, cohorts="off", temporal=temporal) as side:
@@ -83,7 +82,8 @@ async def measure(servers: Servers, nodes: int, pods: int, temporal: str = "") -
             say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")
             ours.append(await attempts(side, f"round-{turn}", share, LONE // ROUNDS))
             say(f"attempts: {share} in {ours[-1].seconds:.1f} s")
-    return result(share * ROUNDS, plain, ours)
+    print(json.dumps(result(share * ROUNDS, plain, ours)), flush=True)
+    return 0
 
 
 def result(count: int, plain: list[Measured], ours: list[Measured]) -> dict[str, float]:
@@ -107,11 +107,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000, help="pods, and bare workflows (2000)")
     parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     given = parser.parse_args()
-    servers = prepare(progress_for(sys.stderr))
-    processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
-    figures = uvloop.run(measure(servers, given.nodes, given.pods, given.temporal))
-    print(json.dumps(figures), flush=True)
-    os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
+    real_cluster.run(functools.partial(measure, given.nodes, given.pods, given.temporal))
 
 
 if __name__ == "__main__":

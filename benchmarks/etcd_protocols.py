@@ -15,22 +15,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import real_cluster
 import uvloop
+from kubernetes_sides import start_etcd
+from processes import Children
 
+from wharfinger.dev.settings import Servers
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Compare, Delete, Get, Put
-from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 
 PROTOCOLS: tuple[Literal["json", "grpc"], ...] = ("json", "grpc")
@@ -139,14 +142,18 @@ def measured(*arguments: object) -> dict[str, float]:
     return answer
 
 
-def compare(endpoint: str, pods: int, rounds: int) -> None:
-    """Fill etcd, then measure each kind of work by both protocols."""
+async def compare(pods: int, rounds: int, servers: Servers, folder: Path) -> int:
+    """Fill an etcd, then measure each kind of work by both protocols."""
+    async with Children(folder / "logs") as children:
+        etcd, _ = await start_etcd(children, "etcd", servers.etcd, folder / "etcd", fsync=False)
+        async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+            start = await fill(store, pods) + 1
+        await asyncio.to_thread(take_turns, etcd.url, pods, rounds, start)
+    return 0
 
-    async def filled() -> int:
-        async with EtcdStore(EtcdSettings(endpoints=(endpoint,))) as store:
-            return await fill(store, pods) + 1
 
-    start = asyncio.run(filled())
+def take_turns(endpoint: str, pods: int, rounds: int, start: int) -> None:
+    """Print the medians of each kind of work. `start`: the first revision of the pods."""
     for work in WORK:
         found: dict[str, list[dict[str, float]]] = {protocol: [] for protocol in PROTOCOLS}
         for number in range(rounds):
@@ -163,13 +170,10 @@ def compare(endpoint: str, pods: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Start etcd and compare."""
+    """Compare, or be a part of that."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--etcd", default=str(Path(__file__).parents[1] / ".tools" / "etcd"), help="the server's program"
-    )
     parser.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     parser.add_argument("--write", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -180,18 +184,7 @@ def main() -> None:
         endpoint, protocol, work, pods, start = given.measure
         uvloop.run(measure(endpoint, protocol, work, int(pods), int(start)))
         return
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    with tempfile.TemporaryDirectory() as folder:
-        server = subprocess.Popen([
-            given.etcd, "--data-dir", folder, "--listen-client-urls", client, "--advertise-client-urls", client,
-            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-            "--log-level", "error", "--unsafe-no-fsync",
-        ])  # fmt: skip
-        try:
-            compare(client, given.pods, given.rounds)
-        finally:
-            server.kill()
-            server.wait()
+    real_cluster.run(functools.partial(compare, given.pods, given.rounds))
 
 
 if __name__ == "__main__":

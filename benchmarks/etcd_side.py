@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import processes
-from kubernetes_children import quiet
 from kubernetes_pods import SILENCE, BenchmarkFailed
 from objects import OBJECTS
+from processes import quiet
 from report import say
 from streams import Arrival, Taken, send
 

@@ -20,7 +20,8 @@ import json
 import pstats
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import uvloop
 from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, worker
@@ -36,29 +37,43 @@ PUTS_AT_ONCE = 100
 PATIENCE = 600.0
 
 
+@contextmanager
+def profile(*, wanted: bool) -> Iterator[None]:
+    """Print where the time goes."""
+    if not wanted:
+        yield
+        return
+    with cProfile.Profile() as profiler:
+        yield
+    pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+
+
+def node_names(nodes: int) -> list[str]:
+    return [f"node-{number:05}" for number in range(nodes)]
+
+
+def listed_nodes(nodes: int) -> list[KeyValue]:
+    """As etcd lists them, each put by a transaction of its own."""
+    return [KeyValue(keys.node(name), node(name), at, at) for at, name in enumerate(node_names(nodes), start=1)]
+
+
 async def phase(
     name: str, loops: Loops, store: Recorded, lines: Iterable[bytes], revision: int, count: int, profiled: str
 ) -> float:
     """Microseconds of CPU for each of `count` changes, from the stream's bytes until the last is taken in."""
     store.play(lines)
-    profiler = cProfile.Profile() if profiled == name else None
-    if profiler:
-        profiler.enable()
-    began = time.process_time()
-    if not await loops.cache.progress.wait_for(revision, PATIENCE):
-        raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
-    spent = time.process_time() - began
-    if profiler:
-        profiler.disable()
-        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+    with profile(wanted=profiled == name):
+        began = time.process_time()
+        if not await loops.cache.progress.wait_for(revision, PATIENCE):
+            raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
+        spent = time.process_time() - began
     return round(spent / count * 1e6, 1)
 
 
 async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str, float]:
     """Pods come, are assumed, and come back bound; nodes beat."""
-    names = [f"node-{number:05}" for number in range(nodes)]
-    listed = [KeyValue(keys.node(name), node(name), at + 1, at + 1) for at, name in enumerate(names)]
-    store = Recorded(listed, nodes)
+    names = node_names(nodes)
+    store = Recorded(listed_nodes(nodes), nodes)
     loops = worker(store, time.monotonic)
     tune_garbage_collection()
     following = asyncio.create_task(loops.informer.run())
@@ -110,7 +125,7 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
 
 async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
     """The first list of a worker that starts into a backlog."""
-    items = [KeyValue(keys.node(f"node-{n:05}"), node(f"node-{n:05}"), n + 1, n + 1) for n in range(nodes)]
+    items = listed_nodes(nodes)
     for number in range(pods):
         namespace, name, obj = pod(number)
         items.append(KeyValue(keys.pod(namespace, name), encoded(obj), nodes + number + 1, nodes + number + 1))
@@ -118,28 +133,22 @@ async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
     loops = worker(Recorded(items, nodes + pods), time.monotonic)
     tune_garbage_collection()
     stall = 0.0
-    profiler = cProfile.Profile() if profiled == "list" else None
     began = last = time.thread_time()  # what else the machine does must not count
     following = asyncio.create_task(loops.informer.run())
-    if profiler:
-        profiler.enable()
-    while not loops.informer.synced.is_set():
-        await asyncio.sleep(0)
-        now = time.thread_time()
-        stall, last = max(stall, now - last), now
-    serve(loops)
-    served = time.thread_time() - last
-    if profiler:
-        profiler.disable()
-        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+    with profile(wanted=profiled == "list"):
+        while not loops.informer.synced.is_set():
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            stall, last = max(stall, now - last), now
+        serve(loops)
+        served = time.thread_time() - last
     following.cancel()
     return {"list_s": round(last - began, 2), "list_stall_s": round(stall, 2), "take_over_s": round(served, 2)}
 
 
 async def classed(nodes: int, pods: int) -> dict[str, float]:
     """The first list of pods that leave their priority to a class, and a change of that class."""
-    names = [f"node-{number:05}" for number in range(nodes)]
-    items = [KeyValue(keys.node(name), node(name), at + 1, at + 1) for at, name in enumerate(names)]
+    names, items = node_names(nodes), listed_nodes(nodes)
     for number in range(pods):
         namespace, name, obj = pod(number)
         del obj["spec"]["priority"]

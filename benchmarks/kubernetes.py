@@ -5,7 +5,7 @@ leader election, with their other defaults. Each turn: lone pods, a steady strea
 no scheduler ran (`kubernetes_turns.py` says what is measured). Then what only wharfinger does: binds by promises alone,
 and the import of a large cluster (`kubernetes_import.py`). Prints one JSON object a turn and side, and at the end a
 table of medians, of ratios (wharfinger divided by kube-scheduler, the median over the turns), and whether they reach
-the bars (`kubernetes_bars.py`), which are meant for the default sizes.
+the bars, which are meant for the default sizes.
 
     python benchmarks/kubernetes.py                                            all of it: about half an hour
     python benchmarks/kubernetes.py --turns 1 --nodes 500 --backlog 500 --import 0
@@ -19,19 +19,34 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import real_cluster
-from kubernetes_bars import OURS, PEER, Figures, rows, table
-from kubernetes_children import Children, quiet
 from kubernetes_import import binds, importing
 from kubernetes_pods import PodWatch, clear, load_nodes, node
-from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
+from kubernetes_sides import OURS, PEER, ApiServer, KubeScheduler, Side, Wharfinger
 from kubernetes_turns import Sizes, Turn
-from report import say
+from processes import Children, quiet
+from report import Bar, Figures, Row, compared, judged, say
 
 from wharfinger.dev.settings import Servers
+
+BARS: Mapping[str, Bar] = {
+    "backlog.pods_per_s": Bar(2.0, most=False),
+    "backlog.cpu_ms_per_pod": Bar(0.85, most=True),
+    "backlog.whole_cpu_ms_per_pod": Bar(0.85, most=True),
+    "backlog.first_bind_s": Bar(5.0, most=True, wanted=2.5),
+    "arrivals.cpu_ms_per_pod": Bar(1.45, most=True, wanted=1.2),
+    "arrivals.p50_ms": Bar(110.0, most=True, ratio=False, wanted=80.0),
+    "arrivals.p99_ms": Bar(250.0, most=True, ratio=False),
+    "lone.p50_ms": Bar(3.3, most=True, wanted=2.8),
+    "binds.per_s": Bar(1000.0, most=False, ratio=False),
+    "import.fresh_s": Bar(15.0, most=True, ratio=False),
+    "import.restart_s": Bar(8.0, most=True, ratio=False),
+    "import.lag_p99_ms": Bar(100.0, most=True, ratio=False),
+}
+"""For the sizes that are the benchmark's defaults; figures without a bar are printed only."""
 
 
 async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
@@ -72,8 +87,18 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
                 alone |= found
         finally:
             await client.close()
-    print(table(rows(turns, alone)), flush=True)
+    print(judged(rows(turns, alone), PEER, OURS), flush=True)
     return 0
+
+
+def rows(turns: Sequence[Mapping[str, Figures]], ours_alone: Figures) -> list[Row]:
+    """Judge all figures, `<workload>.<figure>`. `ours_alone`: those that kube-scheduler has no equal of."""
+    return [*compared(turns, PEER, OURS, BARS), *(_alone(figure, value) for figure, value in ours_alone.items())]
+
+
+def _alone(figure: str, value: float) -> Row:
+    bar = BARS.get(figure)
+    return Row(figure, None, value, None, bar, bar.verdict(value) if bar is not None else "")
 
 
 def _rounded(figures: Figures) -> dict[str, float]:

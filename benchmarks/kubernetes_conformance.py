@@ -31,9 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # the recording
 
 import real_cluster
 import yaml
-from kubernetes_bars import OURS, PEER
-from kubernetes_children import Children, up
-from kubernetes_sides import ApiServer, KubeScheduler, Wharfinger
+from kubernetes_sides import OURS, PEER, ApiServer, KubeScheduler, Wharfinger
+from processes import Children, up
 from report import say
 
 from tests.conformance.scenarios import REQUEUE, configuration, families, scenarios

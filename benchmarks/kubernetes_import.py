@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kubernetes_children import Child, Children, quiet, up
 from kubernetes_pods import NAMESPACE, SILENCE, BenchmarkFailed, load_at_rate, load_pods, node_name, pod
 from kubernetes_sides import ApiServer, Wharfinger, start_etcd
 from kubernetes_turns import Say
+from processes import Child, Children, quiet, up
 from report import percentile
 
 from wharfinger.apiserver.client import Upstream

@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubernetes_children import Children, quiet, up
 from kubernetes_pods import PodWatch, delete_pods, load_nodes, load_pods
 from kubernetes_sides import ApiServer, KubeScheduler, missing
 from objects import pod
+from processes import Children, quiet, up
 from report import say
 from streams import Arrival, Taken, send
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from kubernetes_children import Child, Children, answers, up
+from processes import Child, Children, answers, up
 
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpUpstream
@@ -32,6 +32,9 @@ from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 
+PEER = "kube-scheduler"
+OURS = "wharfinger"
+"""The two sides of a comparison."""
 UNLIMITED = -1.0
 """Requests a second."""
 

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kubernetes_children import quiet, up
 from kubernetes_pods import PodWatch, clear, load_at_rate, load_pods, pod
 from kubernetes_sides import ApiServer, Side
+from processes import quiet, up
 from report import latencies
 
 from wharfinger.apiserver.client import Upstream

@@ -5,6 +5,12 @@ what runs in Temporal comes on top. Prints one JSON object: MiB resident at the 
 pending, with half of them waiting with a record; and bytes for each pod.
 
     python benchmarks/memory.py --pods 100000 --nodes 5000
+    python benchmarks/memory.py --packing --pods 100000
+
+With `--packing`: what packing the objects of pending pods saves (`scheduling.state.cache.raw_pods`), and its time.
+Bytes of an object as etcd holds it; bytes that the cache takes for each when it keeps all of them as they are, and when
+it packs all of them; microseconds to keep one, and to read it back, either way. A worker keeps the first 32 MiB as they
+are, and packs the objects beyond.
 """
 
 from __future__ import annotations
@@ -13,28 +19,33 @@ import argparse
 import asyncio
 import gc
 import json
+import os
+import random
 import time
-from collections.abc import Iterator
-from pathlib import Path
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import processes
 import uvloop
 from ingest_stream import Recorded, encoded, line, node, pod, revisions, serve, worker
 
 import wharfinger.programs.worker
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
+from wharfinger.objects.model.pod import Pod
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.state.cache.raw_pods import RawPods
 
 PUTS_AT_ONCE = 100
 PATIENCE = 600.0
 
 
 def resident() -> float:
-    """MiB of this process, as the system counts them."""
+    """MiB of this process, after a collection of its garbage."""
     gc.collect()
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    return processes.resident_mib(os.getpid())
 
 
 def pending(pods: int, revision: int) -> Iterator[bytes]:
@@ -104,13 +115,72 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     return {name: round(value) for name, value in found.items()}
 
 
+WAYS = {"plain": 1 << 62, "packed": 0}
+"""Bytes that are kept as they are."""
+READ = 20_000
+"""Objects that are read back, in random order."""
+
+
+def backlog(pods: int) -> list[tuple[Pod, dict[str, Any]]]:
+    """Pods of 200 Deployments, and their objects."""
+    made = [pod(number) for number in range(pods)]
+    return [
+        (Pod(namespace, name, "", controller=("ReplicaSet", obj["metadata"]["ownerReferences"][0]["name"])), obj)
+        for namespace, name, obj in made
+    ]
+
+
+def kept_of(found: list[tuple[Pod, dict[str, Any]]], plain: int) -> RawPods:
+    """All of them, each object made as it comes."""
+    kept = RawPods(plain)
+    for one, obj in found:
+        kept.put(one, encoded(obj))
+    return kept
+
+
+def taken(found: list[tuple[Pod, dict[str, Any]]], plain: int) -> float:
+    """Bytes that the kept objects take, for each pod."""
+    gc.collect()
+    tracemalloc.start()
+    kept = kept_of(found, plain)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    return size / len(found)
+
+
+def microseconds(action: Callable[[], object], times: int) -> float:
+    """Of each time; the action does all of them."""
+    began = time.perf_counter()
+    action()
+    return (time.perf_counter() - began) * 1e6 / times
+
+
+def packed(pods: int) -> dict[str, float]:
+    """Both ways, on the same pods."""
+    found = backlog(pods)
+    rng = random.Random(1)
+    wanted = [rng.choice(found)[0].key for _ in range(READ)]
+    raws = [(one, encoded(obj)) for one, obj in found[:READ]]
+    result = {"pods": float(pods), "bytes_of_an_object": sum(len(raw) for _, raw in raws) / len(raws)}
+    for way, plain in WAYS.items():
+        result[f"{way}_bytes_a_pod"] = taken(found, plain)
+        kept = RawPods(plain)
+        result[f"{way}_put_us"] = microseconds(lambda to=kept: [to.put(one, raw) for one, raw in raws], len(raws))
+        kept = kept_of(found, plain)
+        result[f"{way}_get_us"] = microseconds(lambda of=kept: [of.get(key) for key in wanted], READ)
+    return {name: round(value, 1) for name, value in result.items()}
+
+
 def main() -> None:
     """Measure as told on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=100_000)
+    parser.add_argument("--packing", action="store_true", help="what packing saves, instead")
     args = parser.parse_args()
-    print(json.dumps(uvloop.run(measure(args.nodes, args.pods))))
+    print(json.dumps(packed(args.pods) if args.packing else uvloop.run(measure(args.nodes, args.pods))))
 
 
 if __name__ == "__main__":

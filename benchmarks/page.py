@@ -5,7 +5,8 @@ their own; with `--namespaces` each filters another namespace, and the pods that
 and its writer are part of the page's process here; what writing costs by itself is measured before, and told.
 
 `python benchmarks/page.py --flood 3000 [--nodes 500] [--viewers 20]`: how much CPU a worker takes for each pod of a
-flood through real servers while viewers follow a page, divided by what it takes without a page.
+flood through real servers while viewers follow a page, divided by what it takes without a page. One tree of etcd,
+Temporal and one worker; floods take turns with and without, so that a growing cluster weighs on both alike.
 
 Exits 1 when the page takes more than half a core, or a worker notices it.
 """
@@ -18,16 +19,27 @@ import functools
 import json
 import multiprocessing
 import os
+import statistics
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import processes
+import real_cluster
 import uvloop
+from etcd_side import EtcdSide
+from objects import node
+from throughput import WARM
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.page.cluster import filled, served
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.settings import Servers
+from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.process.garbage import tune_garbage_collection
@@ -39,6 +51,9 @@ BATCHES = 50
 MOST_CORES = 0.5
 PODS = 4000
 """Pods that come to be and are bound, again and again."""
+MOST_TIMES = 1.1
+"""Times the CPU without a page: what floods differ by among themselves."""
+TURNS = (False, True, True, False, True, False, False, True)
 
 
 def follow(url: str, link: str, viewers: int, namespaces: int, stop: multiprocessing.synchronize.Event) -> None:
@@ -114,6 +129,67 @@ async def measure(viewers: int, pace: int, seconds: float, namespaces: int) -> b
     return own / reached * pace <= MOST_CORES
 
 
+@asynccontextmanager
+async def followed(tree: DevTree, folder: Path, viewers: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A page, and so many viewers of it."""
+    port, link = free_port(), folder / "page.link"
+    command = [sys.executable, "-m", "wharfinger", "ui", f"--port={port}", f"--link-file={link}"]
+    command.append(f"--end-with={os.getpid()}")
+    named = [f"--etcd={tree.etcd.url}", f"--temporal={tree.temporal.address}"]
+    with (folder / "page.log").open("wb") as log:
+        page = await asyncio.create_subprocess_exec(*command, *named, stdout=log, stderr=log)
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    try:
+        while not link.exists():
+            if page.returncode is not None:
+                raise SystemExit((folder / "page.log").read_text())
+            await asyncio.sleep(0.1)
+        url = f"http://127.0.0.1:{port}"
+        process = context.Process(target=follow, args=(url, link.read_text().strip(), viewers, 1, stop))
+        process.start()
+        await asyncio.sleep(3)
+        yield page.pid
+        stop.set()
+        await asyncio.to_thread(process.join)
+    finally:
+        stop.set()
+        page.terminate()
+        await page.wait()
+
+
+async def flooded(nodes: int, pods: int, viewers: int, servers: Servers, folder: Path) -> int:
+    """Print one line; the exit code: whether the bar is kept."""
+    used: dict[bool, list[float]] = {False: [], True: []}
+    of_page = 0.0
+    made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
+    async with EtcdSide.open("tree", servers, made) as side:
+        await side.flood("warm", max(WARM, pods))
+        for turn, looked_at in enumerate(TURNS):
+            if looked_at:
+                async with followed(side.tree, folder, viewers) as page:
+                    before = processes.cpu_seconds(page)
+                    used[True].append(await _worker(side, turn, pods))
+                    of_page += processes.cpu_seconds(page) - before
+            else:
+                used[False].append(await _worker(side, turn, pods))
+    without, with_ = (1000 * statistics.median(used[looked_at]) / pods for looked_at in (False, True))
+    told = "; ".join(", ".join(f"{1000 * one / pods:.2f}" for one in used[looked_at]) for looked_at in (False, True))
+    print(
+        f"{pods:,} pods on {nodes:,} nodes: a worker's CPU a pod is {without:.2f} ms without a page and {with_:.2f} ms "
+        f"with one and {viewers} viewers, {with_ / without:.2f} times (medians of {told}); the page's own is "
+        f"{1000 * of_page / len(used[True]) / pods:.2f} ms a pod"
+    )
+    return int(with_ / without > MOST_TIMES)
+
+
+async def _worker(side: EtcdSide, turn: int, pods: int) -> float:
+    """CPU seconds of the worker for one flood."""
+    before = side.cpu()["worker"]
+    await side.flood(f"flood-{turn}", pods)
+    return side.cpu()["worker"] - before
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--viewers", type=int, default=100)
@@ -124,11 +200,8 @@ if __name__ == "__main__":
     parser.add_argument("--namespaces", action="store_true", help="each viewer filters another namespace")
     told = parser.parse_args()
     if told.flood:
-        import page_flood
-        import real_cluster
-
         viewers = 20 if told.viewers == parser.get_default("viewers") else told.viewers
-        real_cluster.run(functools.partial(page_flood.measure, told.nodes, told.flood, viewers, follow))
+        real_cluster.run(functools.partial(flooded, told.nodes, told.flood, viewers))
     tune_garbage_collection()
     spaces = told.viewers if told.namespaces else 1
     sys.exit(0 if uvloop.run(measure(told.viewers, told.changes, told.seconds, spaces)) else 1)

@@ -48,9 +48,8 @@ import real_cluster
 import settled_hub
 import uvloop
 from etcd_side import put_all
-from kubernetes_children import Child, Children
 from kubernetes_sides import start_etcd, start_temporal
-from processes import resident_mib
+from processes import Child, Children, resident_mib
 from settled_hub import TIME
 from temporalio.client import Client, WorkflowExecutionStatus
 

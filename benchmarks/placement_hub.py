@@ -25,9 +25,8 @@ from typing import Any
 
 import real_cluster
 import settled_hub
-from kubernetes_children import Children
 from kubernetes_sides import start_etcd
-from processes import resident_mib
+from processes import Children, resident_mib
 
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.settings import Servers

@@ -32,10 +32,10 @@ from pathlib import Path
 import objects
 import real_cluster
 from etcd_side import put_all
-from kubernetes_children import Child, Children, quiet, up
 from kubernetes_pods import NAMESPACE, SILENCE, PodWatch, clear, load_nodes, load_pods, node, node_name, pod
 from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
 from kubernetes_turns import Sizes, Turn
+from processes import Child, Children, quiet, up
 from report import say
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client

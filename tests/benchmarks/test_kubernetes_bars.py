@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kubernetes_bars import BARS, OURS, PEER, Bar, Figures, Row, rows, table
+from benchmarks.kubernetes import BARS, OURS, PEER, Bar, Figures, Row, judged, rows
 
 
 def turn(peer: Figures, ours: Figures) -> dict[str, Figures]:
@@ -80,7 +80,7 @@ def test_figures_without_a_bar_or_a_peer_are_shown_without_verdict() -> None:
 def test_table_aligns_its_columns_and_ends_with_the_verdict() -> None:
     found = rows([turn({"backlog.pods_per_s": 1234.0}, {"backlog.pods_per_s": 2468.0})], {"import.fresh_s": 20.0})
 
-    head, first, second = table(found).splitlines()
+    head, first, second = judged(found, PEER, OURS).splitlines()
 
     assert first.split() == ["backlog.pods_per_s", "1,234", "2,468", "2.00x", ">=", "2x", "ok"]
     assert second.split() == ["import.fresh_s", "20.00", "<=", "15", "missed"]
