@@ -1,7 +1,7 @@
 """The activities of `NodeEviction`, as one worker carries them out.
 
-`requeueing` removes the pods of absent nodes, `taint_eviction` those of tainted ones, and `node_budget` bounds both.
-The cache names the pods to look at. What is done to each is decided on etcd's answer, and compared by its transaction.
+The cache names the pods to look at. `scheduling.effects.clearing_nodes` decides about each on etcd's answer, compares
+it in its transaction, and bounds how many nodes are cleared at a time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from wharfinger.scheduling.contracts.node_eviction import (
     LookInput,
     NodeEvictions,
 )
-from wharfinger.scheduling.effects.nodes.node_budget import NodeBudget
-from wharfinger.scheduling.effects.nodes.requeueing import Requeued, Requeueing
-from wharfinger.scheduling.effects.nodes.taint_eviction import TaintEviction
+from wharfinger.scheduling.effects.clearing_nodes import NodeBudget, Requeued, Requeueing, TaintEviction
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.settings import NodeEvictionSettings
 

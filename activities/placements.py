@@ -1,13 +1,27 @@
-"""The activities of `SchedulePlacement`, as one hub carries them out."""
+"""The activities of `SchedulePlacement` and `RollOutPlacement`, as one hub carries them out."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from uuid import uuid4
 
 from temporalio import activity
 
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.placement.contracts.placement_rollouts import (
+    Awaited,
+    AwaitResultsInput,
+    ForgetContentsInput,
+    ForgottenContents,
+    PlannedRollout,
+    PlanRolloutInput,
+    RolloutActivities,
+    TakenSnapshot,
+    TakeSnapshotInput,
+    WriteWorksInput,
+    WrittenWorks,
+)
 from wharfinger.placement.contracts.placements import (
     CommitDecisionInput,
     CommittedPlacement,
@@ -16,11 +30,22 @@ from wharfinger.placement.contracts.placements import (
     PlacementActivities,
 )
 from wharfinger.placement.effects.committing import commit, draft
-from wharfinger.placement.state.catching_up import catch_up
+from wharfinger.placement.effects.rolling_out import planned
+from wharfinger.placement.effects.snapshots import forget, take
+from wharfinger.placement.effects.works import write
+from wharfinger.placement.state.catching_up import catch_up, until_changed
+from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.process.names import placement_workflow_id
+from wharfinger.process.names import placement_rollout_id, placement_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.effects.failures import wrong_id
+
+TICK = 3.0
+"""Seconds between two heart-beats of a wait, and two looks at it."""
+GATHER = 0.05
+"""Seconds for more results after the first one: a wave costs Temporal as much as ten works."""
+REST = 8.0
+"""Times as long as a look takes, until the next one: of a thousand members, not each result is worth a look."""
 
 
 class DecidingActivities(PlacementActivities):
@@ -78,3 +103,70 @@ def _result(decided: DecidedPlacement) -> str:
     if decided.action == "remove":
         return "gone"
     return "fulfilled" if decided.fulfilled else "unfulfilled"
+
+
+class RollingActivities(RolloutActivities):
+    """Register with a Temporal worker."""
+
+    def __init__(self, process: ProcessParts, view: HubView, contents: ContentsView, *, cluster: str) -> None:
+        self._process = process
+        self._view = view
+        self._contents = contents
+        self._cluster = cluster
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.plan_rollout, self.take_snapshot, self.write_works, self.forget_contents, self.await_results]
+
+    @activity.defn(name="plan_rollout")
+    async def plan_rollout(self, request: PlanRolloutInput) -> PlannedRollout:
+        """See `RolloutActivities.plan_rollout`."""
+        right = placement_rollout_id(self._cluster, request.placement)
+        if request.workflow_id != right:
+            raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
+        await catch_up(self._process.store, self._view, request.seen)
+        return planned(self._view, self._contents, request.placement, self._process.clock())
+
+    @activity.defn(name="take_snapshot")
+    async def take_snapshot(self, request: TakeSnapshotInput) -> TakenSnapshot:
+        """See `RolloutActivities.take_snapshot`."""
+        return await take(self._process.store, self._view, request, self._now())
+
+    @activity.defn(name="write_works")
+    async def write_works(self, request: WriteWorksInput) -> WrittenWorks:
+        """See `RolloutActivities.write_works`."""
+        await catch_up(self._process.store, self._view, request.seen)
+        written = await write(self._process.store, self._view, request, self._now())
+        for step in request.steps:
+            if step.member in written.written:
+                self._process.metrics.works_written.labels(step.kind).inc()
+        return written
+
+    @activity.defn(name="forget_contents")
+    async def forget_contents(self, request: ForgetContentsInput) -> ForgottenContents:
+        """See `RolloutActivities.forget_contents`."""
+        return await forget(self._process.store, request)
+
+    @activity.defn(name="await_results")
+    async def await_results(self, request: AwaitResultsInput) -> Awaited:
+        """See `RolloutActivities.await_results`."""
+        await catch_up(self._process.store, self._view, request.seen)
+        clock, reference = self._process.clock, request.placement
+        end = clock() + request.seconds
+        while True:
+            changed, began = self._view.delivery.waiter(reference), time.perf_counter()
+            found = planned(self._view, self._contents, reference, clock())
+            rest = max(GATHER, REST * (time.perf_counter() - began))
+            settled = not (found.waiting or found.away or found.timer is not None or found.snapshot_in is not None)
+            if found.steps or found.gone or settled or found.snapshot_in == 0.0:
+                return Awaited(news=True, seen=self._view.newest)
+            left = end - clock()
+            if left <= 0:
+                return Awaited(news=False, seen=self._view.newest)
+            activity.heartbeat()
+            soon = min(left, TICK, *(one for one in (found.timer, found.snapshot_in) if one))
+            await until_changed(self._view.delivery, changed, soon, rest=rest)
+
+    def _now(self) -> str:
+        return rfc3339(self._process.utc_now())

@@ -1,8 +1,6 @@
-"""The activities of an attempt, as one worker carries them out; what they do is next door.
+"""The activities of `ScheduleAttempt` and `ScheduleCohort`, as one worker carries them out.
 
-`placing_lone` decides, `asking` asks extenders, `binding` commits, `calling` calls asynchronous plugins before that,
-`recording` records, `eviction` makes room;
-`eligibility` has whether the pod still is to be placed. All effects of attempts on the world go through here.
+All effects of attempts on the world go through here; each activity hands its request to a part of `scheduling.effects`.
 `process.failures` maps their errors.
 """
 
@@ -12,11 +10,19 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.activities.cohorts import CohortActivities
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK, Limits
-from wharfinger.scheduling.contracts.eviction import EvictInput
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    BindManyInput,
+    BoundMany,
+    CohortScheduling,
+    PlacedMany,
+    PlaceManyInput,
+    RecordedMany,
+    RecordManyInput,
+)
+from wharfinger.scheduling.contracts.eviction import GRACEFUL, EvictInput
 from wharfinger.scheduling.contracts.plugin_calls import PluginAnswer
 from wharfinger.scheduling.contracts.scheduling import (
     AskInput,
@@ -36,13 +42,48 @@ from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.rounds import Bindings
 from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
-from wharfinger.scheduling.effects.placing.asking import ExtenderQuestions
 from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.extenders import ExtenderQuestions
+from wharfinger.scheduling.effects.placing.placing_cohorts import CohortPlacements
+from wharfinger.scheduling.effects.placing.placing_gangs import GangPlacements
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
-from wharfinger.scheduling.effects.refusing.eviction import GRACEFUL, Evictions
+from wharfinger.scheduling.effects.refusing.eviction import Evictions
 from wharfinger.scheduling.effects.refusing.recording import Recorder
 from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
+
+
+class CohortActivities(CohortScheduling):
+    """Register `place_many`, `bind_many` and `record_many` of one instance with a Temporal worker."""
+
+    def __init__(self, core: Core, finder: Finder, decider: Decider, *, bindings: Bindings, recorder: Recorder) -> None:
+        """`bindings`: those of lone pods too; what is known of this worker's binds is shared."""
+        self._placements = CohortPlacements(core, finder, decider)
+        self._gangs = GangPlacements(core, finder, decider)
+        self._bindings = bindings
+        self._recorder = recorder
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.place_many, self.bind_many, self.record_many]
+
+    @activity.defn(name="place_many")
+    async def place_many(self, request: PlaceManyInput) -> PlacedMany:
+        """See `CohortScheduling.place_many`."""
+        if request.gang is not None:
+            return await self._gangs.place(request, request.gang)
+        return await self._placements.place(request)
+
+    @activity.defn(name="bind_many")
+    async def bind_many(self, request: BindManyInput) -> BoundMany:
+        """See `CohortScheduling.bind_many`."""
+        return await self._bindings.bind_many(request)
+
+    @activity.defn(name="record_many")
+    async def record_many(self, request: RecordManyInput) -> RecordedMany:
+        """See `CohortScheduling.record_many`."""
+        return await self._recorder.record_many(request)
 
 
 class SchedulingActivities(Scheduling):

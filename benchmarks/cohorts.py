@@ -32,8 +32,15 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.names import gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
-from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
-from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortPod, GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    BindManyInput,
+    BoundMany,
+    CohortInput,
+    CohortPod,
+    GangName,
+    PlacedMany,
+    PlaceManyInput,
+)
 from wharfinger.scheduling.contracts.scheduling import PlaceInput
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.pool import Identity, Pool

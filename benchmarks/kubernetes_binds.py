@@ -32,7 +32,7 @@ from wharfinger.kubernetes.effects.adopting import Adopter
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import KeptKind
 from wharfinger.scheduling.model.promises import MayBind, Promise
@@ -50,7 +50,7 @@ def now() -> datetime:
 
 async def promised(store: EtcdStore, api: HttpUpstream, nodes: int) -> list[tuple[PodKey, Promise]]:
     """Promise all pending pods, each node in turn."""
-    puts: list[Put] = [Put(keys.ACTIVE, upstream_records.stored(MayBind("bench", rfc3339(now()))))]
+    puts: list[Put] = [Put(keys.ACTIVE, promise_records.stored(MayBind("bench", rfc3339(now()))))]
     pods: list[tuple[PodKey, Promise]] = []
     async for page, _ in api.list(PODS, namespace=NAMESPACE, field_selector="spec.nodeName="):
         for one in page:
@@ -58,7 +58,7 @@ async def promised(store: EtcdStore, api: HttpUpstream, nodes: int) -> list[tupl
             promise = Promise(
                 uid_of(one), revision_of(one), node_name(len(pods) % nodes), f"{name}@bench", since=rfc3339(now())
             )
-            puts.append(Put(keys.promise(NAMESPACE, name), upstream_records.stored(promise)))
+            puts.append(Put(keys.promise(NAMESPACE, name), promise_records.stored(promise)))
             pods.append((PodKey(NAMESPACE, name), promise))
     revision = 0
     for at in range(0, len(puts), PUTS_AT_ONCE):

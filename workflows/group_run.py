@@ -50,17 +50,22 @@ with workflow.unsafe.imports_passed_through():
         chain_retry,
         has_chain_policy,
     )
-    from wharfinger.scheduling.contracts.cohort_records import (
+    from wharfinger.scheduling.contracts.cohort_scheduling import (
+        BoundMany,
+        CohortResult,
+        PlacedMany,
+        RecordedMany,
+        RecordReason,
+    )
+    from wharfinger.scheduling.contracts.group_payloads import (
         contended,
         evictions,
         gone_reasons,
         numbered,
         rejected_together,
         turned_away,
+        victims_listed,
     )
-    from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
-    from wharfinger.scheduling.contracts.cohorts import CohortResult
-    from wharfinger.scheduling.contracts.lone import victims_listed
     from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY, Gone, Scheduling
     from wharfinger.workflows.parking import (
         EvictionResult,

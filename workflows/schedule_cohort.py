@@ -22,6 +22,8 @@ with workflow.unsafe.imports_passed_through():
         COHORT_COMMIT_TIMEOUT,
         BindManyInput,
         BoundMany,
+        CohortInput,
+        CohortResult,
         CohortScheduling,
         PlacedMany,
         PlaceManyInput,
@@ -29,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
         RecordManyInput,
         RecordReason,
     )
-    from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortResult
     from wharfinger.scheduling.contracts.group_lines import details, seats_line, waiting_line
     from wharfinger.scheduling.contracts.group_lines import title as names
     from wharfinger.scheduling.contracts.scheduling import PLACE_RETRY

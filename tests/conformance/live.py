@@ -23,10 +23,8 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import AttemptInput
-from wharfinger.scheduling.contracts.cohort_records import numbered
-from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
-from wharfinger.scheduling.contracts.cohorts import CohortPod
-from wharfinger.scheduling.contracts.lone import evict_input, placed_group, refusal_input
+from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, CohortPod, PlacedMany, PlaceManyInput
+from wharfinger.scheduling.contracts.group_payloads import evict_input, numbered, placed_group, refusal_input
 from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.informer import Informer

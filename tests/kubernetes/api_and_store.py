@@ -16,7 +16,7 @@ from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.objects.documents.copies import copy_of_promised, state_of
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.model.promises import Importer, MayBind, Promise
 from wharfinger.testing import MemoryStore
@@ -55,9 +55,9 @@ class Between:
 
     async def begin(self) -> None:
         """There is an importer, and the right to bind."""
-        importer = upstream_records.stored(Importer("here"))
+        importer = promise_records.stored(Importer("here"))
         self.epoch = await self.store.put(keys.IMPORTER, importer)
-        await self.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+        await self.store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
 
     def copying(self, **changes: Any) -> Copying:
         options = {"limits": Limits(), "epoch": self.epoch, "utc_now": lambda: NOW, **changes}
@@ -96,7 +96,7 @@ class Between:
             [],
             [
                 Put(keys.pod("default", name), value),
-                Put(keys.promise("default", name), upstream_records.stored(promise)),
+                Put(keys.promise("default", name), promise_records.stored(promise)),
             ],
         )
         return promise

@@ -24,7 +24,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.options import page_options
 from wharfinger.page.web.server import PageServer
 from wharfinger.placement.page.view import PlacementView
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Promise
 from wharfinger.scheduling.page.attempts import PodAttempts
 from wharfinger.scheduling.page.read_model import Nomination
@@ -315,9 +315,9 @@ async def test_promises_are_shown_with_what_the_api_answered(page: Page, client:
     refused = Promise("u", 7, "n1", "w@r", "2026-03-02T00:00:00Z", withdrawn="refused", told="quota exceeded")
     pod = (await page.cluster.store.get(keys.pod("default", "web-1"))).kv
     assert pod is not None
-    stored = Put(keys.promise("default", "web-1"), upstream_records.stored(refused))
+    stored = Put(keys.promise("default", "web-1"), promise_records.stored(refused))
     await page.cluster.store.txn([], [Put(pod.key, pod.value), stored])
-    await page.cluster.put(keys.IMPORTED, upstream_records.stored(Imported({"pods": 12}, time="2026-03-02T00:00:00Z")))
+    await page.cluster.put(keys.IMPORTED, promise_records.stored(Imported({"pods": 12}, time="2026-03-02T00:00:00Z")))
     await in_step(page.parts, page.cluster.store.revision)
 
     assert (await get(client, "/api/v1/kubernetes?namespace=nowhere"))["count"] == 0

@@ -10,7 +10,7 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import encode_search_attributes
 
 from wharfinger.process.search import MOST_LISTED, PODS_KEY, decisions_query, pod_digest, pod_digests, pods_listed
-from wharfinger.scheduling.contracts.cohorts import MOST_PODS
+from wharfinger.scheduling.contracts.cohort_scheduling import MOST_PODS
 from wharfinger.settings import DispatchSettings
 
 TEMPORAL_LIMIT = 2048

@@ -14,8 +14,7 @@ from tests.properties.promise_world import NAMES, ApiSide, EtcdSide, key_of, pre
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put
 from wharfinger.kubernetes.effects.states import ObjectState, StateStep, take
-from wharfinger.scheduling.contracts.upstream_records import promise_in
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.contracts.promise_records import KnownObject, promise_in
 from wharfinger.scheduling.model.promises import Promise
 
 NOW = "2026-03-01T12:00:00Z"

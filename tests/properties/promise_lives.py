@@ -28,7 +28,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
 from wharfinger.objects.documents.copies import copy_of, state_of
 from wharfinger.objects.documents.edit import bind_pod
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Promise
 
 STEPS = 50
@@ -149,7 +149,7 @@ class Life(ModelImporters):
             (
                 Put(one.copy.key, bind_pod(one.copy.value, node_name=one.node, attempt=attempt, now=NOW)),
                 Put(binding, b"{}"),
-                Put(promise_of(one.name), upstream_records.stored(promise)),
+                Put(promise_of(one.name), promise_records.stored(promise)),
             ),
         )
 
@@ -173,7 +173,7 @@ class Life(ModelImporters):
             return
         compare = Compare(promise_of(name), "mod", promise.mod_revision)
         if self._fences:
-            self.etcd.txn((compare,), (Put(promise_of(name), upstream_records.stored(promise.given_up("torn"))),))
+            self.etcd.txn((compare,), (Put(promise_of(name), promise_records.stored(promise.given_up("torn"))),))
             return
         state = self.api.read(name)
         if state is not None and state.object is not None and state.uid == promise.uid and not state.node:

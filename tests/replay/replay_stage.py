@@ -14,8 +14,7 @@ from wharfinger.replay.recorded import DecidedRun
 from wharfinger.replay.report.report import Report
 from wharfinger.replay.shadow import MadeAgain, Shadow
 from wharfinger.replay.unreplayable import Unreplayable
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.comparing import Compared
 

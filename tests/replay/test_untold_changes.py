@@ -13,8 +13,7 @@ from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
-from wharfinger.scheduling.contracts.cohort_scheduling import Seat
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, Seat
 from wharfinger.scheduling.contracts.scheduling import Placed
 from wharfinger.scheduling.effects.placing.placing_cohorts import CohortDecision
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from wharfinger.activities.cohorts import CohortActivities
+from wharfinger.activities.scheduling import CohortActivities
 from wharfinger.process.failures import ActivityFailures, Failures
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 

@@ -26,7 +26,7 @@ from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.programs.grants import OwnGrant
 from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
-from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache

@@ -32,12 +32,14 @@ from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
+    CohortPod,
+    GangName,
     PlacedMany,
     PlaceManyInput,
     RecordedMany,
     RecordManyInput,
+    Turn,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.scheduling.contracts.scheduling import (
     BindInput,
     BindOutcome,

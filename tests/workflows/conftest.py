@@ -28,7 +28,10 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     BoundPod,
+    CohortPod,
+    CohortResult,
     CohortScheduling,
+    GangName,
     PlacedMany,
     PlaceManyInput,
     Reasons,
@@ -36,10 +39,10 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     RecordManyInput,
     Seat,
     Stretch,
+    Turn,
     TurnedAway,
     Unbound,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
 from wharfinger.scheduling.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.scheduling.contracts.extenders import AskExtenders, ExtendersAnswered

@@ -17,13 +17,13 @@ from wharfinger.scheduling.contracts.attempts import Wake, chain_retry
 from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
+    CohortResult,
     PlacedMany,
     PlaceManyInput,
     RecordedMany,
     RecordManyInput,
     Skipped,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortResult
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.scheduling.loops.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_cohort import ScheduleCohort

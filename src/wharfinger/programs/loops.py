@@ -42,9 +42,9 @@ from wharfinger.scheduling.state.informer.decoding import OwnKey
 from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.active_queue import Window
 from wharfinger.scheduling.state.queue.entry import Entry, Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
-from wharfinger.scheduling.state.queue.window import Window
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 

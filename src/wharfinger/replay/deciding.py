@@ -17,11 +17,10 @@ from wharfinger.replay.memberships import Memberships
 from wharfinger.replay.recorded import DecidedRun, decisions_of, key_of
 from wharfinger.replay.stand_in import StandIn
 from wharfinger.replay.unreplayable import Lack, Unreplayable
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, TurnedAway
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlacedMany, PlaceManyInput, Seat, TurnedAway
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
-from wharfinger.scheduling.effects.placing.extending import answered
+from wharfinger.scheduling.effects.placing.extenders import answered
 from wharfinger.scheduling.effects.placing.placing_cohorts import Candidate, CohortDecision, OpenStretch
 from wharfinger.scheduling.effects.placing.placing_gangs import GangDecision
 from wharfinger.scheduling.reading.comparing import Compared, MemberPart, compare_alone, compare_member, gang_parts

@@ -20,8 +20,7 @@ from wharfinger.process.search import quoted
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 from wharfinger.scheduling.contracts.attempts import AttemptInput
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
-from wharfinger.scheduling.contracts.cohorts import CohortInput
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
 from wharfinger.scheduling.reading.causes import started_with
 from wharfinger.scheduling.reading.history import Attempt, read_attempt

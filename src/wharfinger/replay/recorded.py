@@ -13,8 +13,7 @@ from pydantic import Field
 
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.contract import Sparse
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, TurnedAway
-from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, PlacedMany, Seat, TurnedAway
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused

@@ -19,7 +19,7 @@ from wharfinger.kubernetes.reading.audit import UpstreamAudit, audit
 from wharfinger.kubernetes.reading.status import UpstreamStatus, read_status
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.process.records import InstallationRecord
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported
 
 KINDS = (NODES, PODS)
@@ -195,7 +195,7 @@ async def status_of(
 ) -> UpstreamStatus:
     """`seconds`: since the importer's last sign, which says what hinders it."""
     told = (NOW - timedelta(seconds=seconds)).isoformat()
-    await between.store.put(keys.IMPORTED, upstream_records.stored(Imported({"nodes": 7}, 0, told, hindered=hindered)))
+    await between.store.put(keys.IMPORTED, promise_records.stored(Imported({"nodes": 7}, 0, told, hindered=hindered)))
     return await read_status(
         between.store,
         between.api,
@@ -290,7 +290,7 @@ async def test_withdrawn_promise_is_shown_with_its_reason() -> None:
     promise = await between.promise()
     assert promise is not None
     withdrawn = replace(promise, withdrawn="the plugin refuses")
-    await between.store.put(keys.promise(*POD), upstream_records.stored(withdrawn))
+    await between.store.put(keys.promise(*POD), promise_records.stored(withdrawn))
 
     found = await status_of(between)
 

@@ -14,8 +14,8 @@ from wharfinger.kubernetes.effects.adopting import NotTheImporter, present
 from wharfinger.kubernetes.effects.copying import SeenState
 from wharfinger.kubernetes.effects.states import ObjectState
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.effects.binding.known_objects import StateEffect
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import StateEffect
 from wharfinger.scheduling.model.promises import Importer
 
 
@@ -112,7 +112,7 @@ async def test_a_bind_in_the_same_moment_is_not_overwritten(between: Between) ->
 
 async def test_an_importer_that_was_replaced_writes_nothing(between: Between) -> None:
     copying = between.copying()
-    await between.store.put(keys.IMPORTER, upstream_records.stored(Importer("another")))
+    await between.store.put(keys.IMPORTER, promise_records.stored(Importer("another")))
     with pytest.raises(NotTheImporter):
         await copying.take(pods(between, "a"))
     assert await between.copy_of(keys.pod(*POD)) is None
@@ -168,7 +168,7 @@ async def test_a_promise_that_is_another_one_by_now_is_read(between: Between) ->
     seen_last = await between.promise()
     assert seen_last is not None
     given_up = first.given_up("moved on")
-    await between.store.put(keys.promise(*POD), upstream_records.stored(given_up))
+    await between.store.put(keys.promise(*POD), promise_records.stored(given_up))
     bound = between.api.put(PODS, {**between.api.find(PODS, "a"), "spec": pod_object(nodeName="n2")["spec"]})
 
     copied = await between.copying(promised=lambda _: seen_last).take([SeenState(present("pods", bound))])

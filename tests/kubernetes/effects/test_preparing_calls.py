@@ -11,7 +11,7 @@ from wharfinger.kubernetes.effects.preparing import Preparation, VolumePreparati
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Promise, VolumeStep
 from wharfinger.testing import MemoryStore, MemoryUpstream
 
@@ -25,14 +25,14 @@ WAITING = Promise(
 async def promised(store: MemoryStore, promise: Promise) -> Promise:
     pod = {"metadata": {"name": "web", "uid": promise.uid, "resourceVersion": str(promise.revision)}, "spec": {}}
     bound = bind_pod(documents.to_json(pod), node_name=promise.node, attempt=promise.attempt, now=promise.since)
-    writes = [Put(keys.pod(*WEB), bound), Put(keys.promise(*WEB), upstream_records.stored(promise))]
-    return upstream_records.at(promise, (await store.txn([], writes)).revision)
+    writes = [Put(keys.pod(*WEB), bound), Put(keys.promise(*WEB), promise_records.stored(promise))]
+    return promise_records.at(promise, (await store.txn([], writes)).revision)
 
 
 async def stored(store: MemoryStore) -> Promise:
     kv = (await store.get(keys.promise(*WEB))).kv
     assert kv is not None
-    return upstream_records.read_value(Promise, kv.value)
+    return promise_records.read_value(Promise, kv.value)
 
 
 async def test_it_is_not_ready_before_the_plugins_agree() -> None:
@@ -82,4 +82,4 @@ def test_it_is_given_up_when_its_time_is_over() -> None:
 def test_what_an_earlier_release_stored_is_read() -> None:
     """It knows no calls; and it ignores those of this release."""
     value = b'{"uid":"u","revision":5,"node":"n1","attempt":"w@r","since":"","ready":false}'
-    assert upstream_records.read_value(Promise, value).calls == ()
+    assert promise_records.read_value(Promise, value).calls == ()

@@ -17,7 +17,7 @@ from wharfinger.kubernetes.effects import promising
 from wharfinger.kubernetes.effects.copying import forget_copies
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise
 from wharfinger.scheduling.model.promises import MayBind
 from wharfinger.testing.memory_faults import MemoryRequest
@@ -51,7 +51,7 @@ async def test_a_bind_is_not_sent_where_looking_at_its_promise_took_long(between
     """The promise is older than `active`, so it is read once more; meanwhile another scheduler may take the Lease."""
     await between.promised()
     promise = await between.promise()
-    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await between.store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     txn, reads = between.store.txn, iter(range(1))
 
     async def slowly(*parts: Any) -> TxnResult:
@@ -73,7 +73,7 @@ async def test_a_bind_of_before_a_restore_of_the_api_is_not_sent(between: Betwee
     await between.promised()
     promise = await between.promise()
     await forget_copies(between.store, ["pods"], epoch=between.epoch, generation=1)
-    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await between.store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     await between.store.put(keys.pod(*POD), copy_of(between.api.find(PODS, "a") or {}, "pods"))
     kept = await between.promises.keep(POD, "pod-default-a@", promise)
     assert kept.kind is KeptKind.CHANGED
@@ -84,7 +84,7 @@ async def test_a_bind_of_before_a_restore_of_the_api_is_not_sent(between: Betwee
 async def test_a_promise_of_before_another_holder_is_sent(between: Between) -> None:
     await between.promised()
     promise = await between.promise()
-    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("another")))
+    await between.store.put(keys.ACTIVE, promise_records.stored(MayBind("another")))
     assert (await between.promises.keep(POD, "pod-default-a@", promise)).kind is KeptKind.KEPT
 
 
@@ -92,7 +92,7 @@ async def test_a_promise_that_was_given_up_meanwhile_is_not_sent(between: Betwee
     """What its attempt knows is older than the right to bind, so it is read again."""
     await between.promised()
     promise = await between.promise()
-    await between.store.put(keys.ACTIVE, upstream_records.stored(MayBind("another")))
+    await between.store.put(keys.ACTIVE, promise_records.stored(MayBind("another")))
     between.api.faults.disconnect(verb="patch")
     with pytest.raises(UpstreamUnavailable):
         await between.promises.give_up(POD, "a plugin refuses")

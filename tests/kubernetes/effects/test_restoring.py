@@ -9,7 +9,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
 from wharfinger.kubernetes.effects.copying import TOGETHER, forget_copies
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported
 
 
@@ -32,7 +32,7 @@ async def test_copies_and_promises_of_all_kinds_go(between: Between) -> None:
     assert left == sorted([keys.IMPORTER, keys.IMPORTED, keys.attempt("default", "a")])
     kv = (await between.store.get(keys.IMPORTED)).kv
     assert kv is not None
-    assert upstream_records.read_value(Imported, kv.value) == Imported(generation=4)
+    assert promise_records.read_value(Imported, kv.value) == Imported(generation=4)
 
 
 async def test_the_right_to_bind_goes_before_anything_else(between: Between) -> None:

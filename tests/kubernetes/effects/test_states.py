@@ -11,8 +11,8 @@ from wharfinger.etcd.store import Compare, Delete, KeyValue, Put
 from wharfinger.kubernetes.effects.states import ObjectState, StateStep, take
 from wharfinger.objects.documents.copies import StateOfCopy, copy_of, copy_of_promised, state_of
 from wharfinger.objects.documents.decode import decode_pod
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import KnownObject, StateEffect
 from wharfinger.scheduling.model.promises import Promise
 
 NOW = "2026-03-01T12:00:00Z"
@@ -42,7 +42,7 @@ def copied(revision: int, *, mod: int = 100, **changes: object) -> KnownObject:
 def promised(revision: int, *, mod: int = 100, withdrawn: str = "") -> KnownObject:
     value = copy_of_promised(pod(revision), node="n1", attempt="w@r", now=NOW)
     promise = Promise("u1", revision, "n1", "w@r", NOW, withdrawn=withdrawn)
-    return KnownObject(KeyValue(KEY, value, 50, mod), upstream_records.at(promise, mod))
+    return KnownObject(KeyValue(KEY, value, 50, mod), promise_records.at(promise, mod))
 
 
 def step(seen: ObjectState, known: KnownObject, *, imports: bool = True) -> StateStep:
@@ -66,7 +66,7 @@ def test_a_promise_outlives_that_its_copy_is_made_of_the_other_kind(whole: bool)
     obj = pod(5)
     obj["spec"]["containers"][0]["env"] = [{"name": "X", "value": "1"}]
     value = copy_of_promised(obj, node="n1", attempt="w@r", now=NOW, whole=not whole)
-    known = KnownObject(KeyValue(KEY, value, 50, 100), upstream_records.at(Promise("u1", 5, "n1", "w@r", NOW), 100))
+    known = KnownObject(KeyValue(KEY, value, 50, 100), promise_records.at(Promise("u1", 5, "n1", "w@r", NOW), 100))
     seen = ObjectState("pods", "default", "a", 5, "u1", obj)
     found = take(seen, known, imports=True, now=lambda: NOW, whole=whole, anew=True)
     assert found.effect is StateEffect.PROMISED_AGAIN
@@ -143,7 +143,7 @@ def test_an_unbound_state_that_means_the_same_is_promised_again() -> None:
     assert found.effect is StateEffect.PROMISED_AGAIN
     assert decode_pod(put_by(found, KEY)).node_name == "n1"
     assert state_of(put_by(found, KEY)).revision == 6
-    again = upstream_records.read_value(Promise, put_by(found, PROMISE))
+    again = promise_records.read_value(Promise, put_by(found, PROMISE))
     assert again == replace(Promise("u1", 6, "n1", "w@r", NOW))
 
 

@@ -13,7 +13,7 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import present
 from wharfinger.objects.documents.copies import copy_of, copy_of_promised, state_of
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.writers import KeptKind, RehearsalKind
 from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
@@ -42,7 +42,7 @@ async def forged(between: Between, node: str = "n1", **changes: object) -> Promi
 
 
 def value_of(promise: Promise) -> bytes:
-    return upstream_records.stored(promise)
+    return promise_records.stored(promise)
 
 
 @pytest.mark.parametrize(

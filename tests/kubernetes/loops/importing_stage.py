@@ -20,7 +20,7 @@ from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, MayBind
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.telemetry import Metrics
@@ -162,7 +162,7 @@ class Site:
 
     async def importer(self) -> str:
         kv = (await self.store.get(keys.IMPORTER)).kv
-        return "" if kv is None else upstream_records.read_value(Importer, kv.value).holder
+        return "" if kv is None else promise_records.read_value(Importer, kv.value).holder
 
     async def importer_lease(self) -> int:
         return await self.lease_under(keys.IMPORTER)
@@ -175,12 +175,12 @@ class Site:
 
     async def imported(self) -> Imported:
         kv = (await self.store.get(keys.IMPORTED)).kv
-        return Imported() if kv is None else upstream_records.read_value(Imported, kv.value)
+        return Imported() if kv is None else promise_records.read_value(Imported, kv.value)
 
     async def active(self) -> str:
         """Which worker put `active`; empty when it is not there."""
         kv = (await self.store.get(keys.ACTIVE)).kv
-        return "" if kv is None else upstream_records.read_value(MayBind, kv.value).holder
+        return "" if kv is None else promise_records.read_value(MayBind, kv.value).holder
 
     # --- the Lease ----------------------------------------------------------------------------
 

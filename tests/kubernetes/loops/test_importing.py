@@ -10,7 +10,7 @@ from tests.kubernetes.loops.importing_stage import Site
 from wharfinger.apiserver.client import LEASES, NODES, PODS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported
 from wharfinger.testing.memory_leases import MemoryLease
 
@@ -176,7 +176,7 @@ async def test_an_importer_that_was_replaced_unseen_stops(site: Site) -> None:
     """Its lease is there, and the key is another one's: it finds out with its next write."""
     first = await site.hand()
     lease = await site.importer_lease()
-    await site.store.put(keys.IMPORTER, upstream_records.stored(Imported()), lease=lease)
+    await site.store.put(keys.IMPORTER, promise_records.stored(Imported()), lease=lease)
     site.pod("b")
     await site.time.advance(0.05)
     assert await site.copy("b") is None

@@ -20,7 +20,7 @@ from wharfinger.kubernetes.loops.sweeps import SAY_EVERY, PromiseSweep
 from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import UpstreamSide, VolumeStep
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
@@ -353,7 +353,7 @@ async def test_a_gang_of_which_some_are_bound_is_completed(swept: Swept) -> None
 async def test_an_unproven_promise_ends_by_what_the_api_has(swept: Swept) -> None:
     """Another client has written over it. A bind of before may be on its way, so the room is held for a while."""
     made = await swept.promised()
-    await swept.store.put(keys.promise(*POD), upstream_records.stored(replace(made, node="n2")))
+    await swept.store.put(keys.promise(*POD), promise_records.stored(replace(made, node="n2")))
     await swept.see()
     await swept.wait(AFTER - 1)
     assert (await swept.copy_of(keys.pod(*POD)) or {})["spec"]["nodeName"] == "n1"

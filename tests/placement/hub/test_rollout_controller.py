@@ -16,7 +16,7 @@ from tests.placement.effects.test_rolling_out import override
 from tests.placement.effects.test_works import ALL_AT_ONCE, ONE
 from tests.placement.objects import agent_record, pick
 from tests.placement.scene import P
-from wharfinger.activities.placement_rollouts import RollingActivities
+from wharfinger.activities.placements import RollingActivities
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
 from wharfinger.placement.contracts.placements import StreamRevisions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wharfinger.scheduling.contracts.cohort_records import contended, turned_away
 from wharfinger.scheduling.contracts.cohort_scheduling import (
     BoundMany,
     BoundPod,
@@ -12,6 +11,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     TurnedAway,
     Unbound,
 )
+from wharfinger.scheduling.contracts.group_payloads import contended, turned_away
 
 WHO = {"namespace": "default", "create_revision": 1, "pod_revision": 1}
 PLACED = PlacedMany(

@@ -11,7 +11,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     TurnedAway,
 )
 from wharfinger.scheduling.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal, ScoredNode
-from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 
 
 def seat(name: str, node: str, *, stretch: int = 0) -> Seat:

@@ -19,10 +19,9 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, GangName, PlacedMany
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
-from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 from wharfinger.scheduling.contracts.scheduling import Refused
 from wharfinger.scheduling.reading.past import PastState
 from wharfinger.scheduling.reading.recomputation import recompute

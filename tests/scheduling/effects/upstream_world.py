@@ -39,9 +39,8 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, CohortPod, PlacedMany
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
 from wharfinger.scheduling.model.promises import Importer, MayBind, Promise, UpstreamSide
@@ -63,8 +62,8 @@ class UpstreamWorld(World):
 
     async def begin(self) -> None:
         """There is an importer, and the right to bind."""
-        self.epoch = await self.store.put(keys.IMPORTER, upstream_records.stored(Importer("here")))
-        await self.store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+        self.epoch = await self.store.put(keys.IMPORTER, promise_records.stored(Importer("here")))
+        await self.store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
 
     async def imports(self) -> None:
         """Copy what the API has now, as the importer does."""

@@ -19,10 +19,9 @@ from wharfinger.scheduling.contracts.extenders import ExtendersAnswered, Extende
 from wharfinger.scheduling.contracts.scheduling import Bound
 from wharfinger.scheduling.loops.run_ends import OverdueRuns, RunEnds
 from wharfinger.scheduling.loops.signals import Attempts
-from wharfinger.scheduling.state.queue.active import ONE_BY_ONE, Active, Lane, by_priority
+from wharfinger.scheduling.state.queue.active_queue import ONE_BY_ONE, Active, Lane, Window, by_priority
 from wharfinger.scheduling.state.queue.entry import Entry
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
-from wharfinger.scheduling.state.queue.window import Window
 
 
 class Through:

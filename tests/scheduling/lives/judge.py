@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from tests.scheduling.lives.temporal import Chain
 from tests.scheduling.lives.worker import SimulatedWorker
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.state.queue.active import IN_GROUPS, Lane
+from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, Lane
 from wharfinger.scheduling.state.queue.entry import Entry, Part
 
 CONSISTENT_EVERY = 40

@@ -42,7 +42,7 @@ from wharfinger.scheduling.contracts.attempts import (
     backoff,
     chain_retry,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import Attempts, TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache

@@ -14,7 +14,7 @@ from tests.scheduling.stage import Stage
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.contracts.attempts import FailureType, Wake
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod
 from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
 from wharfinger.scheduling.loops.dispatcher import CHAINS
 from wharfinger.scheduling.loops.starts import LATER

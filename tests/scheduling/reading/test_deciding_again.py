@@ -18,7 +18,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.cli.verdicts import tell
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.computation import LateVerdict
-from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.deciding_again import decide_again, decision_of, to_plain
 from wharfinger.scheduling.reading.history import Attempt

@@ -19,8 +19,8 @@ from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.kubernetes.effects.states import ObjectState, take
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect, known_object
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import KnownObject, StateEffect, known_object
 from wharfinger.scheduling.model.promises import Promise
 
 READ_TOGETHER = 64
@@ -185,10 +185,10 @@ async def rewrite(store: Store, pod: PodKey, change: Callable[[Promise], Promise
             return RewrittenPromise(promise)
         answer = await store.txn(
             [Compare(copy_key, "mod", copy.mod_revision), Compare(key, "mod", kv.mod_revision)],
-            [Put(copy_key, copy.value), Put(key, upstream_records.stored(changed))],
+            [Put(copy_key, copy.value), Put(key, promise_records.stored(changed))],
             reads,
         )
         if answer.succeeded:
-            return RewrittenPromise(upstream_records.at(changed, answer.revision), written=True)
+            return RewrittenPromise(promise_records.at(changed, answer.revision), written=True)
         copy, kv = answer.reads
     raise Unavailable(f"{key} changed during {REWRITES} transactions")

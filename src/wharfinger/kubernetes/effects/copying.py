@@ -32,8 +32,8 @@ from wharfinger.objects.documents.copies import StateOfCopy, state_of
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits, Shape, cut
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect, known_object
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import KnownObject, StateEffect, known_object
 from wharfinger.scheduling.model.promises import Imported, Promise
 
 TOGETHER = 100
@@ -55,7 +55,7 @@ async def forget_copies(store: Store, plurals: Iterable[str], *, epoch: int, gen
     """
     # The right to bind goes first, and no promise is kept: the API may give the revisions that they name out again.
     begun = Imported(generation=generation)
-    await _write(store, epoch, [Delete(keys.ACTIVE), Put(keys.IMPORTED, upstream_records.stored(begun))])
+    await _write(store, epoch, [Delete(keys.ACTIVE), Put(keys.IMPORTED, promise_records.stored(begun))])
     promises = await _remove(store, epoch, keys.PROMISES)
     copies = 0
     for plural in plurals:

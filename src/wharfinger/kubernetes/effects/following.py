@@ -20,7 +20,7 @@ from wharfinger.kubernetes.effects.adopting import present
 from wharfinger.kubernetes.effects.copying import Copying, SeenState, UpstreamWentBack
 from wharfinger.kubernetes.effects.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.objects.documents.copies import StateOfCopy
-from wharfinger.scheduling.effects.binding.known_objects import StateEffect
+from wharfinger.scheduling.contracts.promise_records import StateEffect
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.contracts.promise_records import KnownObject
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise, Rehearsal, RehearsalKind
 from wharfinger.scheduling.model.promises import Promise

@@ -21,7 +21,7 @@ A promise that names an older revision than the API has cannot be carried out an
 why a newer unbound state ends it, and nothing else but a bound one does.
 
 Every write compares the copy as it was read, and the promise. Both are only ever written by one transaction, so a
-promise of another revision than its copy is *unproven*: another client has put one of them (`known_objects`).
+promise of another revision than its copy is *unproven*: another client has put one of them (`promise_records`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from wharfinger.objects.documents.copies import (
     state_of,
 )
 from wharfinger.objects.documents.kinds import POD_GROUPS
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject, StateEffect
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import KnownObject, StateEffect
 from wharfinger.scheduling.model.promises import Promise
 
 PODS = "pods"
@@ -191,7 +191,7 @@ def _replacing(
     if state.node or promise.withdrawn or not _means_the_same(state.object, value, copy, whole=whole):
         return StateStep(StateEffect.ENDED, compares, (Put(state.key, value), Delete(state.promise_key)))
     bound = copy_of_promised(state.object, node=promise.node, attempt=promise.attempt, now=now(), whole=whole)
-    again = upstream_records.stored(promise.at(state.revision))
+    again = promise_records.stored(promise.at(state.revision))
     return StateStep(StateEffect.PROMISED_AGAIN, compares, (Put(state.key, bound), Put(state.promise_key, again)))
 
 

@@ -8,7 +8,7 @@ A bind names the revision at which it was promised, so after the fence the API r
 newer state: unbound, and the promise ends with it and the pod waits again; or bound, because the bind came first. Until
 then the copy stays on its node, so its room is held. A fence that fails is tried again by whoever finds the promise.
 
-A promise is unproven when no transaction of ours has put it with the copy of its pod (`known_objects`). It is a key
+A promise is unproven when no transaction of ours has put it with the copy of its pod (`promise_records`). It is a key
 that another client has put, or belongs to a copy that another client has changed. The release before this one wrote
 marks on promises alone, so during an upgrade a bind that waits for volumes may be one, too.
 """
@@ -26,7 +26,7 @@ from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS, ObjectState
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.effects.binding.known_objects import KnownObject
+from wharfinger.scheduling.contracts.promise_records import KnownObject
 from wharfinger.scheduling.model.promises import Promise
 
 NOT_FOUND = 404

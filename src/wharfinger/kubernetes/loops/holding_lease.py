@@ -30,7 +30,7 @@ from wharfinger.kubernetes.effects.election import Election, HoldState
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.right_to_bind import ActiveTerms
 from wharfinger.scheduling.model.promises import MayBind
 from wharfinger.settings import ElectionSettings
@@ -98,7 +98,7 @@ class ActiveKey:
 
     async def _put(self, epoch: int, where: list[Compare], lease_id: int) -> KeyValue | None:
         """Put it; what is there instead, where `where` does not hold."""
-        record = upstream_records.stored(MayBind(self._holder, rfc3339(self._process.utc_now())))
+        record = promise_records.stored(MayBind(self._holder, rfc3339(self._process.utc_now())))
         fence = Compare(keys.IMPORTER, "mod", epoch)
         answer = await self._store.txn(
             [fence, *where], [Put(keys.ACTIVE, record, lease_id)], [Get(keys.IMPORTER), Get(keys.ACTIVE)]

@@ -43,7 +43,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.side_by_side import first_to_end
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, Promise
 from wharfinger.settings import UpstreamSettings
 
@@ -140,7 +140,7 @@ class Importing:
 
     async def _take(self, lease: Lease) -> int:
         """The epoch: mod revision of the key, or 0 when another worker was quicker."""
-        record = upstream_records.stored(Importer(self._holder, rfc3339(self._process.utc_now())))
+        record = promise_records.stored(Importer(self._holder, rfc3339(self._process.utc_now())))
         answer = await self._store.txn([Compare(keys.IMPORTER, "create", 0)], [Put(keys.IMPORTER, record, lease.id)])
         if answer.succeeded:
             log.info("importer_begins holder=%s epoch=%d", self._holder, answer.revision)
@@ -266,7 +266,7 @@ class Importing:
         """Write `imported`; its mod revision, which was `written`. Raises `NotTheImporter` and `StoreError`."""
         answer = await self._store.txn(
             [Compare(keys.IMPORTER, "mod", epoch), Compare(keys.IMPORTED, "mod", written)],
-            [Put(keys.IMPORTED, upstream_records.stored(record))],
+            [Put(keys.IMPORTED, promise_records.stored(record))],
         )
         if not answer.succeeded:
             raise NotTheImporter
@@ -289,7 +289,7 @@ async def _imported(store: Store) -> tuple[Imported, int]:
     if kv is None:
         return Imported(), 0
     try:
-        return upstream_records.read_value(Imported, kv.value), kv.mod_revision
+        return promise_records.read_value(Imported, kv.value), kv.mod_revision
     except ValueError as error:
         log.warning("imported_unreadable effect=all_kinds_are_listed error=%r", str(error))
         return Imported(), kv.mod_revision

@@ -23,8 +23,7 @@ from wharfinger.kubernetes.effects.telling import Teller
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.refusal import CONTENDED, Refusal
 from wharfinger.objects.model.storage import ClaimKey
-from wharfinger.scheduling.effects.binding.rehearsing import rehearse_gang
-from wharfinger.scheduling.effects.binding.writers import KeptKind
+from wharfinger.scheduling.effects.binding.writers import KeptKind, rehearse_gang
 from wharfinger.scheduling.loops.shards import Shards
 from wharfinger.scheduling.model.promises import Promise, UpstreamSide
 from wharfinger.scheduling.state.cache.cache import Cache

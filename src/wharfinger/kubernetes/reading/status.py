@@ -21,8 +21,8 @@ from wharfinger.objects.documents.copies import group_of
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import InstallationRecord
-from wharfinger.scheduling.contracts import upstream_records
-from wharfinger.scheduling.contracts.upstream_records import F
+from wharfinger.scheduling.contracts import promise_records
+from wharfinger.scheduling.contracts.promise_records import F
 from wharfinger.scheduling.model.promises import Imported, Importer, MayBind, Promise
 from wharfinger.scheduling.reading.upstream_pods import promises_of
 
@@ -215,6 +215,6 @@ async def _kinds(store: Store, imported: Imported, names: Sequence[str]) -> list
 def _record(kind: type[F], kv: KeyValue | None) -> F | None:
     """A record; None for none, and for one that a newer release has written otherwise."""
     try:
-        return upstream_records.read_value(kind, kv.value) if kv is not None else None
+        return promise_records.read_value(kind, kv.value) if kv is not None else None
     except ValueError:
         return None

@@ -8,6 +8,11 @@ from typing import Literal
 
 from wharfinger.process.contract import Contract
 
+IMMEDIATE = "immediate"
+"""Evicted pods are deleted at once."""
+GRACEFUL = "graceful"
+"""Evicted pods are marked as terminating, and end within their grace period."""
+
 
 class Victim(Contract):
     """A pod that has to leave its node for a more important one."""

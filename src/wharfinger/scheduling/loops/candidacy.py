@@ -16,9 +16,9 @@ from wharfinger.objects.model.events import (
 )
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.queue.candidates import Equals, Rejectors
 from wharfinger.scheduling.state.queue.entry import Entry, Reason
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.waiting import Equals, Rejectors
 
 CAPACITY = 16_384
 """Events of some seconds while thousands of pods a second are bound; beyond it, every waiting pod is decided."""

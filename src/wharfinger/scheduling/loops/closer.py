@@ -25,7 +25,7 @@ from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.signals import Attempts, Signaller
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.informer.invalid import printable
+from wharfinger.scheduling.state.informer.decoding import printable
 from wharfinger.scheduling.state.informer.view import View
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.contracts.cohorts import MOST_BYTES, CohortPod, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import MOST_BYTES, CohortPod, Turn
 from wharfinger.scheduling.state.queue.entry import SEEN, Entry
 
 

@@ -22,7 +22,7 @@ from wharfinger.scheduling.loops.pace import Pace
 from wharfinger.scheduling.loops.run_ends import OverdueRuns, blames_pods
 from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.loops.starts import Starts
-from wharfinger.scheduling.state.queue.active import IN_GROUPS, ONE_BY_ONE, Lane
+from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
 

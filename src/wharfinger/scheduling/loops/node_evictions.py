@@ -24,7 +24,7 @@ from wharfinger.scheduling.loops.shards import Instances
 from wharfinger.scheduling.loops.signals import NodeStarter
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.informer.invalid import printable
+from wharfinger.scheduling.state.informer.decoding import printable
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.settings import NodeEvictionSettings
 

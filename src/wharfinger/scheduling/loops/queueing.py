@@ -13,7 +13,7 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.queue.active import by_priority
+from wharfinger.scheduling.state.queue.active_queue import by_priority
 
 log = logging.getLogger(__name__)
 

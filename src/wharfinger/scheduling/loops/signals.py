@@ -9,7 +9,7 @@ from typing import Protocol
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.reachability import Probe
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
 from wharfinger.scheduling.loops.run_ends import RunEnds
 
 

@@ -19,7 +19,7 @@ from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.process.names import AFTER_COHORT
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import GangName
 from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pods
 from wharfinger.scheduling.loops.pace import Pace
 from wharfinger.scheduling.loops.signals import Attempts

@@ -35,9 +35,9 @@ from wharfinger.scheduling.loops.wake_signals import WakeSignals
 from wharfinger.scheduling.loops.waking_gangs import WakingGangs
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.pool import Pool
-from wharfinger.scheduling.state.queue.candidates import Equals
 from wharfinger.scheduling.state.queue.entry import Entry, Reason
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.waiting import Equals
 
 log = logging.getLogger(__name__)
 

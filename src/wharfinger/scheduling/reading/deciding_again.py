@@ -19,7 +19,7 @@ from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
-from wharfinger.scheduling.effects.placing.extending import answered
+from wharfinger.scheduling.effects.placing.extenders import answered
 from wharfinger.scheduling.reading.comparing import DecisionSaid
 from wharfinger.scheduling.reading.history import Attempt
 from wharfinger.scheduling.reading.past import read_past

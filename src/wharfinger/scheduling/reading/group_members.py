@@ -13,9 +13,15 @@ from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, Seat, Skipped
-from wharfinger.scheduling.contracts.cohorts import CohortInput, CohortPod
-from wharfinger.scheduling.contracts.lone import placed_alone, refused_alone
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    BoundMany,
+    CohortInput,
+    CohortPod,
+    PlacedMany,
+    Seat,
+    Skipped,
+)
+from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 from wharfinger.scheduling.reading.causes import started_for, started_with, wake_told
 from wharfinger.scheduling.reading.history import Attempt, read_attempt, results
 

@@ -22,7 +22,7 @@ from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
-from wharfinger.scheduling.effects.placing.extending import Answers
+from wharfinger.scheduling.effects.placing.extenders import Answers
 from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
 from wharfinger.scheduling.reading.past import PastState
 from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of

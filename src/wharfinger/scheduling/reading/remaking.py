@@ -18,12 +18,11 @@ from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.texts import shortened
 from wharfinger.process.transactions import STOCK, Limits
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, TurnedAway
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlacedMany, Reasons, Seat, TurnedAway
 from wharfinger.scheduling.contracts.computation import Assumed, Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.effects.binding.cohort_payload import SHORT, UNTOLD
-from wharfinger.scheduling.effects.placing.extending import Answers
+from wharfinger.scheduling.effects.placing.extenders import Answers
 from wharfinger.scheduling.effects.placing.payload import refusals
 from wharfinger.scheduling.effects.placing.placing_cohorts import CohortDecision
 from wharfinger.scheduling.effects.placing.placing_gangs import GangDecision

@@ -22,8 +22,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.transactions import Limits
-from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
-from wharfinger.scheduling.contracts.cohorts import MOST_PODS
+from wharfinger.scheduling.contracts.cohort_scheduling import MOST_PODS, BindManyInput, BoundMany, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Bound
 from wharfinger.scheduling.effects.binding.cohort_payload import bound_many
 from wharfinger.scheduling.effects.binding.outcome import PATIENCE, Outcome, Outcomes, rejected

@@ -17,7 +17,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import AttemptRecord, HoldRecord
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 from wharfinger.scheduling.model.promises import Promise
 
@@ -173,7 +173,7 @@ async def test_a_worker_sees_which_promises_are_its_installations(site: Upstream
     side = hand.cache.upstream
     assert side is not None
     key = PodKey("default", "web-0")
-    forged = upstream_records.stored(Promise("uid-1", 5, "node-0", "w@r", "2026-03-01T12:00:00Z"))
+    forged = promise_records.stored(Promise("uid-1", 5, "node-0", "w@r", "2026-03-01T12:00:00Z"))
     await site.store.put(keys.promise(*key), forged)
     await hand.seen()
     assert (side.promises, set(side.unproven)) == ({}, {key})

@@ -10,7 +10,7 @@ from wharfinger.apiserver.client import REQUEST_DEADLINE
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
 from wharfinger.scheduling.model.promises import MayBind, UpstreamSide
 from wharfinger.settings import ElectionSettings
@@ -58,7 +58,7 @@ def test_shorter_lease_has_shorter_active(terms: tuple[float, float, float], ttl
 async def test_active_counts_only_after_a_sign_of_an_importer() -> None:
     """It may be a backup's, whose holder is gone."""
     store, side = MemoryStore(), UpstreamSide()
-    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     right = RightToBind(store, clock=lambda: 1.0, side=side)
     with pytest.raises(UpstreamUnavailable, match="no importer has given a sign"):
         await right.confirm()
@@ -68,7 +68,7 @@ async def test_active_counts_only_after_a_sign_of_an_importer() -> None:
 
 async def test_active_counts_half_a_second_after_a_read() -> None:
     store, now = MemoryStore(), [1.0]
-    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     right = RightToBind(store, clock=lambda: now[0])
     await right.confirm()
     await store.delete(keys.ACTIVE)
@@ -102,7 +102,7 @@ async def test_read_that_took_longer_than_it_counts_is_made_again() -> None:
     """The process stood still while the answer was on its way, and the holder deleted `active` meanwhile."""
     now = [1.0]
     store = SlowReads(now, 10.0)
-    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     store.answered = lambda: store.delete(keys.ACTIVE)
     with pytest.raises(UpstreamUnavailable, match="does not hold the Lease"):
         await RightToBind(store, clock=lambda: now[0]).confirm()
@@ -111,6 +111,6 @@ async def test_read_that_took_longer_than_it_counts_is_made_again() -> None:
 async def test_etcd_that_is_too_slow_gives_no_right() -> None:
     now = [1.0]
     store = SlowReads(now, 0.6, 0.6, 0.6)
-    await store.put(keys.ACTIVE, upstream_records.stored(MayBind("here")))
+    await store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     with pytest.raises(UpstreamUnavailable, match=r"etcd takes more than 0\.5 s"):
         await RightToBind(store, clock=lambda: now[0]).confirm()

@@ -22,8 +22,7 @@ from tests.scheduling.world import Hand, World, turns
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import STOCK, Limits
-from wharfinger.scheduling.contracts.cohort_scheduling import PlaceManyInput
-from wharfinger.scheduling.contracts.cohorts import CohortPod
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlaceManyInput
 from wharfinger.scheduling.contracts.scheduling import BindInput, Placed
 from wharfinger.settings import BindSettings
 

@@ -10,8 +10,7 @@ import pytest
 from tests.scheduling.effects.refusing.test_preemption import evict, eviction, nominate
 from tests.scheduling.world import Hand, World
 from wharfinger.etcd import keys
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
-from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import GangName, PlacedMany
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 
 TEAM = GangName(namespace="default", name="team")

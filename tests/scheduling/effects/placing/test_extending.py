@@ -34,7 +34,7 @@ from wharfinger.scheduling.contracts.scheduling import Placed, PlaceInput, Place
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.placing.extending import MOST_ROUNDS, answered, outcome_of, question_of
+from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, answered, outcome_of, question_of
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
 from wharfinger.scheduling.reading.past import read_past
 from wharfinger.scheduling.reading.recomputation import recompute

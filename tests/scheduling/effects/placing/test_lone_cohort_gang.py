@@ -20,7 +20,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Reasons, TurnedAway
-from wharfinger.scheduling.contracts.lone import placed_alone
+from wharfinger.scheduling.contracts.group_payloads import placed_alone
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 MEMBERS = ("m0", "m1")

@@ -17,13 +17,21 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Reasons, Seat, Stretch
-from wharfinger.scheduling.contracts.cohorts import MOST_PODS, CohortPod, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    MOST_PODS,
+    CohortPod,
+    PlacedMany,
+    PlaceManyInput,
+    Reasons,
+    Seat,
+    Stretch,
+    Turn,
+)
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.effects.binding import cohort_payload
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload, size
 from wharfinger.scheduling.effects.placing import placing_cohorts
-from wharfinger.scheduling.effects.placing.cohort_sequencer import CohortSequencer
+from wharfinger.scheduling.effects.placing.placing_cohorts import CohortSequencer
 
 MIB = 1024 * 1024
 

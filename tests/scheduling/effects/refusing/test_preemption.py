@@ -23,12 +23,11 @@ from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.scheduling.contracts.attempts import AttemptInput
-from wharfinger.scheduling.contracts.cohort_records import numbered
 from wharfinger.scheduling.contracts.eviction import LISTED, Evicted, EvictInput, Victim
-from wharfinger.scheduling.contracts.lone import placed_group, refusal_input
+from wharfinger.scheduling.contracts.group_payloads import numbered, placed_group, refusal_input
 from wharfinger.scheduling.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.scheduling.effects.placing import payload
-from wharfinger.scheduling.effects.refusing import preemption
+from wharfinger.scheduling.effects.refusing import nominations
 from wharfinger.settings import BindSettings
 
 PAUSE = 20
@@ -796,14 +795,14 @@ async def test_what_travels_of_a_preemption_names_every_victim_of_a_few(world: W
     ],
 )
 def test_a_victim_is_overdue_thirty_seconds_after_its_grace(timestamp: str, seconds: float) -> None:
-    assert preemption.until_overdue(timestamp, NOW) == seconds
+    assert nominations.until_overdue(timestamp, NOW) == seconds
 
 
 def test_a_victim_is_the_very_pod() -> None:
-    [victim] = preemption.victims((Pod("default", "low", "uid-low", create_revision=7),))
+    [victim] = nominations.as_victims((Pod("default", "low", "uid-low", create_revision=7),))
 
     assert victim == Victim(pod="default/low", create_revision=7, uid="uid-low")
-    assert preemption.identity(victim) == ("default", "low", 7)
+    assert nominations.victim_identity(victim) == ("default", "low", 7)
 
 
 # --- many preemptors, many turns ------------------------------------------------------------------

@@ -12,8 +12,7 @@ from tests.scheduling.world import CLUSTER, Hand, World
 from wharfinger.errors import RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.process.names import pod_workflow_id
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
-from wharfinger.scheduling.contracts.cohorts import GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import GangName, PlacedMany
 from wharfinger.scheduling.contracts.eviction import Victim
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wharfinger.scheduling.state.cache.accounting import OverfullNodes
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.cache.overfull import OverfullNodes
 from wharfinger.testing.facts import node, pod, snapshot
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.scheduling.state.cache import raw_pods
-from wharfinger.scheduling.state.cache.raw_pods import RawPods
+from wharfinger.scheduling.state.cache import pod_indexes
+from wharfinger.scheduling.state.cache.pod_indexes import RawPods
 from wharfinger.testing.facts import pod
 
 PODS = [
@@ -62,11 +62,11 @@ def test_a_short_one_is_kept_as_it_is() -> None:
 
 def test_however_many_controllers_there_are_templates_are_few() -> None:
     kept = RawPods(plain=0)
-    for number in range(raw_pods.TEMPLATES + 100):
+    for number in range(pod_indexes.TEMPLATES + 100):
         kept.put(replace(pod(f"p-{number}"), controller=("Job", str(number))), str(number).encode())
 
-    assert len(kept._templates) == raw_pods.TEMPLATES
-    assert kept.get(PodKey("default", f"p-{raw_pods.TEMPLATES + 50}")) == str(raw_pods.TEMPLATES + 50).encode()
+    assert len(kept._templates) == pod_indexes.TEMPLATES
+    assert kept.get(PodKey("default", f"p-{pod_indexes.TEMPLATES + 50}")) == str(pod_indexes.TEMPLATES + 50).encode()
 
     for key in list(kept._packed):
         kept.discard(key)

@@ -12,7 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.state.informer.invalid import kind_of
+from wharfinger.scheduling.state.informer.decoding import kind_of
 from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 

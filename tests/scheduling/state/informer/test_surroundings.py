@@ -12,7 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.model.storage_index import NO_STORAGE
 from wharfinger.objects.model.surroundings import DisruptionBudget, PodCollection
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.informer.invalid import kind_of
+from wharfinger.scheduling.state.informer.decoding import kind_of
 
 LABELS = {"app": "web"}
 

@@ -11,7 +11,7 @@ from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint,
 from wharfinger.objects.model.pod import GangTerms, HostPort, Pod
 from wharfinger.objects.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 from wharfinger.objects.model.volumes import InLineVolume, PodClaim
-from wharfinger.scheduling.state.queue.candidates import pod_class
+from wharfinger.scheduling.state.queue.waiting import pod_class
 from wharfinger.testing.facts import pod
 
 TERM = PodAffinityTerm("zone", None)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod, refusal
-from wharfinger.scheduling.state.queue.active import IN_GROUPS, Lane
+from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, REMEMBERED, Lane, Window
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
-from wharfinger.scheduling.state.queue.window import REMEMBERED, Window
 
 TIMEOUT = 3.0
 MOST, GROUPS = 5, 4

@@ -16,13 +16,13 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     BoundPod,
+    CohortPod,
     Reasons,
     Seat,
     SeatRanking,
     TurnedAway,
     Unbound,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortPod
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.contracts.plugin_calls import Held
 from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Rejected

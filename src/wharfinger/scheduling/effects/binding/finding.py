@@ -26,8 +26,7 @@ from wharfinger.objects.model.gang import (
 )
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.process.names import gang_workflow_id, pod_workflow_id
-from wharfinger.scheduling.contracts.cohort_scheduling import PlaceManyInput
-from wharfinger.scheduling.contracts.cohorts import CohortPod, GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, PlaceManyInput
 from wharfinger.scheduling.contracts.scheduling import Gone, PlaceInput
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, StoredPod

@@ -34,7 +34,7 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.failures import gather_to_end
 from wharfinger.process.transactions import Load
-from wharfinger.scheduling.contracts import lone
+from wharfinger.scheduling.contracts import group_payloads
 from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.scheduling.contracts.plugin_calls import CallsMade, Held
 from wharfinger.scheduling.contracts.scheduling import BindInput, BindOutcome, Bound, Contended
@@ -103,7 +103,7 @@ class Bindings:
 
         Safe to run again. Raises `StoreError` (the outcome is unknown, or etcd does not answer) and `PluginError`.
         """
-        return (await self._bind(lone.bind_many_input(request), LONE, request.calls)).of_lone_pod()
+        return (await self._bind(group_payloads.bind_many_input(request), LONE, request.calls)).of_lone_pod()
 
     async def bind_many(self, request: BindManyInput) -> BoundMany:
         """Bind each pod to its node, or to a runner-up; a gang whole or not at all.

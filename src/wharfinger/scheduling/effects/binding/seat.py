@@ -53,7 +53,7 @@ from wharfinger.scheduling.effects.binding.outcome import (
 from wharfinger.scheduling.effects.binding.transaction import Commit
 from wharfinger.scheduling.effects.binding.verification import LEANS, ask_to_bind, tell_bound
 from wharfinger.scheduling.effects.binding.volumes import NO_VOLUMES
-from wharfinger.scheduling.effects.placing.extending import ALONE
+from wharfinger.scheduling.effects.placing.extenders import ALONE
 from wharfinger.scheduling.model.promises import Promise
 
 Verdict = Commit | NoRoom | Outcome

@@ -44,7 +44,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity
 from wharfinger.process.records import BoundByRecord, HoldRecord
 from wharfinger.process.transactions import Shape
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding import across_nodes, volumes
 from wharfinger.scheduling.effects.binding.eligibility import PodAnswer
 from wharfinger.scheduling.effects.binding.outcome import Seated, Stamp
@@ -164,7 +164,7 @@ def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> 
     if not format_.marks_pods:
         writes.append(Put(keys.bound_by(*key), BoundByRecord.model_validate(made).to_bytes()))
     if promise is not None:
-        writes.append(Put(keys.promise(*key), upstream_records.stored(promise)))
+        writes.append(Put(keys.promise(*key), promise_records.stored(promise)))
     if seat.held:
         writes.append(Delete(keys.hold(*key)))
     if seat.seat.recorded:

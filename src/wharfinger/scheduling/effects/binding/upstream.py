@@ -40,10 +40,10 @@ from wharfinger.process.failures import gather_to_end
 from wharfinger.process.records import HoldRecord
 from wharfinger.scheduling.contracts.attempts import GoneReason
 from wharfinger.scheduling.contracts.plugin_calls import NO_CALLS, Held, PluginAnswer
+from wharfinger.scheduling.contracts.promise_records import known_object
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference
-from wharfinger.scheduling.effects.binding.known_objects import known_object
 from wharfinger.scheduling.effects.binding.outcome import (
     BINDER,
     LOST,
@@ -57,7 +57,6 @@ from wharfinger.scheduling.effects.binding.outcome import (
     rejected,
     why_unbound,
 )
-from wharfinger.scheduling.effects.binding.rehearsing import rehearse_gang
 from wharfinger.scheduling.effects.binding.seat import Seats
 from wharfinger.scheduling.effects.binding.verification import steps_due
 from wharfinger.scheduling.effects.binding.writers import (
@@ -66,6 +65,7 @@ from wharfinger.scheduling.effects.binding.writers import (
     PromiseKeeper,
     TornPolicy,
     UpstreamWriters,
+    rehearse_gang,
 )
 from wharfinger.scheduling.model.promises import Promise
 

@@ -29,9 +29,9 @@ from wharfinger.scheduling.contracts.scheduling import PermitWait
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.groups import Chosen, Denied, Late, MadeRoom, Nomination, Policy
-from wharfinger.scheduling.effects.placing.extending import Answers
+from wharfinger.scheduling.effects.placing.extenders import Answers
 from wharfinger.scheduling.effects.placing.payload import Overlay
-from wharfinger.scheduling.effects.refusing import preemption
+from wharfinger.scheduling.effects.refusing import nominations
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Decider:
             self._count_preemption(profile)
             own = node is not None or self._fits_without_assumed(fits, but=taken, counting=taken)
             return Denied(counts, message, rejectors, own_attempt=own)
-        nominated = {pod.key: (node, preemption.victims(evaluation.victims))} if node else {}
+        nominated = {pod.key: (node, nominations.as_victims(evaluation.victims))} if node else {}
         room = self.room((pod,), profile, evaluation.snapshot, nominated, fits, but=(pod.identity,))
         return Denied(counts, message + room.report, rejectors, room)
 
@@ -190,7 +190,7 @@ class Decider:
         metrics = self._core.process.metrics
         self._count_preemption(profile)
         now = self._core.process.utc_now()
-        leaving = {pod.key: preemption.leaving(pod, snapshot, now) for pod in pods}
+        leaving = {pod.key: nominations.leaving(pod, snapshot, now) for pod in pods}
         for key, each in leaving.items():
             if each.overdue:
                 metrics.evictions_overdue.inc()
@@ -237,7 +237,9 @@ class Decider:
         if not nominated:
             return False
         assumed = {one.identity for one in self._core.pool.cache.assumed()}
-        return any(preemption.identity(victim) in assumed for _, victims in nominated.values() for victim in victims)
+        return any(
+            nominations.victim_identity(victim) in assumed for _, victims in nominated.values() for victim in victims
+        )
 
     # --- what it was computed from ------------------------------------------------------------
 

@@ -2,12 +2,16 @@
 
 A stretch of decisions is made without an await. After some ten milliseconds other tasks run, and a new stretch begins
 on what is known then. Etcd is not asked: a pod that does not look pending is skipped, and its owner finds out why.
+`CohortSequencer` has a dispatcher's cohorts decided one after the other, so that the queue's order holds across them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +23,7 @@ from wharfinger.objects.model.pod import Pod, PodIdentity
 from wharfinger.objects.model.texts import one_line
 from wharfinger.process.failures import MESSAGE_LIMIT
 from wharfinger.scheduling.contracts.cohort_scheduling import (
+    CohortPod,
     PlacedMany,
     PlaceManyInput,
     Reasons,
@@ -26,20 +31,83 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     SeatRanking,
     Skipped,
     Stretch,
+    Turn,
     TurnedAway,
 )
-from wharfinger.scheduling.contracts.cohorts import CohortPod
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
 from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.groups import COHORT, Chosen, Denied
-from wharfinger.scheduling.effects.placing.cohort_sequencer import CohortSequencer
 from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.placing.extending import left_to_an_own_attempt
+from wharfinger.scheduling.effects.placing.extenders import left_to_an_own_attempt
 from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, untold
-from wharfinger.scheduling.state.queue.candidates import PodClass, pod_class
+from wharfinger.scheduling.state.queue.waiting import PodClass, pod_class
+
+PATIENCE = 1.0
+"""Seconds to wait for the cohort before."""
+IMPATIENCE = 0.05
+"""The same, once the one before never came."""
+DISPATCHERS = 64
+"""Remembered; the one that was heard of longest ago goes."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """Of one dispatcher."""
+
+    decided: int = 0
+    """The highest number that was decided, or given up."""
+    patience: float = PATIENCE
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class CohortSequencer:
+    """The order of a dispatcher's cohorts in this process: one is decided after the other, as they were formed.
+
+    Waiting cannot help when another worker decides the cohort before. After a wait that timed out, the next one is
+    short. Lives on one event loop.
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._rows: OrderedDict[str, _Row] = OrderedDict()
+
+    @asynccontextmanager
+    async def take(self, turn: Turn | None) -> AsyncIterator[None]:
+        """Wait for the cohort before, within reason; whatever then happens inside, it is the next one's turn after."""
+        if turn is None:
+            yield
+            return
+        row = self._row(turn.dispatcher)
+        try:
+            await self._wait(row, turn.number)
+            yield
+        finally:
+            row.decided = max(row.decided, turn.number)
+            moved, row.moved = row.moved, asyncio.Event()
+            moved.set()
+
+    async def _wait(self, row: _Row, number: int) -> None:
+        try:
+            async with asyncio.timeout(row.patience):
+                while row.decided < number - 1:
+                    await row.moved.wait()
+        except TimeoutError:
+            row.patience = min(self._patience, IMPATIENCE)
+        else:
+            row.patience = self._patience
+
+    def _row(self, dispatcher: str) -> _Row:
+        row = self._rows.get(dispatcher)
+        if row is None:
+            row = self._rows[dispatcher] = _Row(patience=self._patience)
+        self._rows.move_to_end(dispatcher)
+        while len(self._rows) > DISPATCHERS:
+            self._rows.popitem(last=False)
+        return row
+
 
 log = logging.getLogger(__name__)
 

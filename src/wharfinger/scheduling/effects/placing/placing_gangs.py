@@ -20,15 +20,22 @@ from wharfinger.framework.status import Status, unschedulable
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped, Stretch
-from wharfinger.scheduling.contracts.cohorts import MOST_PODS, CohortPod, GangName
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    MOST_PODS,
+    CohortPod,
+    GangName,
+    PlacedMany,
+    PlaceManyInput,
+    Skipped,
+    Stretch,
+)
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder, Found
 from wharfinger.scheduling.effects.binding.groups import GANG, Chosen, Denied, Late
 from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.refusing import preemption
+from wharfinger.scheduling.effects.refusing import nominations
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +195,7 @@ class GangDecision:
             wanted.members,
             self._profile,
             self._snapshot,
-            {one.pod.key: (one.node, preemption.victims(one.victims)) for one in placement.nominations},
+            {one.pod.key: (one.node, nominations.as_victims(one.victims)) for one in placement.nominations},
             lambda snapshot: self._place(wanted, snapshot, preempt=False).placed,
             gang=str(self._found.gang.key),
         )

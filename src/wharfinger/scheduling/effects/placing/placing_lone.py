@@ -13,7 +13,7 @@ from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.groups import LONE, Chosen, Denied
 from wharfinger.scheduling.effects.placing import payload
 from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.placing.extending import Answers, answered, asking
+from wharfinger.scheduling.effects.placing.extenders import Answers, answered, asking
 from wharfinger.scheduling.effects.placing.payload import Overlay
 
 

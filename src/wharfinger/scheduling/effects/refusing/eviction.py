@@ -30,16 +30,14 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.conditions import PREEMPTION
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.records import AttemptRecord
-from wharfinger.scheduling.contracts.eviction import LISTED, Evicted, EvictInput, Victim
+from wharfinger.scheduling.contracts.eviction import GRACEFUL, IMMEDIATE, LISTED, Evicted, EvictInput, Victim
 from wharfinger.scheduling.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, StoredPod
 from wharfinger.scheduling.effects.binding.writers import CopyKind, UpstreamWriters
-from wharfinger.scheduling.effects.nodes.requeueing import decoded
-from wharfinger.scheduling.effects.refusing import preemption
+from wharfinger.scheduling.effects.clearing_nodes import decoded
+from wharfinger.scheduling.effects.refusing import nominations
 
-IMMEDIATE = "immediate"
-GRACEFUL = "graceful"
 COPY_WITHIN = 3.0
 """Seconds until the importer has copied what was deleted in a Kubernetes API; a tenth of one is usual."""
 COPY_TRIES = 60
@@ -156,7 +154,7 @@ class Evictions:
 
     async def _evict(self, saga: Saga, victim: Victim) -> None:
         """Mark and delete one victim, unless it has left or must be spared by now."""
-        identity = preemption.identity(victim)
+        identity = nominations.victim_identity(victim)
         key = keys.pod(identity.namespace, identity.name)
         read = await self._store.get(key)
         saga.revision = max(saga.revision, read.revision)
@@ -187,7 +185,7 @@ class Evictions:
                 continue
             operation = self._next(saga, pod, kv)
             if operation is None:
-                saga.leaving = max(saga.leaving, preemption.until_overdue(pod.deletion_timestamp, self._utc_now()))
+                saga.leaving = max(saga.leaving, nominations.until_overdue(pod.deletion_timestamp, self._utc_now()))
                 return
             done, kv = await self._step(saga, kv, operation)
             if done and victim.pod not in saga.evicted:

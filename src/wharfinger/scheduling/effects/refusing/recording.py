@@ -3,7 +3,7 @@
 One transaction writes them. It compares the pod's revision, and whether the tenant that the pod's label names exists,
 so no record describes a pod that is bound, deleted, replaced or in another pool by then. A nomination also compares and
 rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then:
-`nominating` checks it on the current snapshot.
+`nominations` checks it on the current snapshot.
 
 A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
 name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
@@ -28,11 +28,11 @@ from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.transactions import Limits, cut
 from wharfinger.scheduling.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.scheduling.contracts.eviction import Victim
-from wharfinger.scheduling.contracts.lone import recorded_group, refusal_input
+from wharfinger.scheduling.contracts.group_payloads import recorded_group, refusal_input
 from wharfinger.scheduling.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import StoredPod
-from wharfinger.scheduling.effects.refusing.nominating import NominationsNow
+from wharfinger.scheduling.effects.refusing.nominations import NominationsNow
 from wharfinger.scheduling.effects.refusing.refusal_writing import RefusalToRecord, RefusalWriting, RefusalWritings
 
 

@@ -2,7 +2,7 @@
 
 Where a Kubernetes API is the store, only the nomination is written into the copy; the API is told of the condition.
 The copy is put all the same, so that record and pod are of one revision: such a record is told again if need be.
-Neighbours: `nominating` looks at the nomination anew; `recording` sends these, alone or many in a transaction.
+Neighbours: `nominations` looks at the nomination anew; `recording` sends these, alone or many in a transaction.
 """
 
 from __future__ import annotations

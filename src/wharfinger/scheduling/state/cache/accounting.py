@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
 from wharfinger.objects.model.affinity import PodAffinityTerm
@@ -333,3 +334,34 @@ class HeldPlaces:
         """Whether room is held for that pod."""
         pod = self._pods.get(PodKey(identity.namespace, identity.name))
         return pod is not None and pod.identity == identity and self.node_of(pod) is not None
+
+
+class OverfullNodes:
+    """The nodes whose pods need more than is allocatable, kept from one look to the next.
+
+    The cache asks once each second, at thousands of rows; so only rows whose stamp has changed are looked at again. On
+    overfull nodes it counts the pods of etcd alone.
+    """
+
+    def __init__(self) -> None:
+        self._stamps: IntColumn | None = None
+        """Of all rows, at the last look."""
+        self._full: set[int] = set()
+        """The numbers of the rows that were overfull."""
+
+    def names(self, snapshot: Snapshot) -> list[str]:
+        """The nodes that are overfull in this snapshot, which must be no older than the last one."""
+        rows, stamps, before = snapshot.rows, snapshot.stamps, self._stamps
+        if before is None or len(before) != len(stamps):
+            self._full = {number for number, info in enumerate(rows) if is_overfull(info)}
+        else:
+            for number in (stamps != before).nonzero()[0].tolist():
+                (self._full.add if is_overfull(rows[number]) else self._full.discard)(number)
+        self._stamps = stamps
+        return [rows[number].node.name for number in self._full]
+
+
+def is_overfull(info: NodeInfo) -> bool:
+    """Whether the pods that count on the node need more than it offers."""
+    offered = info.node.allocatable
+    return any(amount > offered.get(resource, 0) for resource, amount in info.requested.items())

@@ -26,14 +26,11 @@ from wharfinger.objects.model.storage_index import place_of
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
 from wharfinger.objects.model.volume_matching import VolumePlan, plan_of
 from wharfinger.scheduling.model.promises import UpstreamSide, VolumeStep
-from wharfinger.scheduling.state.cache.accounting import AntiAffinity, PodAccounting
+from wharfinger.scheduling.state.cache.accounting import AntiAffinity, OverfullNodes, PodAccounting, is_overfull
 from wharfinger.scheduling.state.cache.assumptions import Assumption
-from wharfinger.scheduling.state.cache.gangs import GangMembers
 from wharfinger.scheduling.state.cache.held_volumes import promised_plan
-from wharfinger.scheduling.state.cache.overfull import OverfullNodes, is_overfull
+from wharfinger.scheduling.state.cache.pod_indexes import GangMembers, RawPods, UnansweredBinds
 from wharfinger.scheduling.state.cache.progress import Progress, Versions
-from wharfinger.scheduling.state.cache.raw_pods import RawPods
-from wharfinger.scheduling.state.cache.unanswered import UnansweredBinds
 
 
 class Cache:

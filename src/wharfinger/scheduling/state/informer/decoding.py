@@ -1,4 +1,4 @@
-"""From a stored key and value to what it means, without touching any state.
+"""Decodes stored keys and values without touching any state, and reports those that cannot be read.
 
 Apart from `state.informer.view`, so that a long list can be decoded page by page beside the old state.
 """
@@ -28,8 +28,9 @@ from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import Surrounding
 from wharfinger.process.records import AttemptRecord, HoldRecord, InstanceRecord
-from wharfinger.scheduling.contracts import upstream_records
+from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Promise
+from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -152,11 +153,11 @@ def _decode(
         case keys.INSTANCES:
             return _instance(kv, parts[2])
         case keys.PROMISES:
-            return upstream_records.at(upstream_records.read_value(Promise, kv.value), kv.mod_revision)
+            return promise_records.at(promise_records.read_value(Promise, kv.value), kv.mod_revision)
         case keys.HOLDS:
             return HoldRecord.model_validate_json(kv.value).place(kv.mod_revision)
         case keys.IMPORTED:
-            return upstream_records.read_value(Imported, kv.value)
+            return promise_records.read_value(Imported, kv.value)
         case keys.REQUEUED:
             decode_made_anew(format_, kv.value, namespace=parts[1], name=parts[2])
             return None
@@ -210,3 +211,84 @@ def first_line(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+_KINDS = {
+    keys.PODS: "pod",
+    keys.NODES: "node",
+    keys.NAMESPACES: "namespace",
+    keys.SERVICES: "service",
+    keys.REPLICATION_CONTROLLERS: "replicationcontroller",
+    keys.REPLICA_SETS: "replicaset",
+    keys.STATEFUL_SETS: "statefulset",
+    keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
+    keys.POD_GROUPS: "podgroup",
+    keys.DEVICE_CLASSES: "deviceclass",
+    keys.PRIORITY_CLASSES: "priorityclass",
+    keys.PERSISTENT_VOLUMES: "persistentvolume",
+    keys.PERSISTENT_VOLUME_CLAIMS: "persistentvolumeclaim",
+    keys.STORAGE_CLASSES: "storageclass",
+    keys.CSI_NODES: "csinode",
+    keys.CSI_DRIVERS: "csidriver",
+    keys.CSI_STORAGE_CAPACITIES: "csistoragecapacity",
+    keys.VOLUME_ATTACHMENTS: "volumeattachment",
+    keys.BINDINGS: "binding",
+    keys.ATTEMPTS: "attempt",
+    keys.BOUND_BY: "boundby",
+    keys.INSTANCES: "instance",
+    keys.TENANTS: "tenant",
+    keys.REQUEUED: "requeued",
+    keys.GRANTS: "grant",
+    keys.CONFIG: "config",
+}
+
+SHOWN = 512
+"""Characters of a key in a line of the log; a key may be as long as a value."""
+
+
+def kind_of(key: str) -> str:
+    """The kind of object a key names, for people."""
+    return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "object")
+
+
+class InvalidObjects:
+    """Which keys hold unreadable values, and why. Each is reported once; none stops a loop."""
+
+    def __init__(self, metrics: Metrics, as_stored: Callable[[str], str] = str) -> None:
+        """`as_stored`: a key as etcd has it, for the log."""
+        self._metrics = metrics
+        self._as_stored = as_stored
+        self._reasons: dict[str, str] = {}
+        for kind in _KINDS.values():
+            metrics.invalid_objects.labels(kind).set(0)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Key -> reason, of all that are invalid now."""
+        return dict(self._reasons)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._reasons
+
+    def add(self, key: str, reason: str) -> None:
+        """The key holds an invalid object; said again only when the reason is another one."""
+        before = self._reasons.get(key)
+        self._reasons[key] = reason
+        if before is None:
+            self._metrics.invalid_objects.labels(kind_of(key)).inc()
+        if before != reason:
+            log.warning(
+                "object_invalid kind=%s key=%s reason=%r", kind_of(key), printable(self._as_stored(key)), reason
+            )
+
+    def clear(self, key: str) -> None:
+        """The key holds a valid object, or none."""
+        if self._reasons and self._reasons.pop(key, None) is not None:
+            self._metrics.invalid_objects.labels(kind_of(key)).dec()
+
+
+def printable(key: str) -> str:
+    """A key, or a part of one, for a line of the log: bounded; bytes that are no UTF-8, and controls, are spelt out."""
+    shown = key if len(key) <= SHOWN else f"{key[:SHOWN]}...({len(key)} characters)"
+    text = shown.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

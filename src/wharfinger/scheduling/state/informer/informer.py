@@ -24,8 +24,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, Store, WatchBatch
 from wharfinger.process.following import list_and_watch
 from wharfinger.scheduling.state.informer.changes import Changes, PodChange, Subscriber
-from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe
-from wharfinger.scheduling.state.informer.invalid import printable
+from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe, printable
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.telemetry import Metrics
 

@@ -40,12 +40,12 @@ from wharfinger.scheduling.state.informer.changes import (
 )
 from wharfinger.scheduling.state.informer.decoding import (
     SURROUNDING_KINDS,
+    InvalidObjects,
     ObservedKey,
     OwnKey,
     incarnation_number,
     well_formed,
 )
-from wharfinger.scheduling.state.informer.invalid import InvalidObjects
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,9 @@ from typing import Any
 
 from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.scheduling.state.queue.active import Active, Lane, by_priority
+from wharfinger.scheduling.state.queue.active_queue import Active, InFlight, Lane, Window, by_priority
 from wharfinger.scheduling.state.queue.entry import RUN_FAILED, UNCONFIRMED, Entry, Part
-from wharfinger.scheduling.state.queue.in_flight import InFlight
 from wharfinger.scheduling.state.queue.waiting import Waiting
-from wharfinger.scheduling.state.queue.window import Window
 
 
 class QueuedGangs:

@@ -1,4 +1,13 @@
-"""What etcd has of an object of the API: its copy, and for a pod what is promised.
+"""What lies in etcd where a Kubernetes API is the store, as JSON, and which promises are proven. Keys: `etcd.keys`.
+
+::
+
+    promises/<namespace>/<name>  model Promise    `bind`, in its transaction; the importer, and who gives it up
+    importer                     model Importer   the importer, under its lease, create-only
+    imported                     model Imported   the importer, each second
+    active                       model MayBind    the importer, under a short lease, while it holds the Lease of the API
+
+Each write of the importer compares the mod revision of `importer`; each bind compares that of `active`.
 
 A promise counts only where it is *proven*: the promise and the copy that it binds were written by one transaction, and
 say the same. A client that may write one of the two keys, but not both, can make no such pair.
@@ -6,16 +15,52 @@ say the same. A client that may write one of the two keys, but not both, can mak
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter
 
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import state_of
 from wharfinger.objects.documents.metadata import attempt_of
-from wharfinger.scheduling.contracts.upstream_records import promise_in
-from wharfinger.scheduling.model.promises import Promise
+from wharfinger.scheduling.model.promises import Imported, Importer, MayBind, Promise
+
+UNREADABLE = "the promise cannot be read"
+Fact = Promise | Imported | MayBind | Importer
+F = TypeVar("F", Promise, Imported, MayBind, Importer)
+
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (Promise, Imported, MayBind, Importer)
+}
+
+
+def stored(record: Fact) -> bytes:
+    """As stored in etcd: compact JSON, without fields that have their usual values."""
+    return _ADAPTERS[type(record)].dump_json(record, exclude={"mod_revision"}, exclude_defaults=True)
+
+
+def read_value(kind: type[F], value: bytes) -> F:
+    """The record in a value. Raises `ValueError`."""
+    found: F = _ADAPTERS[kind].validate_json(value)
+    return found
+
+
+def at(promise: Promise, mod_revision: int) -> Promise:
+    """The promise with what its key says."""
+    return replace(promise, mod_revision=mod_revision)
+
+
+def promise_in(value: bytes, mod_revision: int) -> Promise:
+    """A stored promise. One that cannot be read counts as given up: it is never sent."""
+    try:
+        found = read_value(Promise, value)
+    except ValueError:
+        found = Promise(uid="", revision=0, node="", attempt="", since="", withdrawn=UNREADABLE)
+    return at(found, mod_revision)
 
 
 class StateEffect(StrEnum):

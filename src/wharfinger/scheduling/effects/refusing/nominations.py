@@ -1,26 +1,117 @@
-"""Looks again at a refusal's nomination when it is recorded, which may be long after it was decided.
+"""Nominations: which pods have to leave for a pending pod, and whether its nomination still stands when it is recorded.
 
-So its victims are looked at on the current snapshot: the pod is nominated, keeps its nomination, or neither, and pods
-are evicted only where nothing less helps.
+A nominated pod waits for its victims. While they leave, it keeps the nomination, and the plugin preempts no other pod
+for it. Victims that are still there 30 s after they should have ended are reported; nothing forces them.
+
+A refusal may be recorded long after it was decided. So `NominationsNow` looks at its victims on the current snapshot:
+the pod is nominated, keeps its nomination, or neither, and pods are evicted only where nothing less helps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from wharfinger.errors import PluginError
 from wharfinger.etcd import keys
+from wharfinger.framework.plugins.victims import is_leaving
+from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.process.failures import gather_to_end
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.eviction import Victim, digest
 from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.placing.extending import answered
-from wharfinger.scheduling.effects.refusing import preemption
+from wharfinger.scheduling.effects.placing.extenders import answered
 from wharfinger.scheduling.effects.refusing.refusal_writing import RefusalToRecord
+
+OVERDUE_AFTER = 30.0
+"""Seconds past the end of its grace after which a victim is overdue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Pods that were evicted from a pending pod's nominated node and are still there."""
+
+    seconds: float = 0.0
+    """Until the last one is overdue; 0 when it is already, or none is there."""
+    present: bool = False
+    overdue: tuple[PodKey, ...] = ()
+
+    @property
+    def report(self) -> str:
+        """A sentence for the pod's condition; empty when no victim is overdue."""
+        if not self.overdue:
+            return ""
+        names = ", ".join(map(str, self.overdue[:5])) + (", ..." if len(self.overdue) > 5 else "")
+        return f" Evicted pods are still there though their grace is over: {names}."
+
+
+NONE_LEAVING = Leaving()
+
+
+def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
+    """The pods that leave the pod's nominated node because of a preemption."""
+    node_name = pod.nominated_node_name
+    if not node_name or node_name not in snapshot:
+        return NONE_LEAVING
+    pods = [one for one in snapshot.info(node_name).pods.values() if is_leaving(one, pod)]
+    if not pods:
+        return NONE_LEAVING
+    left = {one.key: until_overdue(one.deletion_timestamp, now) for one in pods}
+    overdue = sorted(key for key, seconds in left.items() if seconds <= 0)
+    return Leaving(max(0.0, *left.values()), True, tuple(overdue))
+
+
+def stays_nominated(pod: Pod, profile: Profile | None, snapshot: Snapshot, now: datetime) -> bool:
+    """Whether a refused pod keeps its nomination: while its victims are leaving, and while it fits there alone.
+
+    A pod that fits was refused by a plugin at Reserve or later. Its room was made by evictions, and must not go to a
+    less important pod before the next attempt. `snapshot`: without the pod. A member of a gang does not keep its
+    nomination for the second reason, because the gang may not fit; nor does a pod of which an extender has a say.
+    """
+    node = pod.nominated_node_name
+    if leaving(pod, snapshot, now).present:
+        return True
+    if not node or pod.group or profile is None or profile.extenders_of(pod):
+        return False
+    try:
+        return profile.verify(pod, snapshot, node).ok
+    except PluginError:
+        return False  # its next attempt meets the error again, and reports it
+
+
+def until_overdue(deletion_timestamp: str, now: datetime) -> float:
+    """Seconds until a terminating pod is overdue; negative when it is. A time that cannot be read counts as now."""
+    try:
+        ends = datetime.fromisoformat(deletion_timestamp)
+    except ValueError:
+        ends = now
+    if ends.tzinfo is None:
+        ends = ends.replace(tzinfo=UTC)
+    return (ends - now + timedelta(seconds=OVERDUE_AFTER)).total_seconds()
+
+
+def as_victims(pods: tuple[Pod, ...]) -> tuple[Victim, ...]:
+    """As they travel."""
+    return tuple(Victim(pod=str(pod.key), create_revision=pod.create_revision, uid=pod.uid) for pod in pods)
+
+
+def victim_identity(victim: Victim) -> PodIdentity:
+    """The very pod that is meant."""
+    namespace, _, name = victim.pod.partition("/")
+    return PodIdentity(namespace, name, victim.create_revision)
+
+
+def without_victims(snapshot: Snapshot, node_name: str, gone: tuple[Victim, ...]) -> Snapshot:
+    """The snapshot as it will be when the victims have left the node."""
+    row = snapshot.index.get(node_name)
+    if row is None:
+        return snapshot
+    info = snapshot.rows[row].without_pods(victim_identity(victim) for victim in gone)
+    return snapshot.with_pods_changed({row: info})
+
 
 OTHERS_EVICT_WITHIN = timedelta(seconds=30)
 """How long a nomination counts as one whose evictions are about to happen."""
@@ -57,7 +148,7 @@ class NominationsNow:
                 verdicts=answers.verdicts,
                 preemption=answers.preemption,
             )
-            victims = preemption.victims(found.victims)
+            victims = as_victims(found.victims)
             if found.nominated_node == request.nominated_node and digest(victims) == request.victims_digest:
                 return replace(refusal, request=request.model_copy(update={"victims": victims})), True
         return refusal.without_nomination(), False
@@ -95,7 +186,7 @@ class NominationsNow:
         """The earlier nomination, where it stays: see `preemption.stays_nominated`."""
         profile = self._profiles.get(pod.scheduler_name)
         snapshot = self._cache.snapshot(excluding=pod.identity)
-        stays = preemption.stays_nominated(pod, profile, snapshot, self._utc_now())
+        stays = stays_nominated(pod, profile, snapshot, self._utc_now())
         return pod.nominated_node_name if stays else ""
 
     def _makes_room(self, refusal: RefusalToRecord, pod: Pod, snapshot: Snapshot) -> bool:
@@ -113,7 +204,7 @@ class NominationsNow:
             and profile.evaluate(pod, snapshot, preempt=False, verdicts=verdicts).node is not None
         ):
             return False  # the pod fits by now, so no pod has to leave
-        left = preemption.without(snapshot, node, refusal.gang_victims or refusal.request.victims)
+        left = without_victims(snapshot, node, refusal.gang_victims or refusal.request.victims)
         return profile.verify(pod, left, node).ok
 
     def _others_give_way(self, pod: Pod, snapshot: Snapshot, others: OthersRecords) -> bool:
@@ -132,7 +223,7 @@ class NominationsNow:
         if not about_to_leave:
             return False
         try:
-            return profile.verify(pod, preemption.without(snapshot, node, tuple(about_to_leave)), node).ok
+            return profile.verify(pod, without_victims(snapshot, node, tuple(about_to_leave)), node).ok
         except PluginError:
             return False  # its next attempt meets the error again, and reports it
 
@@ -145,7 +236,7 @@ class NominationsNow:
             return ()
         if not _is_young(record.time, self._utc_now()):
             return ()
-        return preemption.victims(
+        return as_victims(
             tuple(
                 one
                 for one in snapshot.info(node).pods.values()

@@ -13,13 +13,13 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from tests.scheduling.effects.nodes.test_node_evictions import START, caretaker, put_lost
+from tests.scheduling.effects.test_node_evictions import START, caretaker, put_lost
 from tests.scheduling.world import NOW, World
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation, Read, Store
 from wharfinger.process.records import NodeBudgetRecord
 from wharfinger.scheduling.contracts.node_eviction import ClearInput
-from wharfinger.scheduling.effects.nodes.taint_eviction import TaintEviction
+from wharfinger.scheduling.effects.clearing_nodes import TaintEviction
 
 
 @pytest.mark.parametrize(("queued", "removed"), [(30, 1), (31, 0)])

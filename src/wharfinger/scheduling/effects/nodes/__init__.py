@@ -1,1 +1,0 @@
-"""Clears nodes whose pods cannot stay."""
