@@ -27,9 +27,8 @@ from wharfinger.fleet.contracts.fleets import (
     RecordInput,
 )
 from wharfinger.fleet.effects.awaiting_ready import AwaitingReady
-from wharfinger.fleet.effects.draining import Draining
 from wharfinger.fleet.effects.fencing import Asker
-from wharfinger.fleet.effects.granting import Granting
+from wharfinger.fleet.effects.grants import Draining, Granting
 from wharfinger.fleet.effects.planning import FleetReader, Planning
 from wharfinger.fleet.effects.recording import Recording
 from wharfinger.fleet.model.fleet import HOST_LOST

@@ -12,7 +12,7 @@ from wharfinger.cli.main import run
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import ProcessLife, end_survivors, life
 from wharfinger.errors import ServerError
-from wharfinger.fleet.agent import logs
+from wharfinger.fleet.agent import processes
 from wharfinger.objects.model.formats import ClusterFormat
 
 
@@ -72,12 +72,12 @@ def test_ports_are_remembered_and_a_damaged_memory_is_forgotten(tmp_path: Path) 
 def test_a_long_log_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     with folder.locked(), folder.log("etcd").open("ab") as writer:
-        os.truncate(folder.log("etcd"), logs.LOG_LIMIT + 1)
+        os.truncate(folder.log("etcd"), processes.LOG_LIMIT + 1)
         folder.bound_logs()
         writer.write(b"more")
 
     assert folder.log("etcd").read_bytes() == b"more"
-    assert folder.log("etcd").with_suffix(".log.1").stat().st_size == logs.LOG_LIMIT + 1
+    assert folder.log("etcd").with_suffix(".log.1").stat().st_size == processes.LOG_LIMIT + 1
 
 
 def test_a_long_log_that_cannot_be_set_aside_is_let_go(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_long_log_that_cannot_be_set_aside_is_let_go(tmp_path: Path) -> None:
     with folder.locked():
         for name in ("etcd", "temporal"):
             folder.log(name).touch()
-            os.truncate(folder.log(name), logs.LOG_LIMIT + 1)
+            os.truncate(folder.log(name), processes.LOG_LIMIT + 1)
             folder.log(name).with_suffix(".log.1").mkdir()
         folder.bound_logs()
 

@@ -21,7 +21,7 @@ from tests.integration.agent_process import FIRST, Site
 from tests.patience import patient
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.fleet.agent.host_probes import asking
+from wharfinger.fleet.agent.instances import asking
 from wharfinger.fleet.agent.processes import Processes
 from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.fleet.spec.agent_settings import AgentSettings

@@ -25,7 +25,7 @@ from wharfinger.page.options import ScrapeOptions
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import HubRecord
 from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
-from wharfinger.placement.page.hub_presence import HubPresence
+from wharfinger.placement.page.hubs import HubPresence
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import MemoryStore
 

@@ -10,8 +10,7 @@ from tests.page.cluster import MemoryCluster, Page
 from tests.patience import patient
 from tests.scheduling.page.test_model import Looking
 from wharfinger.etcd import keys
-from wharfinger.fleet.page.fleets import OF_FLEETS
-from wharfinger.fleet.page.view import FleetsView
+from wharfinger.fleet.page.view import OF_FLEETS, FleetsView
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.rings import DurationRing
@@ -19,7 +18,7 @@ from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import page_options
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.page.hub_changes import HubChanges
+from wharfinger.placement.page.hubs import HubChanges
 from wharfinger.placement.page.view import OF_PLACEMENTS
 from wharfinger.scheduling.page.node_map import NodeMap
 from wharfinger.scheduling.page.overview import Overview, RoomSums

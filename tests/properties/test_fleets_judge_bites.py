@@ -16,7 +16,7 @@ from wharfinger.fleet.deciding.actor import ActorState
 from wharfinger.fleet.deciding.draft import Draft
 from wharfinger.fleet.deciding.hosts import Hosts
 from wharfinger.fleet.deciding.lives import Look
-from wharfinger.fleet.deciding.proving import Proof
+from wharfinger.fleet.deciding.progress import Proof
 from wharfinger.fleet.deciding.targets import Target
 
 ENOUGH = 2_500

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.etcd.certificates import Authority, Signed, in_memory_only
 from tests.serving.serving import Hand, content, get, serving, trusting
 from wharfinger.errors import UsageError
-from wharfinger.fleet.agent.host_probes import asking
+from wharfinger.fleet.agent.instances import asking
 from wharfinger.serving.options import (
     AuthenticationOptions,
     AuthorizationOptions,

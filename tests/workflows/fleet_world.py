@@ -39,7 +39,7 @@ from wharfinger.fleet.contracts.fleets import (
     NotGranted,
     PlanInput,
 )
-from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.effects.fencing import FLEETS
 from wharfinger.fleet.model.fleet import Actor, Exit, Grant
 from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.fleet.state.fleets import FleetView

@@ -52,8 +52,8 @@ class KindParts:
 
 
 _PLACED = KindParts(
-    check="wharfinger.placement.cli.kind_checks:PlacementCheck",
-    describe="wharfinger.placement.cli.describing:describe_object",
+    check="wharfinger.placement.cli.objects:PlacementCheck",
+    describe="wharfinger.placement.cli.objects:describe_object",
 )
 
 KINDS: Mapping[Kind, KindParts] = {
@@ -80,9 +80,9 @@ KINDS: Mapping[Kind, KindParts] = {
         instead="wharfinger fleet status",
     ),
     **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),
-    **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.placement.cli.kind_checks:OverrideCheck")),
-    **dict.fromkeys(ENVELOPES, replace(_PLACED, check="wharfinger.placement.cli.kind_checks:EnvelopeCheck")),
-    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.cli.marking:mark")),
+    **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.placement.cli.objects:OverrideCheck")),
+    **dict.fromkeys(ENVELOPES, replace(_PLACED, check="wharfinger.placement.cli.objects:EnvelopeCheck")),
+    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.cli.objects:mark")),
 }
 
 

@@ -52,7 +52,7 @@ COMMANDS = {
     "demo": "wharfinger.dev.cli.demo",
     "kubernetes": "wharfinger.kubernetes.cli.commands",
     "etcd": "wharfinger.programs.cli.etcd_commands",
-    "fleet": "wharfinger.fleet.cli.commands",
+    "fleet": "wharfinger.fleet.cli.fleets",
     "host": "wharfinger.fleet.cli.hosts",
     "config": "wharfinger.configuration.cli.commands",
     "apply": "wharfinger.cli.objects.apply",
@@ -66,9 +66,9 @@ COMMANDS = {
     "replay": "wharfinger.replay.cli.replay",
     "archive": "wharfinger.replay.cli.archive",
     "backup": "wharfinger.programs.cli.backup",
-    "placement": "wharfinger.placement.cli.placement_commands",
-    "update-run": "wharfinger.placement.cli.update_run_commands",
-    "cluster": "wharfinger.placement.cli.commands",
+    "placement": "wharfinger.placement.cli.placements",
+    "update-run": "wharfinger.placement.cli.update_runs",
+    "cluster": "wharfinger.placement.cli.clusters",
     "workflow-id": "wharfinger.scheduling.cli.workflow_id",
 }
 """Commands in the order of help, each with its module, which has a `register(app)`."""

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
-from wharfinger.fleet.agent import logs
+from wharfinger.fleet.agent import processes
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.children import locks
 
@@ -139,7 +139,7 @@ class DataFolder:
     def bound_logs(self) -> None:
         """Set aside logs that grew too long."""
         for log in (self.root / "logs").glob("*.log"):
-            logs.bound(log)
+            processes.bound(log)
 
 
 def write_atomically(path: Path, content: object) -> None:

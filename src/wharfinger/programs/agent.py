@@ -30,11 +30,10 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.fleet.agent.fleet_watch import FleetWatch, reconcile_signals, running_fleets
 from wharfinger.fleet.agent.host_exits import HostExits, end_instances
-from wharfinger.fleet.agent.host_grants import HostGrants
-from wharfinger.fleet.agent.host_probes import Ask, HostProbes, asking
+from wharfinger.fleet.agent.instances import Ask, HostGrants, HostProbes, asking
 from wharfinger.fleet.agent.processes import Processes
 from wharfinger.fleet.contracts.fleet_records import HostRecord
-from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.effects.fencing import FLEETS
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin

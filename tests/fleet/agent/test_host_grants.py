@@ -8,7 +8,7 @@ import pytest
 
 from tests.fleet.agent.hosts import COMMAND, FIRST, SECOND, grant, revoke, running, until
 from wharfinger.etcd import keys
-from wharfinger.fleet.agent.host_grants import HostGrants, instance_of
+from wharfinger.fleet.agent.instances import HostGrants, instance_of
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -8,7 +8,7 @@ import pytest
 from tests.fleet.agent.hosts import COMMAND, FIRST, NOON, exit_of, grant, running, until
 from wharfinger.etcd import keys
 from wharfinger.fleet.agent.host_exits import HostExits
-from wharfinger.fleet.agent.host_probes import HostProbes
+from wharfinger.fleet.agent.instances import HostProbes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.fake_runtime import FakeRuntime

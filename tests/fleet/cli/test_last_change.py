@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fleet.fleet_records import NOW, Records
-from wharfinger.fleet.cli.mappings import history_list, status_mapping
-from wharfinger.fleet.cli.rows import history_rows
-from wharfinger.fleet.cli.status_view import status_text
+from wharfinger.fleet.cli.output import history_list, history_rows, status_mapping
+from wharfinger.fleet.cli.status import status_text
 from wharfinger.fleet.state.fleet_reading import estate_of
 
 WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"

@@ -13,7 +13,7 @@ import pytest
 from tests import forked
 from tests.cli.shell import Shell
 from tests.fleet.fleet_records import Records, remove
-from wharfinger.fleet.agent.logs import bound
+from wharfinger.fleet.agent.processes import bound
 
 NO_ETCD = "http://127.0.0.1:1"
 

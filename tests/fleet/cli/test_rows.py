@@ -6,11 +6,18 @@ import pytest
 
 from tests.fleet.fleet_records import NOW, OBJECT_REVISION, Records, ago, status
 from wharfinger.etcd import keys
-from wharfinger.fleet.cli.mappings import status_mapping
-from wharfinger.fleet.cli.rows import FLEET_HEADINGS, SLOT_HEADINGS, fleet_row, history_rows, host_rows, slot_rows
-from wharfinger.fleet.cli.status_view import status_text
+from wharfinger.fleet.cli.output import (
+    FLEET_HEADINGS,
+    SLOT_HEADINGS,
+    fleet_row,
+    history_rows,
+    host_rows,
+    slot_rows,
+    status_mapping,
+)
+from wharfinger.fleet.cli.status import status_text
 from wharfinger.fleet.model.rollout import Condition, Running, SlotStatus
-from wharfinger.fleet.reading.fleet_sentences import hints, waiting
+from wharfinger.fleet.reading.fleet_status import hints, waiting
 from wharfinger.fleet.reading.fleet_summary import rollout_word
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import estate_of

@@ -13,7 +13,7 @@ from wharfinger.errors import AccessDenied
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Page
 from wharfinger.fleet.contracts.fleet_records import HostRecord
-from wharfinger.fleet.reading.fleet_variables import note, note_on
+from wharfinger.fleet.reading.fleet_manifests import note, note_on
 from wharfinger.testing.memory_store import MemoryStore
 
 TEMPLATE = {"environment": {"TZ": "UTC"}}

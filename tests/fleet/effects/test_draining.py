@@ -12,7 +12,7 @@ from tests.patience import patient
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
-from wharfinger.fleet.effects.draining import Draining
+from wharfinger.fleet.effects.grants import Draining
 from wharfinger.fleet.model.fleet import Grant, Slot
 from wharfinger.fleet.model.rollout import Counted
 from wharfinger.testing.memory_store import MemoryStore
@@ -193,7 +193,7 @@ async def test_a_later_try_waits_on_and_asks_nothing_twice(quick: FleetStage) ->
 
 
 async def test_when_the_time_is_over_it_is_still_there(quick: FleetStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.fleet.effects.draining.TICK", 0.1)
+    monkeypatch.setattr("wharfinger.fleet.effects.grants.TICK", 0.1)
     grant = await quick.grant(0)
     nudge = asyncio.ensure_future(nudging(quick))
 
@@ -255,7 +255,7 @@ async def test_another_epoch_drains_no_instance(quick: FleetStage) -> None:
 async def test_end_that_no_agent_can_report_is_waited_for_a_minute(
     quick: FleetStage, monkeypatch: pytest.MonkeyPatch, gone: str, seconds: float
 ) -> None:
-    monkeypatch.setattr("wharfinger.fleet.effects.draining.TICK", 0.01)
+    monkeypatch.setattr("wharfinger.fleet.effects.grants.TICK", 0.01)
     grant = await quick.grant(0)
     if gone not in ("record", "both"):
         await quick.instance(0, state="draining")

@@ -9,7 +9,7 @@ from tests.fleet.effects.fleet_stage import EPOCH, FleetStage, asker
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.fleets import FleetFailure, Granted, Moved
-from wharfinger.fleet.effects.granting import Granting
+from wharfinger.fleet.effects.grants import Granting
 from wharfinger.fleet.model.fleet import Grant, Slot
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -25,7 +25,7 @@ from wharfinger.etcd.store import Read
 from wharfinger.fleet.agent.host_exits import HostExits
 from wharfinger.fleet.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.fleet.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
-from wharfinger.fleet.effects.failures import FLEETS
+from wharfinger.fleet.effects.fencing import FLEETS
 from wharfinger.fleet.model.fleet import Exit, Grant
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.process.children.runtime import Command, InstanceId, Process

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fleet.fleet_records import Records
 from wharfinger.fleet.contracts.fleet_records import HostRecord
-from wharfinger.fleet.reading.fleet_sentences import crowding
+from wharfinger.fleet.reading.fleet_status import crowding
 from wharfinger.fleet.state.fleet_pictures import Estate
 from wharfinger.fleet.state.fleet_reading import estate_of
 

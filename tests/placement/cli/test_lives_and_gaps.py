@@ -22,11 +22,12 @@ from wharfinger.objects.documents.kinds import (
     Reference,
     reference,
 )
-from wharfinger.placement.cli import describing
-from wharfinger.placement.cli.drains import _put
-from wharfinger.placement.cli.marking import mark
+from wharfinger.placement.cli import objects
+from wharfinger.placement.cli.clusters import _put
+from wharfinger.placement.cli.objects import mark
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DrainRecord, EvictionRecord
+from wharfinger.placement.reading import observe_placements
 from wharfinger.placement.reading.member_clusters import write_member
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.testing.memory_store import MemoryStore
@@ -55,7 +56,7 @@ async def put(store: MemoryStore, obj: Mapping[str, Any]) -> int:
 
 
 async def described(kind: Kind, name: str) -> str:
-    return await describing.describe_object(ConnectionOptions(), kind, name, "default")
+    return await objects.describe_object(ConnectionOptions(), kind, name, "default")
 
 
 async def test_an_eviction_is_described_by_its_own_outcome(store: MemoryStore) -> None:
@@ -80,7 +81,7 @@ async def test_what_goes_while_it_is_described_is_told(
     async def nothing(_: Store) -> HubView:
         return HubView(lambda: 0.0)
 
-    monkeypatch.setattr(describing, "read_all", nothing)
+    monkeypatch.setattr(observe_placements, "read_all", nothing)
     with pytest.raises(NotFound, match="web any more"):
         await described(kind, "web")
 

@@ -19,7 +19,7 @@ from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects import writing
 from wharfinger.cli.output import Output
 from wharfinger.objects.documents.kinds import reference
-from wharfinger.placement.cli.update_run_status import watch_run
+from wharfinger.placement.cli.update_runs import watch_run
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import RETRIES, RunApprovalRecord, RunRetryRecord
 from wharfinger.placement.reading.update_runs import state_changes

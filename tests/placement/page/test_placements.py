@@ -10,7 +10,7 @@ from tests.page.cluster import no_temporal
 from tests.placement.delivered import GOOD, DeliveredScene
 from tests.placement.scene import P
 from wharfinger.errors import NotFound
-from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.page.placements import PlacementPageReader
 from wharfinger.placement.page.update_runs import UpdateRunPageReader
 

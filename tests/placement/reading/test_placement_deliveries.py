@@ -23,9 +23,8 @@ from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PinRecord
 from wharfinger.placement.contracts.placement_records import EvictionRecord
 from wharfinger.placement.contracts.placement_rollouts import RolloutResult
-from wharfinger.placement.reading.placement_attempts import OUTCOME_KEY
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-from wharfinger.placement.reading.placements import Placements
+from wharfinger.placement.reading.placements import OUTCOME_KEY, Placements
 
 
 @pytest.fixture

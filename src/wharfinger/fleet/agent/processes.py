@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.errors import ServerError
-from wharfinger.fleet.agent import logs
 from wharfinger.process.children import lives, locks
 from wharfinger.process.children.limits import Bounds, ProcessLimits
 from wharfinger.process.children.lives import Handle
@@ -38,6 +37,14 @@ LOOK_AFTER_LOGS = 10.0
 """Seconds between two looks at how long the logs are."""
 LOGS_KEPT = 5
 """Logs of ended incarnations that are kept of each slot."""
+LOG_LIMIT = 16 * 1024 * 1024
+"""Bytes of a log before it is set aside; two such pieces are kept a process."""
+SET_ASIDE = ".log.1"
+"""Suffix of the piece before the last."""
+WORDS_LIMIT = 300
+"""Characters of last words."""
+_TAIL = 8 * 1024
+"""Bytes at the end of a log in which last words are sought."""
 
 
 @dataclass(slots=True)
@@ -117,7 +124,7 @@ class Processes:
                 continue
             if (signed := locks.signer(path)) is not None:
                 here = signed.started.startswith(lives.boot_id())
-                words = logs.last_words(self.log(instance)) if here else "the host was started anew"
+                words = last_words(self.log(instance)) if here else "the host was started anew"
                 lived = self._lived(instance)
                 ended.append(Ending(instance, "unknown", 0, lived, words, host_restarted=not here))
             elif (empty := locks.take(path)) is not None:
@@ -167,14 +174,14 @@ class Processes:
         for old in ended[LOGS_KEPT:]:
             if not old.with_suffix(".lock").exists():
                 old.unlink(missing_ok=True)
-                old.with_suffix(logs.SET_ASIDE).unlink(missing_ok=True)
+                old.with_suffix(SET_ASIDE).unlink(missing_ok=True)
 
     async def look_after_logs(self) -> None:
         """Keep logs from growing without end; runs until cancelled."""
         while True:
             await asyncio.sleep(LOOK_AFTER_LOGS)
             for instance in list(self._running):
-                await asyncio.to_thread(logs.bound, self.log(instance))
+                await asyncio.to_thread(bound, self.log(instance))
 
     async def close(self) -> None:
         """Watch no more; what runs goes on running."""
@@ -255,7 +262,7 @@ class Processes:
         del self._running[instance]
         how: Literal["code", "signal", "unknown"] = "unknown" if code is None else "signal" if code < 0 else "code"
         lived = self._wall() - (known.began if known.child is not None else self._signed(instance, known.began))
-        words = logs.last_words(known.process.log)
+        words = last_words(known.process.log)
         self._endings.put_nowait(Ending(instance, how, abs(code or 0), max(0.0, lived), words))
         known.gone.set()
 
@@ -288,3 +295,28 @@ def _private(path: str, flags: int) -> int:
 
 def _group(instance: InstanceId) -> str:
     return f"{instance.tenant}.{instance.slot}.{instance.incarnation}"
+
+
+# --- logs ------------------------------------------------------------------------------------------
+
+
+def bound(log: Path, limit: int = LOG_LIMIT) -> None:
+    """Set a log aside that grew too long; one that cannot be set aside (a full disk) is let go.
+
+    Its process keeps the file open for appending, so it is copied and emptied, not renamed.
+    """
+    with suppress(OSError):
+        if log.stat().st_size > limit:
+            with suppress(OSError):
+                shutil.copyfile(log, log.with_suffix(SET_ASIDE))
+            os.truncate(log, 0)
+
+
+def last_words(log: Path) -> str:
+    """The last line that says something; empty when there is none."""
+    with suppress(OSError), log.open("rb") as opened:
+        opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL))
+        lines = [line for line in opened.read().decode(errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1].strip()[:WORDS_LIMIT]
+    return ""

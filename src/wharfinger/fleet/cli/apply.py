@@ -1,4 +1,4 @@
-"""`wharfinger fleet apply`: fleets from manifests, all checked before the first is written; tenant by tenant on demand.
+"""`wharfinger fleet apply` and `plan`: fleets from manifests, tenant by tenant on demand; and what would happen.
 
 A wave over tenants is nothing but this loop: apply, wait until it is complete, stop at the first that is not.
 """
@@ -13,19 +13,21 @@ import typer
 
 from wharfinger.cli.files import FilesOption, contents_of, load
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import plain
+from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
-from wharfinger.fleet.cli.commands import WRITE
-from wharfinger.fleet.cli.options import ReasonOption, TimeoutOption, change, open_fleets
+from wharfinger.fleet.cli.fleets import (
+    FileOption,
+    FleetArgument,
+    ReasonOption,
+    TimeoutOption,
+    change,
+    fleet_in,
+    open_fleets,
+)
 from wharfinger.objects.documents.kinds import FLEET
 
 if TYPE_CHECKING:
     from wharfinger.fleet.reading.fleet_manifests import WantedFleet
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("apply", rich_help_panel=WRITE)(apply)
 
 
 @configured
@@ -110,3 +112,31 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[WantedFleet]:
     if len(found) != 1:
         raise UsageError(f"--tenants is for one manifest, not for {len(found)}")
     return for_tenants(found[0].manifest, [name.strip() for name in tenants.split(",")])
+
+
+@configured
+async def plan(
+    fleet: FleetArgument,
+    *,
+    file: FileOption = "",
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show step by step what would happen to a fleet, and change nothing.
+
+    With -f: if the file were applied now. Without: from the present state on. The plan assumes that every step
+    succeeds, and shows the least seconds that must pass. It ends where slots wait for a person (a canary, a partition,
+    a pause). An open rollout is planned as if it began now, because only Temporal knows how long it has run.
+    """
+    manifest = fleet_in(file, fleet) if file else None
+    async with open_fleets(connection) as fleets:
+        found = await fleets.plan(fleet, manifest)
+    if found.note:
+        typer.echo(plain(found.note), err=True)
+    if output is not Output.TABLE:
+        show([{"seconds": line.at, "step": line.text} for line in found.lines], output)
+    elif not found.lines:
+        typer.echo("nothing would happen", err=True)
+    else:
+        for line in found.lines:
+            typer.echo(f"{line.at:5.0f} s  {plain(line.text)}")

@@ -10,17 +10,10 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.fleet.cli.commands import WRITE
-from wharfinger.fleet.cli.options import FleetArgument, ReasonOption, TimeoutOption, change
+from wharfinger.fleet.cli.fleets import FleetArgument, ReasonOption, TimeoutOption, change
 from wharfinger.process.names import COMMON
 
 _MOST = 100
-
-
-def register(group: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (scale, pause, resume, promote, abort, undo, restart, delete):
-        group.command(command.__name__, rich_help_panel=WRITE)(command)
 
 
 @configured
@@ -43,7 +36,7 @@ async def scale(
 
 
 async def _crowding(connection: ConnectionOptions) -> str:
-    from wharfinger.fleet.reading.fleet_sentences import crowding
+    from wharfinger.fleet.reading.fleet_status import crowding
     from wharfinger.fleet.state.fleet_reading import read
 
     async with connection.store() as store:
@@ -146,3 +139,6 @@ async def delete(
         from wharfinger.fleet.reading.fleet_goals import Goal
 
         await wait_for(connection, fleet, Goal.DELETED, timeout)
+
+
+COMMANDS = (scale, pause, resume, promote, abort, undo, restart, delete)

@@ -14,8 +14,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.fleet.cli.commands import READ
-from wharfinger.fleet.cli.options import FileOption, FleetArgument
+from wharfinger.fleet.cli.fleets import FileOption, FleetArgument
 
 if TYPE_CHECKING:
     from wharfinger.fleet.state.fleet_pictures import Picture
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 _AROUND = 3
 """Lines shown around what differs."""
 _COLORS = {"+": typer.colors.GREEN, "-": typer.colors.RED, "@": typer.colors.CYAN}
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("diff", rich_help_panel=READ)(diff)
 
 
 @configured
@@ -61,7 +55,7 @@ async def diff(
 
 
 async def _diff(connection: ConnectionOptions, tenant: str, file: str, revision: int) -> list[str]:
-    from wharfinger.fleet.cli.options import fleet_in
+    from wharfinger.fleet.cli.fleets import fleet_in
     from wharfinger.fleet.reading.fleet_templates import known_plugins
     from wharfinger.fleet.state.fleet_reading import existing, read
 

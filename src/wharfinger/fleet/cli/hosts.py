@@ -39,7 +39,7 @@ async def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connect
     NoAgent: the host has no live agent, but it has grants of instances or is cordoned. Lost: an operator confirmed that
     the host is gone for good.
     """
-    from wharfinger.fleet.cli.rows import HOST_HEADINGS, host_rows
+    from wharfinger.fleet.cli.output import HOST_HEADINGS, host_list, host_rows
     from wharfinger.fleet.state.fleet_reading import read
 
     async with connection.store() as store:
@@ -47,8 +47,6 @@ async def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connect
     for problem in estate.unreadable:
         typer.echo(plain(problem), err=True)
     if output is not Output.TABLE:
-        from wharfinger.fleet.cli.mappings import host_list
-
         show(host_list(estate), output)
     elif not (cells := host_rows(estate, datetime.now(UTC))):
         typer.echo("no host has an agent: run `wharfinger agent --host NAME --data-dir DIR` on it", err=True)

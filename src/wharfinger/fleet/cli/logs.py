@@ -20,9 +20,8 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
-from wharfinger.fleet.agent.logs import SET_ASIDE
-from wharfinger.fleet.cli.commands import READ
-from wharfinger.fleet.cli.options import FleetArgument
+from wharfinger.fleet.agent.processes import SET_ASIDE
+from wharfinger.fleet.cli.fleets import FleetArgument
 
 if TYPE_CHECKING:
     from wharfinger.fleet.state.fleet_pictures import Picture
@@ -34,11 +33,6 @@ _DEV = "agent"
 """Folder of the agent's data in that of `wharfinger dev`."""
 _DEFAULTS = (Path("wharfinger-agent"), Path("wharfinger-data") / _DEV)
 """Where `wharfinger agent` and `wharfinger dev` keep it unless they are told."""
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("logs", rich_help_panel=READ)(logs)
 
 
 @configured

@@ -1,21 +1,39 @@
-"""`wharfinger fleet status`: one fleet with its slots, conditions, and what is being waited for."""
+"""`wharfinger fleet status`: one fleet with its slots, conditions, and what is being waited for.
+
+On a terminal, `--watch` draws it over itself while the seconds go on; elsewhere it is printed again whenever something
+changes. It is level-triggered: any change, and everything is read again.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli.objects.tables import age
 from wharfinger.cli.options import WATCH, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption
-from wharfinger.errors import UsageError
-from wharfinger.fleet.cli.commands import READ
-from wharfinger.fleet.cli.options import FleetArgument
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import Unavailable, UsageError
+from wharfinger.fleet.cli import output as printed
+from wharfinger.fleet.cli.fleets import FleetArgument
+from wharfinger.fleet.reading import fleet_summary
+from wharfinger.fleet.reading.fleet_status import hints, look, waiting
+from wharfinger.fleet.state.fleet_pictures import Estate, Picture
+from wharfinger.fleet.state.fleet_reading import changes, existing, read
 
+if TYPE_CHECKING:
+    from wharfinger.etcd.store import Store
 
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("status", rich_help_panel=READ)(status)
+_INDENT = 18
+_TICK = 1.0
+"""Seconds between two drawings."""
+_READ_AGAIN = 10.0
+"""Seconds after which all is read again though no change was seen: hosts and leases may be gone unseen."""
+_CALM = 0.3
+"""Seconds that are let pass after a change, so that a burst is read once."""
 
 
 @configured
@@ -32,8 +50,169 @@ async def status(
 
     Needs etcd alone: it shows what instances report even while Temporal is down.
     """
-    from wharfinger.fleet.cli import status_view as view
-
     if watch and output is not Output.TABLE:
         raise UsageError("these options exclude each other: --watch and --output")
-    await (view.watch(connection, fleet) if watch else view.once(connection, fleet, output))
+    await (_follow(connection, fleet) if watch else _show(connection, fleet, output))
+
+
+async def _show(connection: ConnectionOptions, tenant: str, output: Output) -> None:
+    """Show it as it is now."""
+    now = datetime.now(UTC)
+    async with connection.store() as store:
+        found = await look(store, tenant, now)
+    estate, picture = found.estate, found.picture
+    if output is Output.TABLE:
+        typer.echo(status_text(estate, picture, now))
+    else:
+        show(printed.status_mapping(estate, picture, now), output)
+
+
+def status_text(estate: Estate, picture: Picture, now: datetime) -> str:
+    """The whole view of a fleet, for people."""
+    parts = ["\n".join(_head(picture, now))]
+    if sentences := waiting(picture, now):
+        parts.append("\n".join(["Waits for:", *(f"  {plain(sentence)}" for sentence in sentences)]))
+    if noted := hints(estate, picture, now):
+        parts.append("\n".join(["Note:", *(f"  {plain(hint)}" for hint in noted)]))
+    if conditions := printed.condition_rows(picture, now):
+        parts.append(Columns(*printed.CONDITION_HEADINGS).render(conditions))
+    if slots := printed.slot_rows(picture):  # last: a terminal may be too small for all of them
+        parts.append(Columns(*printed.SLOT_HEADINGS).render(slots))
+    return "\n\n".join(parts)
+
+
+def _head(picture: Picture, now: datetime) -> Iterator[str]:
+    yield _field("Fleet", picture.tenant)
+    ready, new = fleet_summary.ready_count(picture), fleet_summary.updated(picture)
+    old = fleet_summary.outdated(picture)
+    yield _field("Instances", f"{picture.replicas} wanted, {ready} ready, {new} updated, {old} outdated")
+    yield _field("Revision", _revision(picture, now))
+    if picture.last_change is not None:
+        yield _field("Changed", str(picture.last_change))
+    status = picture.status.status if picture.status is not None else None
+    rollout = fleet_summary.rollout_word(picture)
+    if status is not None and status.generation:
+        rollout += f" (generation {status.generation})"
+    yield _field("Rollout", rollout)
+    if status is not None and status.phase:
+        yield _field("Now", status.phase if picture.observed else f"{status.phase} (before the latest change)")
+    if picture.status is not None:
+        yield _field("As of", f"{picture.status.time} ({age(picture.status.time, now)} ago)")
+
+
+def _revision(picture: Picture, now: datetime) -> str:
+    if not picture.target:
+        return "none yet"
+    words = str(picture.target)
+    record = picture.revisions.get(picture.target)
+    if record is not None:
+        why = f": {record.why}" if record.why else ""
+        by = f" by {record.who}" if record.who else ""
+        words += f" (written{by} {age(record.time, now)} ago{why})"
+    completed = picture.status.status.completed if picture.status is not None else 0
+    if completed and completed != picture.target:
+        words += f", {completed} was completed last"
+    return words
+
+
+def _field(name: str, value: str) -> str:
+    return f"{name + ':':<{_INDENT}}{plain(value)}"
+
+
+# --- the view that stays --------------------------------------------------------------------------
+
+
+async def _follow(connection: ConnectionOptions, tenant: str) -> None:
+    """Show it, and every change, until cancelled."""
+    async with connection.store() as store:
+        estate = await read(store, tenant)
+        existing(estate, tenant)
+        screen = _Screen(tenant, estate)
+        async with changes(store, tenant, estate.read_at) as seen:
+            with screen:
+                while True:
+                    waited = 0.0
+                    while not await seen.changed(_TICK) and waited < _READ_AGAIN:
+                        waited += _TICK
+                        screen.draw()
+                    await seen.changed(_CALM)
+                    await _refresh(store, screen)
+
+
+async def _refresh(store: Store, screen: _Screen) -> None:
+    try:
+        screen.take(await read(store, screen.tenant))
+    except Unavailable:
+        screen.lost(datetime.now(UTC))
+
+
+class _Screen:
+    """What is shown: drawn over itself on a terminal, else printed when it differs."""
+
+    def __init__(self, tenant: str, estate: Estate) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.tenant = tenant
+        self._estate = estate
+        self._began = datetime.now(UTC)
+        self._away: datetime | None = None
+        """Since when etcd does not answer."""
+        self._said = ""
+        self._live: Live | None = None
+        if sys.stdout.isatty():
+            # Where the terminal is too low, the last line shows that there is more.
+            self._live = Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="ellipsis")
+
+    def __enter__(self) -> _Screen:
+        if self._live is not None:
+            self._live.start()
+        self.draw()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def take(self, estate: Estate) -> None:
+        """Show this from now on."""
+        self._estate, self._away = estate, None
+        self.draw()
+
+    def lost(self, now: datetime) -> None:
+        """Go on with what was seen last: etcd does not answer."""
+        self._away = self._away or now
+        self.draw()
+
+    def draw(self) -> None:
+        """Show what is known, as of now."""
+        now = datetime.now(UTC)
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text(self._text(now)), refresh=True)
+            return
+        # Without a terminal the seconds stand still: only what is news is printed.
+        told = self._text(_written(self._estate, self.tenant, self._began))
+        if told != self._said:
+            separator = "---\n" if self._said else ""
+            self._said = told
+            typer.echo(separator + told)
+
+    def _text(self, now: datetime) -> str:
+        picture = self._estate.fleet(self.tenant)
+        if not picture.exists:
+            return f"there is no fleet {self.tenant} any more"
+        text = status_text(self._estate, picture, now)
+        if self._away is not None:
+            text += f"\n\netcd does not answer since {self._away:%H:%M:%S} UTC: this is what it showed before"
+        return text
+
+
+def _written(estate: Estate, tenant: str, default: datetime) -> datetime:
+    """When the status was written."""
+    status = estate.fleet(tenant).status
+    try:
+        return datetime.fromisoformat(status.time) if status is not None else default
+    except ValueError:
+        return default

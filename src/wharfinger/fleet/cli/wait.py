@@ -12,8 +12,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import Unavailable
-from wharfinger.fleet.cli.commands import READ
-from wharfinger.fleet.cli.options import FleetArgument
+from wharfinger.fleet.cli.fleets import FleetArgument
 from wharfinger.fleet.reading.fleet_goals import Goal
 
 if TYPE_CHECKING:
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 TIMED_OUT = 3
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("wait", rich_help_panel=READ)(wait)
 
 
 @configured

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from wharfinger.fleet.deciding.altered import altered
 from wharfinger.fleet.deciding.seeing import broken
-from wharfinger.fleet.model.fleet import Role
+from wharfinger.fleet.model.fleet import Role, altered
 from wharfinger.fleet.model.rollout import (
     IDLE,
     LATE,

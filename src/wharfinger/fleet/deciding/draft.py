@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.deciding.lives import Life, Look
-from wharfinger.fleet.deciding.proving import Proof
+from wharfinger.fleet.deciding.progress import Proof
 from wharfinger.fleet.deciding.targets import Target, alike
 from wharfinger.fleet.model.fleet import FleetSpec, Revision
 from wharfinger.fleet.model.rollout import (

@@ -10,17 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from wharfinger.fleet.deciding.altered import altered
 from wharfinger.fleet.deciding.draft import Draft
 from wharfinger.fleet.deciding.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.deciding.lives import Asked, Look
-from wharfinger.fleet.deciding.progress import RolloutProgress, abort, answer, expires_at, judge, measure
-from wharfinger.fleet.deciding.proving import complete_at, observe, prove
+from wharfinger.fleet.deciding.progress import (
+    RolloutProgress,
+    abort,
+    answer,
+    complete_at,
+    expires_at,
+    judge,
+    measure,
+    observe,
+    prove,
+)
 from wharfinger.fleet.deciding.seeing import see
 from wharfinger.fleet.deciding.status import report
 from wharfinger.fleet.deciding.targets import Target, choose, forgotten, unrecorded
 from wharfinger.fleet.deciding.updating import fill, update, withdraw
-from wharfinger.fleet.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial
+from wharfinger.fleet.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial, altered
 from wharfinger.fleet.model.rollout import EPSILON, IDLE, REST, AwaitedIncarnation, Memory, Plan, Writes
 from wharfinger.objects.model.names import COMMON
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wharfinger.fleet.deciding.altered import altered
 from wharfinger.fleet.deciding.hosts import Hosts, known_hosts
 from wharfinger.fleet.deciding.lives import Asked, Life, Look
-from wharfinger.fleet.model.fleet import HOST_LOST, FleetSpec, Observed
+from wharfinger.fleet.model.fleet import HOST_LOST, FleetSpec, Observed, altered
 from wharfinger.fleet.model.rollout import (
     EPSILON,
     STEADY,

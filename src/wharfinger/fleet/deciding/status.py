@@ -7,8 +7,7 @@ from typing import Literal
 
 from wharfinger.fleet.deciding.draft import Draft
 from wharfinger.fleet.deciding.lives import LOOK_AGAIN, Life, Look
-from wharfinger.fleet.deciding.progress import RolloutProgress
-from wharfinger.fleet.deciding.proving import named
+from wharfinger.fleet.deciding.progress import RolloutProgress, named
 from wharfinger.fleet.deciding.targets import Target
 from wharfinger.fleet.model.fleet import OutcomeName
 from wharfinger.fleet.model.rollout import EPSILON, Condition, Drop, Retire, RolloutStatus, Running, SlotStatus, Up

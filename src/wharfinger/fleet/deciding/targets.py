@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wharfinger.fleet.deciding.altered import altered
 from wharfinger.fleet.deciding.lives import Look
-from wharfinger.fleet.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, SlotTrial
+from wharfinger.fleet.model.fleet import (
+    Actor,
+    Decisions,
+    FleetSpec,
+    Observed,
+    OutcomeName,
+    Revision,
+    Role,
+    SlotTrial,
+    altered,
+)
 from wharfinger.fleet.model.rollout import Memory, Outcome
 
 OVER = ("failed", "aborted")

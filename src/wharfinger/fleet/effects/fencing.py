@@ -10,16 +10,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.errors import InvalidObject
+from wharfinger.errors import InvalidObject, WharfingerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Get, KeyValue, Operation, Store
 from wharfinger.fleet.contracts.fleet_records import R, read_value
-from wharfinger.fleet.effects.failures import fenced
+from wharfinger.fleet.contracts.fleets import FleetFailure
 from wharfinger.fleet.model.fleet import Actor
+from wharfinger.process.failures import Failures
+
+FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
+"""Maps errors to what activities of fleets fail with."""
+
 
 TRIES = 8
 """Transactions of one activity that may fail because something moved; then the activity does."""
+
+
+def fenced(tenant: str, why: str) -> ApplicationError:
+    """Another workflow acts on the fleet now, so the caller stops; never retried."""
+    return ApplicationError(
+        f"the fleet of {tenant} has another actor: {why}",
+        type=FleetFailure.FENCED,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
+    )
 
 
 @dataclass(frozen=True, slots=True)

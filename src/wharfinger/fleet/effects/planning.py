@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.contracts.fleets import PlanInput, Planned
 from wharfinger.fleet.deciding.planner import Asked, plan
-from wharfinger.fleet.effects.failures import fenced
+from wharfinger.fleet.effects.fencing import fenced
 from wharfinger.fleet.effects.writes import digest
 from wharfinger.fleet.model.fleet import HOST_LOST, FleetSpec, Observed
 from wharfinger.fleet.model.rollout import Drop, Plan, Retire, RolloutStatus, Up

@@ -24,8 +24,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
 from wharfinger.fleet.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.fleet.contracts.fleets import RecordedFleet, RecordInput
-from wharfinger.fleet.effects.failures import fenced
-from wharfinger.fleet.effects.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
+from wharfinger.fleet.effects.fencing import TRIES, Asker, acting, decoded, fenced, mod, read_together, unchanged
 from wharfinger.fleet.effects.writes import ConditionalWrite, Found, looked_at, may_serve, missing, packed
 from wharfinger.fleet.model.fleet import Actor
 from wharfinger.fleet.spec.fleet import FleetObject, is_deleting, read_fleet

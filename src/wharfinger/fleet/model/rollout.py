@@ -303,7 +303,7 @@ class Vanished:
     at: float
 
 
-@dataclass(frozen=True)  # without slots: it is altered many times a plan (`deciding.altered`)
+@dataclass(frozen=True)  # without slots: it is altered many times a plan (`altered`)
 class Memory:
     """What an actor carries from plan to plan, through continue-as-new, and from Fleet to RollingUpdate and back."""
 

@@ -17,8 +17,7 @@ from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.fleet.deciding.preview import Line, preview
 from wharfinger.fleet.model.fleet import HOST_LOST, Desired, Observed
-from wharfinger.fleet.reading.fleet_manifests import applied
-from wharfinger.fleet.reading.fleet_variables import note_on
+from wharfinger.fleet.reading.fleet_manifests import applied, note_on
 from wharfinger.fleet.spec.fleet import is_deleting, read_fleet
 from wharfinger.fleet.state.fleet_reading import read_to_decide
 from wharfinger.fleet.state.fleets import FleetView

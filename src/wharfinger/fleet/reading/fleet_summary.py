@@ -1,7 +1,7 @@
 """What the records of a fleet say together: counts, phases and the words for them. Pure.
 
 Where the status, which the fleet's actor wrote, and the records of the instances themselves disagree, the records are
-right: the actor may be behind, or away. Neighbours: `fleet_sentences` says what is waited for.
+right: the actor may be behind, or away. Neighbours: `fleet_status` says what is waited for.
 """
 
 from __future__ import annotations

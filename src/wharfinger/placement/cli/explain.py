@@ -8,12 +8,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.placement.cli.naming import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("explain")(explain)
+from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
 
 
 @configured

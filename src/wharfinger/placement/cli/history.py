@@ -11,17 +11,12 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.objects.model.texts import shortened
-from wharfinger.placement.cli.naming import NamespaceOption, PlacementArgument
+from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument
 
 SHOWN = 160
 """Characters of a policy in the table; a longer phrase ends with a sign."""
 NAMED = 5
 """Members in the row of a snapshot."""
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("history")(history)
 
 
 @configured

@@ -12,12 +12,7 @@ from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.placement.model.delivery import RolloutStep
 
 if TYPE_CHECKING:
-    from wharfinger.placement.state.hub_view import HubView
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("plan")(plan)
+    from wharfinger.placement.reading.placement_plans import SupposedPlacement
 
 
 @configured
@@ -63,7 +58,7 @@ async def plan(
     """
     from wharfinger.cli.files import contents_of
     from wharfinger.placement.reading.observe_placements import read_all
-    from wharfinger.placement.reading.placement_plans import Supposition
+    from wharfinger.placement.reading.placement_plans import Supposition, supposed
 
     contents = contents_of(files or ())
     async with connection.store() as store:
@@ -85,7 +80,7 @@ async def plan(
         supposition.suppose_drain(name, "drain")
     for text in delete or ():
         supposition.suppose_deleted(text)
-    found = _planned(view)
+    found = [_mapping(one) for one in supposed(view)]
     if output is not Output.TABLE:
         show(found, output)
     elif not found:
@@ -104,23 +99,18 @@ async def plan(
             typer.echo(plain(f"then waits: {', '.join(one['held'])}"))
 
 
-def _planned(view: HubView) -> list[dict[str, Any]]:
-    from wharfinger.placement.reading.supposed_placements import supposed
-
-    return [
-        {
-            "placement": one.reference,
-            "added": one.added,
-            "removed": one.removed,
-            "chosen": list(one.after),
-            "fulfilled": one.fulfilled,
-            "condition": one.condition,
-            "why": dict(one.why),
-            "steps": [_by_kind(wave) for wave in one.waves],
-            "held": list(one.held),
-        }
-        for one in supposed(view)
-    ]
+def _mapping(one: SupposedPlacement) -> dict[str, Any]:
+    return {
+        "placement": one.reference,
+        "added": one.added,
+        "removed": one.removed,
+        "chosen": list(one.after),
+        "fulfilled": one.fulfilled,
+        "condition": one.condition,
+        "why": dict(one.why),
+        "steps": [_by_kind(wave) for wave in one.waves],
+        "held": list(one.held),
+    }
 
 
 def _by_kind(wave: Sequence[RolloutStep]) -> dict[str, list[str]]:

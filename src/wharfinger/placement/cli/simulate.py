@@ -12,7 +12,7 @@ from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
-from wharfinger.placement.cli.naming import tell_deviations
+from wharfinger.placement.cli.placements import tell_deviations
 from wharfinger.placement.deciding.deviations import in_order
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN = 1000
 """Lines of one decision."""
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("simulate")(simulate)
 
 
 def simulate(

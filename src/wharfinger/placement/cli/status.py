@@ -1,25 +1,28 @@
-"""`wharfinger placement status`: which members a placement has now, and how it does there."""
+"""`wharfinger placement status` and `diff`: which members a placement has, how it does there, and what differs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.placement.cli.naming import NamespaceOption, PlacementArgument
+from wharfinger.objects.model.texts import one_line
+from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
 from wharfinger.placement.cli.watching import ANYWAY, APART, WatchOption
 
 if TYPE_CHECKING:
     from wharfinger.etcd.store import Store
+    from wharfinger.placement.contracts.delivery_records import ToldObject
+    from wharfinger.placement.reading.placement_conditions import DeliveryCondition
+    from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery
 
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("status")(status)
+HEADINGS = ("CLUSTER", "ONLINE", "SNAPSHOT", "STATE", "WHY")
+SHOWN = 160
+"""Characters of a state in the table."""
 
 
 @configured
@@ -37,7 +40,6 @@ async def status(
     STATE ends with what the member's agent reports. -o json shows KubeFleet's conditions, too, of each member and of
     the whole placement.
     """
-    from wharfinger.placement.cli.delivered import HEADINGS, status_mapping
     from wharfinger.placement.reading.observe_placements import reference_of
     from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 
@@ -58,7 +60,6 @@ async def watch_status(
 ) -> None:
     """Print all, then what changes, until the placement is gone. `apart`, `anyway`: seconds. Raises `NotFound`."""
     from wharfinger.errors import NotFound
-    from wharfinger.placement.cli.delivered import HEADINGS, status_mapping
     from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
     from wharfinger.placement.reading.placement_goals import watching_placement
 
@@ -84,8 +85,6 @@ async def watch_status(
 
 def _print(columns: Columns, told: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Print a status, or what of it is another than in the known one."""
-    from wharfinger.placement.cli.delivered import cells, foot, head
-
     _print_lines(head(told), list(head(known)) if known else [])
     before = {one["cluster"]: cells(one) for one in known.get("members", ())}
     rows = [cells(one) for one in told["members"] if cells(one) != before.get(one["cluster"])]
@@ -100,3 +99,203 @@ def _print_lines(lines: Iterable[str], before: list[str]) -> None:
     for line in lines:
         if line not in before:
             typer.echo(plain(line))
+
+
+def status_mapping(delivery: PlacementDelivery) -> dict[str, Any]:
+    """A placement and its members, as printed for programs."""
+    record, rollout, pin = delivery.record, delivery.rollout, delivery.pin
+    steps = rollout.steps
+    return {
+        "placement": delivery.reference,
+        **decision_mapping(record.decision),
+        "policy": record.decision.policy,
+        "numberOfClusters": record.decision.number,
+        "generation": record.decision.generation,
+        "behind": delivery.behind,
+        "decided": record.time,
+        "conditions": [_condition(one) for one in delivery.conditions],
+        "deleting": rollout.deleting,
+        "external": rollout.spec.external,
+        "snapshot": rollout.snapshot,
+        "newestSnapshot": delivery.newest,
+        "pin": None if pin is None else {"snapshot": pin.snapshot, "by": pin.by, "why": pin.why, "time": pin.time},
+        "target": steps.target,
+        "ready": delivery.ready,
+        "floor": steps.floor,
+        "ceiling": steps.ceiling,
+        "settled": delivery.settled,
+        "trouble": rollout.trouble,
+        "members": [_member(one, delivery) for one in delivery.members],
+        "evicted": sorted(record.evicted),
+        "workflow": record.workflow_id,
+        "run": record.run_id,
+    }
+
+
+def _condition(condition: DeliveryCondition) -> dict[str, str]:
+    return dict(condition._asdict())
+
+
+def _member(one: DeliveredMember, delivery: PlacementDelivery) -> dict[str, Any]:
+    work, result = one.work, one.result
+    ended = work is not None and result is not None and result.counter == work.counter
+    state: str = "none yet" if work is None else work.want
+    if ended and result is not None:
+        state = "failed" if result.failed else "available" if result.available else "applied"
+    return {
+        "cluster": one.name,
+        "chosen": one.chosen,
+        "online": "yes" if one.online else "no",
+        "work": state,
+        "reason": one.why if one.chosen else "not chosen any more",
+        "state": one.state.value,
+        "message": one.message,
+        "want": work.want if work is not None else None,
+        "snapshot": work.snapshot if work is not None else 0,
+        "wanted": delivery.rollout.snapshot if one.chosen else 0,
+        "counter": work.counter if work is not None else 0,
+        "result": None
+        if result is None
+        else {
+            "counter": result.counter,
+            "current": one.told,
+            "applied": result.applied,
+            "available": result.available,
+            "untrackable": result.untrackable,
+            "failed": result.failed,
+            "reported": result.reported,
+            "gone": result.gone,
+            "objects": result.objects,
+            "reason": result.reason,
+            "told": told_mappings(result.told),
+            "drifted": told_mappings(result.drifted),
+            "time": result.time,
+        },
+        "conditions": [_condition(each) for each in one.conditions],
+    }
+
+
+def told_mappings(told: Iterable[ToldObject]) -> list[dict[str, Any]]:
+    """What a member's agent says of objects, as printed for programs."""
+    return [
+        {
+            "object": one.object,
+            "reason": one.reason,
+            "message": one.message,
+            "differences": [{"path": path, "hub": hub, "member": member} for path, hub, member in one.diffs],
+        }
+        for one in told
+    ]
+
+
+def head(told: Mapping[str, Any]) -> Iterator[str]:
+    """The lines above the table."""
+    condition = told["condition"]
+    yield f"{told['placement']}: {condition['message']} ({condition['reason']})"
+    yield f"policy {told['policy']}, generation {told['generation']}, decided {told['decided']}"
+    if told["behind"]:
+        yield "it was changed since, and is decided again"
+    yield _snapshot(told)
+    if told["trouble"]:
+        yield f"trouble: {told['trouble']}"
+
+
+def _snapshot(told: Mapping[str, Any]) -> str:
+    if told["deleting"]:
+        left = len(told["members"])
+        return f"it is being deleted: left on {left} member cluster{'s' if left != 1 else ''}"
+    number, pin = told["snapshot"], told["pin"]
+    ready = f"{told['ready']} of {told['target']} ready, at least {told['floor']}, at most {told['ceiling']}"
+    if told["external"]:
+        return f"update runs deliver it: {ready}"
+    if not number:
+        return f"no snapshot of the selected objects yet: {ready}"
+    if pin is None or pin["snapshot"] != number:
+        return f"snapshot {number}: {ready}"
+    by = f" by {pin['by']}" if pin["by"] else ""
+    why = f": {pin['why']}" if pin["why"] else ""
+    return f"snapshot {number}, pinned{by}{why} (the newest is {told['newestSnapshot']}): {ready}"
+
+
+def cells(one: Mapping[str, Any]) -> Sequence[str]:
+    """A member's row under `HEADINGS`."""
+    has, wanted = one["snapshot"], one["wanted"]
+    snapshot = f"{has} -> {wanted}" if has and wanted and has != wanted else str(has or "")
+    state = f"{one['state']}: {one['message']}" if one["message"] else one["state"]
+    return (one["cluster"], one["online"], snapshot, one_line(state, SHOWN), one["reason"])
+
+
+def foot(told: Mapping[str, Any]) -> Iterator[str]:
+    """The lines below the table."""
+    if told["evicted"]:
+        yield f"evicted from {', '.join(told['evicted'])}, whose works are not gone yet"
+    yield from tell_deviations(told)
+
+
+@configured
+async def diff(
+    placement: PlacementArgument,
+    *,
+    namespace: NamespaceOption = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="One member only.", metavar="NAME")] = "",
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show the fields in which objects on members differ from the hub's, as the members' agents reported them.
+
+    A drift is a field that changed on the member after it was applied; a difference is one that keeps an object from
+    being taken over, or that a placement with the apply strategy ReportDiff reports. An agent reports the first 20
+    objects, and the first 20 fields of each.
+
+    The exit code is 0 where nothing differs, and 1 where something does.
+    """
+    found = await _read_differences(connection, placement, namespace, cluster)
+    if output is not Output.TABLE:
+        show(found, output)
+    elif found:
+        rows = [
+            (one["cluster"], one["object"], one["kind"], one["path"] or "/", one["hub"], one["member"]) for one in found
+        ]
+        typer.echo(Columns("CLUSTER", "OBJECT", "KIND", "PATH", "HUB", "MEMBER").render(rows))
+    else:
+        typer.echo("nothing differs")
+    if found:
+        raise typer.Exit(1)
+
+
+async def _read_differences(
+    connection: ConnectionOptions, name: str, namespace: str, cluster: str
+) -> list[dict[str, Any]]:
+    from wharfinger.errors import NotFound
+    from wharfinger.placement.reading.observe_placements import reference_of
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
+    reference = reference_of(name, namespace)
+    async with connection.store() as store:
+        delivery = await PlacementDeliveries(store).status(reference)
+    members = [one for one in delivery.members if cluster in ("", one.name)]
+    if cluster and not members:
+        raise NotFound(f"placement {reference} has nothing on cluster {cluster[:80]!r}")
+    for one in members:
+        if not one.told:
+            typer.echo(plain(f"note: {one.name} has not reported its present contents: {one.state}"), err=True)
+    return [difference for one in members for difference in _differences(one)]
+
+
+def _differences(member: DeliveredMember) -> Iterator[dict[str, Any]]:
+    """Of one member: what its result has about the contents of its work."""
+    result = member.result
+    if result is None or not member.told:
+        return
+    for kind, told in (("difference", result.told), ("drift", result.drifted)):
+        for one in told:
+            for path, in_hub, in_member in one.diffs:
+                yield {
+                    "cluster": member.name,
+                    "object": one.object,
+                    "kind": kind,
+                    "reason": one.reason,
+                    "path": path,
+                    "hub": in_hub,
+                    "member": in_member,
+                }

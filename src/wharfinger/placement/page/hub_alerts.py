@@ -17,7 +17,7 @@ from wharfinger.page.alerts.rules import (
     says_no,
 )
 from wharfinger.page.follow.scraping import Scraper
-from wharfinger.placement.page.hub_presence import HubPresence
+from wharfinger.placement.page.hubs import HubPresence
 
 RULES = (
     AlertRule("HubNotReady", "wharfinger_ready == 0 of a hub",

@@ -20,12 +20,12 @@ from wharfinger.page.follow.plain import text
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.deciding.rolling import foresee
 from wharfinger.placement.model.delivery import RolloutStep
-from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.page.update_runs import UpdateRunPageReader
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
+from wharfinger.placement.reading.placement_plans import supposed_of
 from wharfinger.placement.reading.placements import Placements
-from wharfinger.placement.reading.supposed_placements import supposed_of
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import state_of
 

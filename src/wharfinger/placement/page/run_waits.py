@@ -1,7 +1,7 @@
 """What keeps a staged update run from going on: approvals, waits, clusters, the budget, its turn, a pause, its state.
 
 Computed from the status and the plan of `reading.observe_update_runs`; `page.update_runs` shows it. What a person can
-do first comes first: `page.run_actions` has how.
+do first comes first: `page.update_runs` has how.
 """
 
 from __future__ import annotations

@@ -14,19 +14,16 @@ from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
-from wharfinger.placement.page.hub_changes import HubChanges
-from wharfinger.placement.page.hub_presence import HubPresence
-from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.page.hubs import HubChanges, HubPresence, HubReading
 from wharfinger.placement.page.placements import PlacementPageReader
-from wharfinger.placement.page.run_actions import APPROVE, RESUME, RETRY, STOP, check_retry
-from wharfinger.placement.page.update_runs import UpdateRunPageReader
+from wharfinger.placement.page.update_runs import APPROVE, RESUME, RETRY, STOP, UpdateRunPageReader, check_retry
 from wharfinger.placement.reading.observe_placements import reference_of
 from wharfinger.placement.reading.observe_update_runs import check_name
 from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.scheduling.page.view import SchedulingView
 
 OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
-"""Prefixes of the objects that users write; what hubs keep is followed by `hub_changes`."""
+"""Prefixes of the objects that users write; what hubs keep is followed by `HubChanges`."""
 
 
 class PlacementView(PageView):

@@ -28,7 +28,7 @@ from wharfinger.placement.reading.placement_delivery import (
     PlacementDelivery,
     delivery_of,
 )
-from wharfinger.placement.reading.supposed_placements import supposed_of
+from wharfinger.placement.reading.placement_plans import supposed_of
 from wharfinger.process.committing import readable
 
 PATIENCE = 300.0

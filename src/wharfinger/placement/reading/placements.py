@@ -7,11 +7,13 @@ ClusterResourcePlacement alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError
 
 from wharfinger.errors import NotFound, ServerError, WharfingerError
@@ -23,39 +25,40 @@ from wharfinger.placement.contracts.placement_records import DecisionRecord
 from wharfinger.placement.contracts.placement_rollouts import RolloutResult
 from wharfinger.placement.contracts.placements import PlacementAttemptResult, StreamRevisions
 from wharfinger.placement.reading import observe_placements as placements
-from wharfinger.placement.reading import placement_attempts
 from wharfinger.placement.reading.observe_placements import DecidedAgain, reference_of
-from wharfinger.placement.reading.placement_attempts import LONGEST, OUTCOME_KEY, RPC_TIMEOUT, PlacementAttempt
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-from wharfinger.placement.reading.placement_plans import Supposition
+from wharfinger.placement.reading.placement_plans import SupposedPlacement, Supposition, supposed
 from wharfinger.placement.reading.placement_starts import TemporalPlacements
-from wharfinger.placement.reading.supposed_placements import SupposedPlacement, supposed
-from wharfinger.process.names import SEARCH_PLACEMENT, placement_attribute, placement_rollout_id, placement_workflow_id
+from wharfinger.process.names import (
+    SEARCH_OUTCOME,
+    SEARCH_PLACEMENT,
+    placement_attribute,
+    placement_rollout_id,
+    placement_workflow_id,
+)
 from wharfinger.process.search import quoted
 
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+RPC_TIMEOUT = timedelta(seconds=5)
+LONGEST = 300
+"""Characters of what an attempt says."""
+_ENDED = frozenset({WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED})
+_CLOSED = frozenset(WorkflowExecutionStatus) - {WorkflowExecutionStatus.RUNNING}
 
-async def rollouts(client: Client, cluster: str, reference: str, limit: int) -> list[PlacementAttempt]:
-    """The newest runs of rollouts of a placement, the newest first. Raises `RPCError`."""
-    workflow_id = placement_rollout_id(cluster, reference)
-    query = f"{SEARCH_PLACEMENT} = {quoted(placement_attribute(reference))} AND WorkflowId = {quoted(workflow_id)}"
-    return [await _read(client, run) async for run in client.list_workflows(query, limit=limit)]
 
+@dataclass(frozen=True, slots=True)
+class PlacementAttempt:
+    """One run."""
 
-async def _read(client: Client, run: WorkflowExecution) -> PlacementAttempt:
-    status = run.status.name.lower().replace("_", " ") if run.status is not None else ""
-    outcome = run.typed_search_attributes.get(OUTCOME_KEY) or ""
-    if run.status is not WorkflowExecutionStatus.COMPLETED:
-        outcome = status if run.status is not WorkflowExecutionStatus.FAILED else outcome or status
-    why = ""
-    if run.status in (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED):
-        handle = client.get_workflow_handle(run.id, run_id=run.run_id, result_type=RolloutResult)
-        try:
-            result = await handle.result(follow_runs=False, rpc_timeout=RPC_TIMEOUT)
-            why = result.why
-        except WorkflowFailureError as error:
-            why = str(error.cause)
-    started = run.start_time.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return PlacementAttempt(run.run_id, started, outcome or status, one_line(why, LONGEST))
+    run_id: str
+    time: str
+    """RFC 3339, UTC, of its start."""
+    outcome: str
+    why: str
+
+    def mapping(self) -> dict[str, str]:
+        """As printed for programs."""
+        return {"run": self.run_id, "time": self.time, "outcome": self.outcome, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +116,48 @@ class Placements(PlacementDeliveries):
 
     async def attempts(self, placement: str, *, limit: int = 20) -> list[PlacementAttempt]:
         """The newest attempts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
-        try:
-            return await placement_attempts.attempts(self._client, self._cluster, reference_of(placement), limit)
-        except RPCError as error:
-            raise ServerError(f"Temporal did not answer: {error}") from error
+        reference = reference_of(placement)
+        workflow_id = placement_workflow_id(self._cluster, reference)
+        return await self._runs(reference, workflow_id, PlacementAttemptResult, _CLOSED, limit)
 
     async def rollouts(self, placement: str, *, limit: int = 20) -> list[PlacementAttempt]:
         """The newest runs of rollouts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
         reference = reference_of(placement)
+        workflow_id = placement_rollout_id(self._cluster, reference)
+        return await self._runs(reference, workflow_id, RolloutResult, _ENDED, limit)
+
+    async def _runs(
+        self,
+        reference: str,
+        workflow_id: str,
+        result_type: type[PlacementAttemptResult | RolloutResult],
+        by_outcome: Container[WorkflowExecutionStatus | None],
+        limit: int,
+    ) -> list[PlacementAttempt]:
+        """The newest runs; `by_outcome`: statuses of those whose recorded outcome is shown instead of the status."""
+        query = f"{SEARCH_PLACEMENT} = {quoted(placement_attribute(reference))} AND WorkflowId = {quoted(workflow_id)}"
         try:
-            return await rollouts(self._client, self._cluster, reference, limit)
+            return [
+                await self._run(run, result_type, shows_outcome=run.status in by_outcome)
+                async for run in self._client.list_workflows(query, limit=limit)
+            ]
         except RPCError as error:
             raise ServerError(f"Temporal did not answer: {error}") from error
+
+    async def _run(
+        self, run: WorkflowExecution, result_type: type[PlacementAttemptResult | RolloutResult], *, shows_outcome: bool
+    ) -> PlacementAttempt:
+        why = ""
+        if run.status in _ENDED:
+            handle = self._client.get_workflow_handle(run.id, run_id=run.run_id, result_type=result_type)
+            try:
+                why = (await handle.result(follow_runs=False, rpc_timeout=RPC_TIMEOUT)).why
+            except WorkflowFailureError as error:
+                why = str(error.cause)
+        outcome = run.typed_search_attributes.get(OUTCOME_KEY) if shows_outcome else None
+        status = run.status.name.lower().replace("_", " ") if run.status is not None else ""
+        started = run.start_time.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return PlacementAttempt(run.run_id, started, outcome or status, one_line(why, LONGEST))
 
     async def plan(
         self, objects: Iterable[Mapping[str, Any]] = (), *, leave: Iterable[str] = (), drain: Iterable[str] = ()

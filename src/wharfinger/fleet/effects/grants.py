@@ -1,10 +1,4 @@
-"""Asking an instance to leave: one transaction, then a wait for the agent to say that it has ended.
-
-The transaction compares, key by key, every ready record that must still serve when this one stops. It fails, and the
-actor looks again, if such a record was rewritten or has vanished, or if its process has ended. It also fails after a
-later decision about the rollout: no instance leaves for a rollout that was aborted.
-Draining is final: a grant that says drain already is not compared again.
-"""
+"""The grants of instances: one lets an instance live, and asks it to leave. Each change is one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +11,16 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Condition, KeyValue, Operation, Put, Store
 from wharfinger.fleet.contracts.fleet_records import stored
-from wharfinger.fleet.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
+from wharfinger.fleet.contracts.fleets import (
+    Drained,
+    DrainInput,
+    DrainOutcome,
+    Granted,
+    GrantInput,
+    GrantOutcome,
+    Moved,
+    StillThere,
+)
 from wharfinger.fleet.effects.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.fleet.model.fleet import HOST_LOST, Grant, Slot
 from wharfinger.fleet.model.rollout import LATE
@@ -32,8 +35,80 @@ MISSES = 3
 """Readings in a row without an answer after which this try fails."""
 
 
+class Granting:
+    """Lets an instance live: the slot's counter goes up and the grant is put, in one transaction.
+
+    A response that got lost is resolved by reading: the grant carries the token of the activity that put it, so a later
+    try of the same activity finds its own grant. A try that is so late that its grant has come and gone finds another
+    number than the one that it was to follow. The number comes from the slot's counter in etcd, so it is given once,
+    whatever Temporal remembers.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def grant(self, request: GrantInput, asker: Asker) -> GrantOutcome:
+        """Grant the slot's next incarnation; safe to run again. Raises `Fenced`, and the store's errors."""
+        for _ in range(TRIES):
+            outcome = await self._try(request, asker)
+            if outcome is not None:
+                return outcome
+        raise Unavailable(f"slot {request.slot} of {request.tenant} changed during {TRIES} transactions")
+
+    async def _try(self, request: GrantInput, asker: Asker) -> GrantOutcome | None:
+        tenant, slot = request.tenant, request.slot
+        wanted = (keys.actor(tenant), keys.fleet(tenant), keys.slot(tenant, slot))
+        (actor_kv, fleet_kv, slot_kv), _ = await read_together(self._store, wanted)
+        actor = acting(tenant, actor_kv, request.epoch)
+        counter = decoded(slot_kv, Slot) if slot_kv is not None else None
+        if counter is not None and await self._is_ours(request, counter.incarnation, asker):
+            return Granted(incarnation=counter.incarnation)
+        if fleet_kv is None or fleet_kv.create_revision != request.identity:
+            return Moved(what="the fleet was deleted")
+        if request.after not in (-1, counter.incarnation if counter is not None else 0):
+            return Moved(what="the slot's next incarnation was granted already")
+        after = counted_up(counter, request)
+        record = Grant(
+            revision=request.revision,
+            host=request.host,
+            identity=request.identity,
+            settle=request.settle,
+            token=asker.token,
+        )
+        grant = keys.grant(tenant, slot, after.incarnation)
+        answer = await self._store.txn(
+            [
+                unchanged(tenant, actor),
+                Compare(keys.slot(tenant, slot), "mod", mod(slot_kv)),
+                Compare(keys.fleet(tenant), "create", request.identity),
+                Compare(grant, "create", 0),
+            ],
+            [Put(keys.slot(tenant, slot), stored(after)), Put(grant, stored(record))],
+        )
+        return Granted(incarnation=after.incarnation) if answer.succeeded else None
+
+    async def _is_ours(self, request: GrantInput, incarnation: int, asker: Asker) -> bool:
+        """Whether an earlier try of this activity gave the slot's last grant."""
+        read = await self._store.get(keys.grant(request.tenant, request.slot, incarnation))
+        return read.kv is not None and decoded(read.kv, Grant).token == asker.token
+
+
+def counted_up(counter: Slot | None, request: GrantInput) -> Slot:
+    """The slot's record with one incarnation more."""
+    if counter is None:
+        return Slot(incarnation=1, revision=request.revision)
+    revision = request.revision if request.assign else counter.revision
+    return replace(counter, incarnation=counter.incarnation + 1, revision=revision)
+
+
 class Draining:
-    """Drains instances."""
+    """Asks an instance to leave: one transaction, then a wait for the agent to report that it has ended.
+
+    The transaction compares, key by key, every ready record that must still serve when this one stops. It fails, and
+    the actor looks again, if such a record was rewritten or has vanished, or if its process has ended. It also fails
+    after a later decision about the rollout: no instance leaves for a rollout that was aborted.
+    Draining is final: a grant that says drain already is not compared again.
+    """
 
     def __init__(self, store: Store, *, clock: Callable[[], float], host_lost: float = HOST_LOST) -> None:
         """`clock`: seconds, monotonic; `host_lost`: seconds without an agent after which no end is reported."""

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from wharfinger.errors import Unavailable
-from wharfinger.placement.page import hub_reading
-from wharfinger.placement.page.hub_reading import HubReading
+from wharfinger.placement.page import hubs
+from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.state.hub_view import HubView
 
 
@@ -34,7 +34,7 @@ class Hub:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     hub = Hub()
-    monkeypatch.setattr(hub_reading, "read_all", hub.read_all)
+    monkeypatch.setattr(hubs, "read_all", hub.read_all)
     return hub
 
 

@@ -1,27 +1,71 @@
-"""`wharfinger placement list`: what every placement has."""
+"""`wharfinger placement`: its commands, how a placement is named and its decision printed, and `placement list`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, configured
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.objects.model.texts import shortened
 from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
+from wharfinger.placement.deciding.deviations import in_order
+from wharfinger.placement.model.placement import PlacementDecision
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import state_of
+
+PlacementArgument = Annotated[
+    str, typer.Argument(help="Which: NAME, NAME with -n, cluster/NAME or ns/NAMESPACE/NAME.", metavar="PLACEMENT")
+]
+NamespaceOption = Annotated[
+    str,
+    typer.Option("--namespace", "-n", help="Namespace of a ResourcePlacement.", metavar="NAME", show_default="none"),
+]
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60
 """Characters of a reason in the table."""
 
 
-def register(group: typer.Typer) -> None:
-    """Add the command."""
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    from wharfinger.placement.cli import changes, explain, history, plan, simulate, status
+
+    group = typer.Typer(
+        no_args_is_help=True, help="Placements: which member clusters get which resources, and how they do there."
+    )
     group.command("list")(list_placements)
+    for command in (
+        status.status,
+        explain.explain,
+        status.diff,
+        history.history,
+        plan.plan,
+        changes.wait,
+        changes.rollback,
+        changes.evict,
+        changes.delete,
+        simulate.simulate,
+    ):
+        group.command(command.__name__)(command)
+    app.add_typer(group, name="placement", rich_help_panel=UNDERSTAND)
+
+
+def decision_mapping(decision: PlacementDecision) -> dict[str, Any]:
+    """The condition and the deviations of a decision, as printed for programs."""
+    told = decision.condition
+    return {
+        "condition": {"status": told.status, "reason": told.reason, "message": told.message},
+        "deviations": in_order(decision.deviations),
+    }
+
+
+def tell_deviations(told: Mapping[str, Any]) -> Iterable[str]:
+    """A line on where KubeFleet would decide otherwise; none where nowhere."""
+    if told["deviations"]:
+        yield f"KubeFleet would decide otherwise: {', '.join(told['deviations'])} (docs/placement.md)"
 
 
 @configured

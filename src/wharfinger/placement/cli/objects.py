@@ -1,14 +1,17 @@
-"""`wharfinger describe` for members, placements, evictions and budgets: what is written, and what follows from it."""
+"""What `apply`, `delete` and `describe` do with objects of placement: checks, marks, and what follows."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.objects.checks import WriteCheck
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.output import Output, plain, to_text
+from wharfinger.cli.output import Output, plain, say, to_text
 from wharfinger.errors import InvalidObject, NotFound
-from wharfinger.etcd.store import Store
+from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import (
     DELIVERING,
     MEMBER_CLUSTER,
@@ -16,15 +19,92 @@ from wharfinger.objects.documents.kinds import (
     PLACEMENTS,
     UPDATE_RUNS,
     Kind,
+    Reference,
 )
+from wharfinger.objects.documents.times import rfc3339
 from wharfinger.placement.model.placement import PlacementRef
-from wharfinger.placement.reading.observe_placements import eviction_record, read_all, why_not_taking
-from wharfinger.placement.state.hub_view import HubView
-from wharfinger.process.stored_objects import Stored, StoredObjects
+from wharfinger.placement.spec.placement import check_placement_change, notes_on, overridden
+from wharfinger.placement.state.placed_kinds import check_with_kinds, names_kinds, untaken_kinds
+from wharfinger.process.committing import commit, readable, same
+from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, prefix_of
+
+if TYPE_CHECKING:
+    from wharfinger.placement.state.hub_view import HubView
+
+
+class EnvelopeCheck(WriteCheck):
+    """A member must be able to have what is in it."""
+
+    def change(self, obj: dict[str, Any], _before: dict[str, Any] | None) -> None:
+        """Raises `InvalidConfiguration`."""
+        check_with_kinds(obj)
+
+    async def finish(self, store: Store) -> None:
+        """Note kinds that it names and no joined member takes."""
+        if names_kinds(self.manifest):
+            self.notes = (*self.notes, *await untaken_kinds(store, self.manifest))
+
+
+class PlacementCheck(EnvelopeCheck):
+    """It must be valid as a whole, and change only what may change."""
+
+    def change(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
+        """Raises `InvalidConfiguration`."""
+        super().change(obj, before)
+        if before is not None:
+            check_placement_change(before, obj)
+        self.notes = notes_on(self.manifest)
+
+
+class OverrideCheck(PlacementCheck):
+    """Only one override may select an object, as in KubeFleet."""
+
+    async def prepare(self, store: Store) -> tuple[str, ...]:
+        """Which objects another override of the kind selects already, a line each."""
+        own = overridden(self.manifest)
+        problems: list[str] = []
+        prefix = prefix_of(self.about.kind, self.about.namespace)
+        async for kv in store.each(prefix):
+            name, other = kv.key.removeprefix(prefix), readable(kv.value)
+            shared = own.keys() & overridden(other).keys() if other is not None and name != self.about.name else ()
+            problems += [f"{own[one]}: {'/'.join(filter(None, one))} is overridden by {name} already" for one in shared]
+        return tuple(sorted(problems))
+
+
+async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
+    """Mark a placement or a member cluster as deleting, for a hub to remove; whether that is done, or need not be."""
+    marked_now = unreadable = False
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal marked_now, unreadable
+        obj = readable(stored.value) if stored is not None else None
+        unreadable = stored is not None and obj is None
+        if obj is None:
+            return None
+        deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
+        marked_now = not same(deleting, obj)
+        return documents.to_json(deleting) if marked_now else None
+
+    key = key_of(about)
+    if not await commit(store, key, over, str(about)):
+        if not ignore_not_found:
+            say(f"error: {about} does not exist", err=True)
+        return ignore_not_found
+    if unreadable:
+        say(
+            f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
+            f"or remove its key at once (etcdctl --user root del {key})",
+            err=True,
+        )
+        return False
+    say(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
+    return True
 
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
     """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
+    from wharfinger.placement.reading import observe_placements
+
     if kind.namespaced:
         namespace, name = pod_key(name, namespace)
     async with connection.store() as store:
@@ -32,7 +112,7 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
         obj = dict(found.mapping())
         if not obj:
             raise InvalidObject(f"{kind.singular} {name} cannot be read: it is no object")
-        view = await read_all(store)
+        view = await observe_placements.read_all(store)
         facts = await _facts(store, view, kind, found)
     written = {part: obj[part] for part in ("metadata", "spec") if obj.get(part)}
     lines = [plain(f"{title + ':':<14}{value}") for title, value in (("Kind", kind.name), ("Name", name), *facts)]
@@ -41,6 +121,8 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
 
 async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list[tuple[str, Any]]:
     """Raises `NotFound`: the object has gone since it was read."""
+    from wharfinger.placement.reading.observe_placements import eviction_record
+
     name, namespace = found.name, found.namespace
     if kind in UPDATE_RUNS:
         return _of_run(view, found)
@@ -70,6 +152,8 @@ def _of_run(view: HubView, found: Stored) -> list[tuple[str, Any]]:
 
 
 def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
+    from wharfinger.placement.reading.observe_placements import why_not_taking
+
     seen = view.members.get(name)
     if seen is None:
         raise NotFound(f"there is no member cluster {name} any more")

@@ -1,0 +1,151 @@
+"""`wharfinger fleet`: its commands, what they share (arguments, a fleet's object from a file), `get` and `history`.
+
+Commands that write are compare-and-sets on the fleet's object and work while Temporal is down. Those that read show
+what the fleet's actor wrote. Their neighbour for machines is `hosts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wharfinger.cli.files import contents_of, load
+from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.errors import InvalidConfiguration, UsageError
+from wharfinger.objects.documents.kinds import FLEET
+from wharfinger.process.names import check_tenant
+
+if TYPE_CHECKING:
+    from wharfinger.fleet.reading.fleets import FleetChange, Fleets
+
+WRITE = "Change"
+READ = "Look"
+"""Panels of `wharfinger fleet --help`."""
+
+
+FleetArgument = Annotated[
+    str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="FLEET", callback=check_tenant)
+]
+"""One that no fleet can have, such as a script's empty variable, is refused whatever the command would do."""
+
+ReasonOption = Annotated[
+    str,
+    typer.Option(
+        "--reason", help="Why: kept with the object; `fleet status` and `fleet history` show it.", metavar="TEXT"
+    ),
+]
+"""Of commands that write; without it no reason is kept."""
+
+TimeoutOption = Annotated[
+    str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h; a bare number is seconds.", metavar="DURATION")
+]
+
+FileOption = Annotated[
+    str, typer.Option("--filename", "-f", help="File with the fleet's object, or - for standard input.", metavar="FILE")
+]
+"""Annotation of a command's parameter whose default is an empty string."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands, in the order in which help lists them."""
+    from wharfinger.fleet.cli import apply, changes, logs, status
+    from wharfinger.fleet.cli.diff import diff
+    from wharfinger.fleet.cli.wait import wait
+
+    group = typer.Typer(
+        no_args_is_help=True, help="Scheduler instances: how many there are, what they run, how changes roll out."
+    )
+    for command in (apply.apply, *changes.COMMANDS):
+        group.command(command.__name__, rich_help_panel=WRITE)(command)
+    for command in (get, status.status, history, diff, apply.plan, wait, logs.logs):
+        group.command(command.__name__, rich_help_panel=READ)(command)
+    app.add_typer(group, name="fleet", rich_help_panel=RUN)
+
+
+def fleet_in(source: str, tenant: str) -> Mapping[str, Any]:
+    """The manifest of that tenant's fleet. Raises `UsageError` when the file has none, or cannot be read."""
+    found = load(contents_of([source]), "default")
+    problems = [f"{entry.source}: {entry.problem}" for entry in found if entry.about is None or entry.obj is None]
+    if problems:
+        raise InvalidConfiguration(problems)
+    fleets = [entry for entry in found if entry.about is not None and entry.about.kind is FLEET]
+    for entry in fleets:
+        if entry.about is not None and entry.obj is not None and entry.about.name == tenant:
+            return entry.obj
+    instead = f", only {', '.join(str(entry.about) for entry in fleets[:5])}" if fleets else ""
+    raise UsageError(f"{source}: there is no {FLEET.name} of {tenant}{instead}")
+
+
+@asynccontextmanager
+async def open_fleets(connection: ConnectionOptions) -> AsyncIterator[Fleets]:
+    """The fleets in the etcd that the options name."""
+    from wharfinger.fleet.reading.fleets import Fleets
+
+    async with connection.store() as store:
+        yield Fleets(store)
+
+
+async def change(connection: ConnectionOptions, make: Callable[[Fleets], Awaitable[FleetChange]]) -> FleetChange:
+    """Make a change, and print what became of it."""
+    async with open_fleets(connection) as fleets:
+        changed = await make(fleets)
+    typer.echo(changed.sentence)
+    return changed
+
+
+@configured
+async def get(
+    fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="FLEET", show_default="all")] = "",
+    *,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """List fleets: how many instances are wanted and serve, on which revision, and how the rollout stands.
+
+    READY counts slots whose instance has reported that it is ready, UPDATED those of them on the wanted template.
+    OUTDATED counts instances of other templates that may still run. Needs etcd alone.
+    """
+    from wharfinger.fleet.cli.output import FLEET_HEADINGS, fleet_object, fleet_row
+    from wharfinger.fleet.state.fleet_reading import existing, read
+
+    async with connection.store() as store:
+        estate = await read(store, fleet, templates=False)
+    now = datetime.now(UTC)
+    fleets = [existing(estate, fleet)] if fleet else estate.fleets.values()
+    found = [picture for picture in fleets if picture.exists]
+    if output is not Output.TABLE:
+        items: list[dict[str, Any]] = [fleet_object(picture) for picture in found]
+        show(items[0] if fleet else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+    elif not found:
+        typer.echo("no fleet found", err=True)
+    else:
+        typer.echo(Columns(*FLEET_HEADINGS).render([fleet_row(picture, now) for picture in found]))
+
+
+@configured
+async def history(
+    fleet: FleetArgument,
+    *,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show the revisions of a fleet: how their rollouts ended, who wrote them, when and why.
+
+    The star marks the revision that is wanted. -o json and -o yaml show the templates too, as they were written.
+    """
+    from wharfinger.fleet.cli.output import HISTORY_HEADINGS, history_list, history_rows
+    from wharfinger.fleet.state.fleet_reading import existing, read
+
+    async with connection.store() as store:
+        picture = existing(await read(store, fleet), fleet)
+    if output is not Output.TABLE:
+        show(history_list(picture), output)
+    elif not picture.revisions:
+        typer.echo(f"fleet {fleet} has no revision yet: its workflow has not looked at it", err=True)
+    else:
+        typer.echo(Columns(*HISTORY_HEADINGS).render(history_rows(picture, datetime.now(UTC))))
