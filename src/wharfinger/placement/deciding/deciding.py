@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wharfinger.placement.deciding import filters, texts
-from wharfinger.placement.deciding.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Stuck
+from wharfinger.placement.deciding.deviations import D2, D5, D6, D8, D9, D10, D11, D14, Deviations, Stuck
 from wharfinger.placement.deciding.filters import MemberFilter, nameable, why_not_eligible
-from wharfinger.placement.deciding.question import NOTHING, Question
+from wharfinger.placement.deciding.question import Question
 from wharfinger.placement.deciding.ranking import SPREAD, Domains, MemberCandidate, Ranking, domains
 from wharfinger.placement.deciding.scaling_down import given_up
 from wharfinger.placement.model.members import Member
@@ -27,42 +27,30 @@ from wharfinger.placement.model.placement import (
 
 def decide(question: Question) -> PlacementDecision:
     """Decide, and name the deviations that mattered: without them the answer would be another one."""
-    decided, triggered = _decided(question, NOTHING)
+    deviations = Deviations()
+    decided = _Choice(question, deviations).run()
     assert not isinstance(decided, Stuck), "nothing is stuck while no deviation is undone"
-    if not triggered:
-        return decided
-    mattered = {one for one in triggered if _differs(question, frozenset({one}), decided)}
-    if not mattered and _differs(question, triggered, decided):
-        mattered = set(triggered)
-    return replace(decided, deviations=frozenset(mattered))
+    noted = frozenset(deviations.noted)
+    mattered = frozenset(one for one in noted if decide_without(question, frozenset({one})) != decided)
+    if noted and not mattered and decide_without(question, noted) != decided:
+        mattered = noted
+    return replace(decided, deviations=mattered)
 
 
-def decide_without(question: Question, without: frozenset[str]) -> PlacementDecision | Stuck:
+def decide_without(question: Question, undone: frozenset[str]) -> PlacementDecision | Stuck:
     """What would be decided with some deviations undone."""
-    return _decided(question, without)[0]
-
-
-def _differs(question: Question, without: frozenset[str], decided: PlacementDecision) -> bool:
-    other = _decided(question, without)[0]
-    return other != decided
-
-
-def _decided(question: Question, without: frozenset[str]) -> tuple[PlacementDecision | Stuck, frozenset[str]]:
-    choice = _Choice(question, without)
-    decided = choice.run()
-    return decided, frozenset(choice.triggered - without)
+    return _Choice(question, Deviations(undone)).run()
 
 
 class _Choice:
-    """One way to decide, and the deviations that came into play."""
+    """One way to decide. It notes the deviations that come into play."""
 
-    def __init__(self, question: Question, without: frozenset[str]) -> None:
+    def __init__(self, question: Question, deviations: Deviations) -> None:
         self.question = question
         self.placement = question.placement
         self.policy = question.placement.policy
-        self.without = without
-        self.triggered: set[str] = set()
-        self.filter = MemberFilter(question, without, self.triggered)
+        self.deviations = deviations
+        self.filter = MemberFilter(question, deviations)
         self.known = {member.name: member for member in question.members}
         self.current: dict[str, ChosenMember] = {}
         """Chosen under this policy."""
@@ -87,10 +75,7 @@ class _Choice:
                 return self._all()
 
     def _is_same(self, chosen: ChosenMember, member: Member) -> bool:
-        if chosen.identity == member.identity:
-            return True
-        self.triggered.add(D11)
-        return D11 in self.without
+        return chosen.identity == member.identity or not self.deviations.note(D11)
 
     def _all(self) -> PlacementDecision | Stuck:
         self.current = {name: one for name, one in self.current.items() if name not in self.question.drained}
@@ -109,7 +94,7 @@ class _Choice:
         settled = wanted <= present
         if settled:
             self._scale_down(present - wanted)
-            if D6 in self.without:
+            if not self.deviations.holds(D6):
                 return self._decision(list(self.current.values()), wanted, [], fulfilled=True)
         filtered = self.filter.filter(self.current, self.obsolete)
         scored = filtered if isinstance(filtered, Stuck) else self.filter.score(*filtered, self.obsolete)
@@ -121,7 +106,7 @@ class _Choice:
         scored = self._keep_closed(scored, wanted, verdicts)
         kept = list(self.current.values())
         drained = sorted((one for one in kept if one.name in self.question.drained), key=self._keeping)
-        ranking = Ranking(self.policy.spread, self._domains(scored), self.without, self.triggered)
+        ranking = Ranking(self.policy.spread, self._domains(scored), self.deviations)
         ranking.put(scored)
         picked = ranking.pick(max(0, wanted - len(kept) + len(drained)))
         successors = max(0, len(kept) + len(picked) - wanted)
@@ -151,7 +136,7 @@ class _Choice:
             *sorted(verdicts, key=lambda verdict: verdict.name),
         ]
         if settled and verdicts and self.question.unselected_limit != 0:
-            self.triggered.add(D6)
+            self.deviations.note(D6)
         return self._decision([*kept, *chosen], wanted, verdicts, fulfilled=len(kept) + len(chosen) >= wanted)
 
     def _scale_down(self, count: int) -> None:
@@ -163,13 +148,13 @@ class _Choice:
         if hard and count > drained:
             staying = [self.known[one.name] for one in order[drained:] if one.name not in self.question.drained]
             spread_out = self._spread_out(staying, count - drained, hard)
-            if D14 not in self.without:
+            if self.deviations.holds(D14):
                 if spread_out is None:
                     self.note = texts.uneven(len(order) - count)
                 else:
                     going[drained:] = spread_out
             if spread_out is None or set(spread_out) != {one.name for one in order[drained:count]}:
-                self.triggered.add(D14)
+                self.deviations.note(D14)
         self.current = {one.name: one for one in order if one.name not in going}
 
     def _spread_out(self, order: Sequence[Member], count: int, hard: Sequence[ClusterSpread]) -> list[str] | None:
@@ -207,16 +192,14 @@ class _Choice:
     def _fixed(self) -> PlacementDecision | Stuck:
         names = self.policy.names
         if len(set(names)) < len(names):
-            self.triggered.add(D5)
-        if not names:
-            self.triggered.add(D9)
-            if D9 in self.without:
-                return Stuck("no cluster is named")
+            self.deviations.note(D5)
+        if not names and not self.deviations.note(D9):
+            return Stuck("no cluster is named")
         chosen: list[ChosenMember] = []
         fresh: list[ChosenMember] = []
         verdicts: list[MemberVerdict] = []
         found = 0
-        for name in dict.fromkeys(names) if D5 not in self.without else names:
+        for name in dict.fromkeys(names) if self.deviations.holds(D5) else names:
             member = self.known.get(name)
             if member is None:
                 verdicts.append(MemberVerdict(name, "", "NotFound", texts.not_found(name)))
@@ -224,9 +207,7 @@ class _Choice:
             why = self._why_not_eligible(member, name in self.obsolete)
             if name in self.current:
                 chosen.append(self._fixed_choice(self.current[name]))
-                if why:
-                    self.triggered.add(D5)
-                if not why or D5 not in self.without:
+                if not why or self.deviations.note(D5):
                     found += 1
                 else:  # it is chosen, and told as not selected
                     verdicts.append(self._not_eligible(name, why))
@@ -255,28 +236,26 @@ class _Choice:
 
     def _why_not_eligible(self, member: Member, chosen_before: bool) -> str:
         ages = self.question.ages[member.name]
-        why = why_not_eligible(member, ages, upstream=D10 in self.without)
-        if why in (texts.NO_HEARTBEAT,):
-            self.triggered.add(D10)
-        if why and chosen_before and not member.leaving:
-            self.triggered.add(D10)
-            return why if D10 in self.without else ""
-        return why
+        why = why_not_eligible(member, ages, upstream=not self.deviations.holds(D10))
+        if why == texts.NO_HEARTBEAT:
+            self.deviations.note(D10)
+        kept = why and chosen_before and not member.leaving and self.deviations.note(D10)
+        return "" if kept else why
 
     def _domains(self, candidates: Sequence[MemberCandidate]) -> list[Domains]:
         if not self.policy.spread:
             return []
         chosen = [self.known[name] for name in self.current if name not in self.question.drained]
         counted: Iterable[Member] = self.question.members
-        if D2 not in self.without:
+        if self.deviations.holds(D2):
             counted = [*chosen, *(one.member for one in candidates)]
         found = [domains(constraint.key, counted, chosen) for constraint in self.policy.spread]
-        if D2 not in self.without:
+        if self.deviations.holds(D2):
             every = [
                 {one.labels.get(each.key) for one in self.question.members} - {None} for each in self.policy.spread
             ]
             if any(each != domain.counts.keys() for each, domain in zip(every, found, strict=True)):
-                self.triggered.add(D2)
+                self.deviations.note(D2)
         return found
 
     def _choose(self, member: Member, scores: MemberScores | None) -> ChosenMember:
@@ -288,10 +267,9 @@ class _Choice:
     def _unnameable(self, chosen: Sequence[ChosenMember]) -> Stuck | None:
         known = self.obsolete.keys() | self.question.standing.remembered
         for one in chosen:
-            if one.name not in known and not nameable(self.placement.ref.name, one.name):
-                self.triggered.add(D8)
-                if D8 in self.without:
-                    return Stuck(f"no binding can be named for {one.name}")
+            unnameable = one.name not in known and not nameable(self.placement.ref.name, one.name)
+            if unnameable and not self.deviations.note(D8):
+                return Stuck(f"no binding can be named for {one.name}")
         return None
 
     def _decision(

@@ -1,13 +1,13 @@
 """Where deciding differs from KubeFleet's scheduler on purpose, by name, and whether it mattered to one decision.
 
-Each is undone by its name in `without`: the decision is then KubeFleet's in this respect. What an undone one makes
+`Deviations` undoes some of them for one decision, which is then KubeFleet's in this respect. What an undone one makes
 KubeFleet fail on, fails as a `Stuck`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 D1 = "D1"
 """Spread is violated if a domain would have more than maxSkew above the smallest; KubeFleet refuses every domain once
@@ -47,6 +47,24 @@ ALL = frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, D13, D14})
 def in_order(names: Iterable[str]) -> list[str]:
     """Names of deviations by their number."""
     return sorted(names, key=lambda name: int(name[1:]))
+
+
+@dataclass(slots=True)
+class Deviations:
+    """The deviations of one decision: which are undone, and which came into play."""
+
+    undone: frozenset[str] = frozenset()
+    noted: set[str] = field(default_factory=set)
+    """Those that came into play, undone ones too."""
+
+    def note(self, name: str) -> bool:
+        """Note that a deviation came into play; whether it holds."""
+        self.noted.add(name)
+        return self.holds(name)
+
+    def holds(self, name: str) -> bool:
+        """Whether a deviation is not undone."""
+        return name not in self.undone
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wharfinger.placement.deciding import texts
 from wharfinger.placement.deciding.affinity import Affinity, Unreadable, affinity_of, liking
-from wharfinger.placement.deciding.deviations import D3, D7, D10, D12, D13, Stuck
+from wharfinger.placement.deciding.deviations import D3, D7, D10, D12, D13, Deviations, Stuck
 from wharfinger.placement.deciding.question import Question
 from wharfinger.placement.deciding.ranking import MemberCandidate
 from wharfinger.placement.model.members import RESOURCES, Ages, Member
@@ -120,24 +120,15 @@ class MemberFilter:
     """Filters and scores members for one decision."""
 
     question: Question
-    without: frozenset[str]
-    """The deviations that are undone."""
-    triggered: set[str]
-    """Those that came into play; it adds to them."""
+    deviations: Deviations
 
     def lingers(self, name: str) -> bool:
         """Whether a member was evicted, and has not lost its work yet."""
-        if name not in self.question.standing.lingering:
-            return False
-        self.triggered.add(D12)
-        return D12 not in self.without
+        return name in self.question.standing.lingering and self.deviations.note(D12)
 
     def keeps(self, name: str, obsolete: Collection[str]) -> bool:
         """Whether a member that takes nothing new keeps what it was chosen for under an older policy."""
-        if name not in obsolete or not self.question.closed(name):
-            return False
-        self.triggered.add(D13)
-        return D13 not in self.without
+        return name in obsolete and self.question.closed(name) and self.deviations.note(D13)
 
     def closed(self, name: str) -> MemberVerdict | None:
         """The verdict on a member that takes nothing new; None for one that does."""
@@ -156,7 +147,7 @@ class MemberFilter:
         `obsolete`: names of those chosen under an older policy.
         """
         passed, verdicts = [], []
-        placement, ages, old = self.question.placement, self.question.ages, D10 in self.without
+        placement, ages, old = self.question.placement, self.question.ages, not self.deviations.holds(D10)
         dashed = self._has_dashes()
         affinity = self._affinity()
         for member in self.question.members:
@@ -166,15 +157,14 @@ class MemberFilter:
             lenient = name in obsolete
             found = refusal(placement, affinity, member, ages[name], upstream=old, lenient=lenient and not old)
             if lenient and why_not_eligible(member, ages[name]):
-                self.triggered.add(D10)
+                self.deviations.note(D10)
             if isinstance(found, Unreadable):
-                self.triggered.add(D3)
-                if D3 in self.without or (D7 in self.without and dashed):
+                if not self.deviations.note(D3) or (dashed and not self.deviations.holds(D7)):
                     return Stuck(found.why)
                 verdicts.append(self._unreadable(name, found))
             elif found is not None:
                 if found.reason == texts.NO_HEARTBEAT:
-                    self.triggered.add(D10)
+                    self.deviations.note(D10)
                 verdicts.append(MemberVerdict(name, found.plugin, texts.UNSCHEDULABLE, texts.refused(found.reason)))
             elif self.keeps(name, obsolete):
                 passed.append(member)
@@ -187,7 +177,7 @@ class MemberFilter:
         return passed, verdicts
 
     def _affinity(self) -> Affinity:
-        exactly = D7 not in self.without
+        exactly = self.deviations.holds(D7)
         return affinity_of(self.question.placement.policy, dashes=exactly, exactly=exactly)
 
     def _has_dashes(self) -> bool:
@@ -196,7 +186,7 @@ class MemberFilter:
         names += [one.sorter.name for one in self.question.placement.policy.preferred if one.sorter is not None]
         dashed = any(name.startswith(RESOURCES) and name.count("-", len(RESOURCES)) > 1 for name in names)
         if dashed:
-            self.triggered.add(D7)
+            self.deviations.note(D7)
         return dashed
 
     def _unreadable(self, name: str, found: Unreadable) -> MemberVerdict:
@@ -208,21 +198,21 @@ class MemberFilter:
         """The affinity of each; who cannot be evaluated gets a verdict instead."""
         if not self.question.placement.policy.preferred:
             return [MemberCandidate(member, 0, member.name in obsolete) for member in passed]
-        strict = not self.without.isdisjoint({D3, D7})
+        strict = not (self.deviations.holds(D3) and self.deviations.holds(D7))
         affinity = self._affinity()
         among = affinity.ranges(self.question.members)
         if among.unreadable is not None:
-            self.triggered.add(D3)
+            self.deviations.note(D3)
             if strict:
                 return Stuck(among.unreadable.why)
         if among.spelled_apart:
-            self.triggered.add(D7)
+            self.deviations.note(D7)
         liked_by = liking(affinity, among)
         found = []
         for member in passed:
             liked = liked_by.score(member)
             if isinstance(liked, Unreadable):
-                self.triggered.add(D3)
+                self.deviations.note(D3)
                 if strict:
                     return Stuck(liked.why)
                 verdicts.append(self._unreadable(member.name, liked))

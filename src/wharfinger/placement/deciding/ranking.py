@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from wharfinger.placement.deciding.deviations import D1, D4
+from wharfinger.placement.deciding.deviations import D1, D4, Deviations
 from wharfinger.placement.model.members import Member
 from wharfinger.placement.model.placement import ClusterSpread, MemberScores
 
@@ -110,10 +110,7 @@ class Ranking:
 
     constraints: Sequence[ClusterSpread]
     counts: Sequence[Domains]
-    without: frozenset[str] = frozenset()
-    """The deviations that are undone."""
-    triggered: set[str] = field(default_factory=set)
-    """The deviations that came into play."""
+    deviations: Deviations = field(default_factory=Deviations)
     _groups: dict[tuple[str | None, ...], list[MemberCandidate]] = field(default_factory=dict)
     """By the values of the spread's labels; the best candidate last."""
     _sticky: int = 0
@@ -181,17 +178,17 @@ class Ranking:
         return tuple([member.labels.get(constraint.key) for constraint in self.constraints])
 
     def _judge(self) -> None:
-        undone = D1 in self.without
+        undone = not self.deviations.holds(D1)
         self._judged = {}
         for values, group in self._groups.items():
             if not group:
                 continue
             member = group[-1].member
             self._judged[values] = judge(self.constraints, self.counts, member, upstream=undone)
-            if not undone and D1 not in self.triggered:
+            if not undone and D1 not in self.deviations.noted:
                 other = judge(self.constraints, self.counts, member, upstream=True)
                 if other != self._judged[values]:
-                    self.triggered.add(D1)
+                    self.deviations.note(D1)
 
     def _best(self) -> tuple[tuple[str | None, ...], MemberCandidate] | None:
         best = None
@@ -213,8 +210,7 @@ class Ranking:
             domain.add(picked.member)
         self._sticky -= picked.sticky
         if self._sticky:
-            self.triggered.add(D4)
-            self._forget = D4 in self.without
+            self._forget = not self.deviations.note(D4)
 
 
 def _rank(candidate: MemberCandidate) -> tuple[int, bool, str]:
