@@ -71,13 +71,13 @@ from wharfinger.placement.contracts.delivery_records import (
 from wharfinger.placement.contracts.placement_rollouts import TakeSnapshotInput
 from wharfinger.placement.effects import snapshots
 from wharfinger.placement.member.applying import WorkOnMember
+from wharfinger.placement.member.folder import MemberConnection
 from wharfinger.placement.member.joining import hub_id
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.member_store import EtcdMember
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.works import Works
 from wharfinger.placement.reading.observe_placements import read_all
-from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.garbage import tune_garbage_collection

@@ -15,11 +15,10 @@ from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
-from wharfinger.placement.member.folder import FolderOfMembers, members_in, read_folder
+from wharfinger.placement.member.folder import FolderOfMembers, MemberConnection, members_in, read_folder
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.works import Works
-from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts

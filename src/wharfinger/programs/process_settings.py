@@ -50,7 +50,7 @@ class MemberAgentSettings:
         "A file <member>.yaml for each member says how its own etcd is reached; nobody else may read it.",
         "DIR",
     )
-    """As `placement.spec.member_files` reads them."""
+    """As `placement.member.folder` reads them."""
     report_every: float = setting(15.0, "How often what a member has is looked at.", "SECONDS", min=1, max=600)
     health_port: int = health_port_option(10256)
     bind_address: str = bind_address_option()

@@ -28,9 +28,9 @@ from wharfinger.etcd.store import Delete, Store
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.placement.member.folder import MemberConnection
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.works import Works
-from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.conversion import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts

@@ -13,8 +13,8 @@ from wharfinger.etcd.store import Store
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberStatusRecord
+from wharfinger.placement.member.folder import MemberConnection
 from wharfinger.placement.member.member_agent import MemberReporter
-from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore

@@ -30,11 +30,11 @@ from wharfinger.objects.model.texts import one_line, plain
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.placement.member.applier import Applier
+from wharfinger.placement.member.folder import MemberConnection
 from wharfinger.placement.member.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave, stay
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.usage import FOLLOWED, MemberUsage
 from wharfinger.placement.member.works import Works
-from wharfinger.placement.spec.member_files import MemberConnection
 from wharfinger.placement.spec.members import agent_status
 from wharfinger.process.build import release
 from wharfinger.process.children import lives
