@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.replay.archive.archive_metrics import ArchiveMetrics
+from wharfinger.replay.archive.archiving import ArchiveMetrics
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 

@@ -10,10 +10,9 @@ from tests.scheduling.world import CLUSTER, PROFILES, Hand, World
 from wharfinger.etcd import keys
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
-from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.recorded import DecidedRun, Unreplayable
 from wharfinger.replay.report.report import Report
 from wharfinger.replay.shadow import MadeAgain, Shadow
-from wharfinger.replay.unreplayable import Unreplayable
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.comparing import Compared

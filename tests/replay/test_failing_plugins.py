@@ -15,9 +15,9 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.recorded import Lack
 from wharfinger.replay.report.rerun_report import RerunReport
 from wharfinger.replay.rerun import Rerun, RerunSimulator
-from wharfinger.replay.unreplayable import Lack
 
 [USUAL] = PROFILES.values()
 GANG = {"pod-group.scheduling.sigs.k8s.io/name": "team", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}

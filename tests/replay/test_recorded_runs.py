@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.replay.archive.spool import READ, Spool
-from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.cli.replay_output import tell
 from wharfinger.replay.histories import goes_on, read_runs, recorded_run
 from wharfinger.replay.recorded import DecidedRun, Unit, decisions_of, units
 from wharfinger.replay.report.report import Report

@@ -18,7 +18,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod
 from wharfinger.replay.changes import ProfileChange, Setting, plugin_of
-from wharfinger.replay.unreplayable import Lack, Unreplayable
+from wharfinger.replay.recorded import Lack, Unreplayable
 from wharfinger.scheduling.reading.comparing import Sameness
 
 [USUAL] = PROFILES.values()

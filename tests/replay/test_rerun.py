@@ -14,12 +14,11 @@ from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange, Setting
-from wharfinger.replay.decided_pods import DecidedPods
 from wharfinger.replay.lived_pods import LivedPod
 from wharfinger.replay.recorded import Unit, units
 from wharfinger.replay.report.rerun_report import RerunReport, fragmentation, shapes_of
 from wharfinger.replay.rerun import Rerun, RerunSimulator
-from wharfinger.replay.reruns import rerun
+from wharfinger.replay.reruns import DecidedPods, rerun
 
 GROUP = "pod-group.scheduling.sigs.k8s.io/"
 PACKED = Setting.parse("NodeResourcesFit.scoringStrategy.type=MostAllocated")

@@ -16,7 +16,7 @@ from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
-from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.cli.replay_output import tell
 from wharfinger.replay.ends import verdict_of
 from wharfinger.replay.recorded import DecidedRun
 from wharfinger.replay.report import html_report

@@ -12,8 +12,8 @@ from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
+from wharfinger.replay.recorded import Lack, Unreplayable
 from wharfinger.replay.shadow import MadeAgain, Shadow
-from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.reading.comparing import Compared
 
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

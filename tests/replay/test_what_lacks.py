@@ -9,8 +9,7 @@ from tests.scheduling.world import PROFILES, Hand
 from wharfinger.etcd import keys
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.process.records import InstanceRecord
-from wharfinger.replay.recorded import DecidedRun
-from wharfinger.replay.unreplayable import Lack
+from wharfinger.replay.recorded import DecidedRun, Lack
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 

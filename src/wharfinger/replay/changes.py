@@ -22,7 +22,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import Source, load_configuration, load_profiles
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.replay.unreplayable import Lack, Unreplayable
+from wharfinger.replay.recorded import Lack, Unreplayable
 
 WEIGHT = "weight"
 MOST_CHECKED = 20

@@ -13,10 +13,9 @@ from wharfinger.errors import PluginError, StoreError
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.process.names import gang_workflow_id
-from wharfinger.replay.memberships import Memberships
-from wharfinger.replay.recorded import DecidedRun, decisions_of, key_of
+from wharfinger.replay.facts import Memberships
+from wharfinger.replay.recorded import DecidedRun, Lack, Unreplayable, decisions_of, key_of
 from wharfinger.replay.stand_in import StandIn
-from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, PlacedMany, PlaceManyInput, Seat, TurnedAway
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused

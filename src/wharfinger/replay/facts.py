@@ -1,17 +1,24 @@
-"""The cluster's state, revision by revision, as etcd's history shows it; and views that follow it, as workers do.
+"""The cluster's state as etcd's history, or an archive, shows it: how far back, revision by revision, and views of it.
 
-Everything is decoded once, however many views follow. A view that joins late is given what there is, nodes in the
-order in which they appeared. Synchronous and pure: who reads etcd is `reading`.
+Views follow the state as workers do. Everything is decoded once, however many views follow. A view that joins late is
+given what there is, nodes in the order in which they appeared. But for two readers of a store, all is synchronous and
+pure: `shadow` and `reruns` read etcd.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
+from wharfinger.errors import Compacted
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Event, KeyValue
+from wharfinger.etcd.store import Event, KeyValue, Page, Read, WatchBatch
+from wharfinger.framework.scoring import members_digest
 from wharfinger.objects.documents.formats import ObjectFormat
-from wharfinger.replay.memberships import Memberships
+from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.scheduling.contracts.computation import OwnNodes
+from wharfinger.scheduling.loops.shards import Roster
 from wharfinger.scheduling.model.promises import UpstreamSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
@@ -19,10 +26,85 @@ from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.telemetry import Metrics
 
+MOST_MEMBERSHIPS = 1000
+"""Memberships that are kept: a rollout of all workers makes two for each of them."""
 OFTEN = 512
 """Objects that are taken in between two checks."""
 _WITH_VALUE = (keys.CONFIG, keys.BOUND_BY)
 """Kinds whose raw value a view reads, beside what was decoded."""
+
+
+class KeptStates(Protocol):
+    """The part of a `Store` that reads: states of the past, and the changes since then."""
+
+    format: ClusterFormat
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        """See `Store.get`."""
+
+    def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
+        """See `Store.list`."""
+
+    def watch(
+        self, prefix: str, start_revision: int, *, previous: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        """See `Store.watch`."""
+
+
+async def oldest_kept(store: KeptStates, wanted: int) -> int:
+    """The first revision from `wanted` on that the store still has. Raises `StoreError`."""
+    try:
+        async for _ in store.list(keys.INSTALLATION, revision=wanted, page_size=1):
+            return wanted
+    except Compacted as error:
+        if error.compact_revision:
+            return error.compact_revision
+    try:
+        async with store.watch(keys.ROOT, 1) as batches:
+            async for _ in batches:
+                break
+    except Compacted as error:
+        return max(wanted, error.compact_revision)
+    return wanted
+
+
+async def recorded_configurations(store: KeptStates) -> list[KeyValue]:
+    """The recorded configurations of profiles. Raises the store's errors."""
+    return [kv async for page in store.list(keys.PROFILES) for kv in page.items]
+
+
+class Memberships:
+    """Which workers shared the nodes, in all pools, by the digest that a decision without room for names has of them.
+
+    The registrations in etcd make memberships. The last ones are kept.
+    """
+
+    def __init__(self) -> None:
+        self._rosters: dict[str, Roster] = {}
+        self._by_digest: dict[str, tuple[str, ...]] = {}
+        """The latest one last."""
+
+    def __len__(self) -> int:
+        return len(self._by_digest)
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the registrations."""
+        moved: dict[str, Roster] = {}
+        for one in changes.instances:
+            roster = self._rosters.setdefault(one.tenant, Roster(one.tenant))
+            roster.set(one.slot, one.incarnation, one.new)
+            moved[one.tenant] = roster
+        for roster in moved.values():
+            members = tuple(sorted(roster.ready()))
+            digest = members_digest(members)
+            self._by_digest.pop(digest, None)
+            self._by_digest[digest] = members
+        while len(self._by_digest) > MOST_MEMBERSHIPS:
+            del self._by_digest[next(iter(self._by_digest))]
+
+    def of(self, own: OwnNodes) -> tuple[str, ...]:
+        """Who shared the nodes; empty when nobody knows any more."""
+        return own.members or self._by_digest.get(own.digest, ())
 
 
 class Facts:

@@ -10,17 +10,21 @@ import hashlib
 import heapq
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from wharfinger.etcd import keys
+from wharfinger.etcd.store import Event
 from wharfinger.objects.documents.pod_requests import resize_of
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_RESIZE_PENDING, PREEMPTION
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.replay.archive.scratch import scratch_database, writing
+from wharfinger.process.records import AttemptRecord, binder_of
 from wharfinger.replay.ends import verdict_of
+from wharfinger.replay.memory_limit import scratch_database, writing
+
+_FLAGS = ("ours", "evicted", "evicted_then", "failed")
 
 
 @dataclass(slots=True)
@@ -128,7 +132,6 @@ def placed_object(free: dict[str, Any], pod: LivedPod) -> dict[str, Any]:
 
 _FIELDS = tuple(field.name for field in fields(LivedPod) if field.name not in ("key", "digest"))
 """What is told of a pod that ended, beside its name."""
-_FLAGS = ("ours", "evicted", "evicted_then", "failed")
 _TABLE = f"CREATE TABLE ended (number INTEGER PRIMARY KEY, namespace, name, {', '.join(_FIELDS)})"
 _ADDED = f"INSERT INTO ended VALUES ({', '.join('?' * (3 + len(_FIELDS)))})"  # noqa: S608 - ours
 
@@ -195,3 +198,44 @@ def _kept(value: object) -> object:
 def _pod(key: PodKey, values: Mapping[str, object]) -> LivedPod:
     flags = {name: bool(values[name]) for name in _FLAGS}
     return LivedPod(key, **{**values, **flags})  # type: ignore[arg-type]  # as they were written
+
+
+class Unmarked:
+    """What a record says beside pods that carry no marks, as those of rk8s: who bound a pod, and who was evicted.
+
+    Both are in keys of our own. Who bound a pod stands there while the pod lives; for whom a pod is evicted, in the
+    attempt record of that other pod until it is bound.
+    """
+
+    def __init__(self) -> None:
+        self._bound_by: dict[PodKey, bytes] = {}
+        self._victims: dict[PodKey, frozenset[str]] = {}
+        """By the pod for which they are evicted."""
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Changes of one revision, or a whole state."""
+        for event in events:
+            parsed = keys.parse(event.kv.key)
+            if parsed is None or len(parsed.parts) != len(PodKey._fields):
+                continue
+            if parsed.prefix == keys.BOUND_BY:
+                self._bound_by.pop(PodKey(*parsed.parts), None)
+                if not event.deleted:
+                    self._bound_by[PodKey(*parsed.parts)] = event.kv.value
+            elif parsed.prefix == keys.ATTEMPTS:
+                self._victims.pop(PodKey(*parsed.parts), None)
+                if not event.deleted and (found := _victims(event.kv.value)):
+                    self._victims[PodKey(*parsed.parts)] = found
+
+    def attempt_of(self, key: PodKey, create_revision: int, node: str) -> str:
+        """`<workflow id>@<run id>` of what bound this life of the pod to the node; empty when another writer did."""
+        return binder_of(self._bound_by.get(key), create_revision, node)
+
+    def is_victim(self, key: PodKey) -> bool:
+        """Whether the pod is being evicted for another one."""
+        return any(str(key) in names for names in self._victims.values())
+
+
+def _victims(record: bytes) -> frozenset[str]:
+    found = AttemptRecord.from_bytes(record)
+    return frozenset(found.victims if found is not None else ())

@@ -1,8 +1,9 @@
-"""How much memory a replay, or an archive, may take; what does not fit ends with one line that says what to do.
+"""How much memory a replay, or an archive, may take; and temporary files for what would take more.
 
-What grows with the span lies in temporary files (`scratch`), so what is left is the cluster's state, once for each
-worker that is stood in for, and what is under way. Its size is known only once it is there: whoever adds to it asks
-`check` after each part. Memory is what the kernel counts as resident, so it is the whole process that is bounded.
+What grows with the span lies in such files, so what is left is the cluster's state, once for each worker that is stood
+in for, and what is under way. Its size is known only once it is there: whoever adds to it asks `check` after each part.
+What does not fit ends with one line that says what to do. Memory is what the kernel counts as resident, so the limit
+bounds the whole process.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import ctypes
 import gc
 import os
 import resource
+import sqlite3
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +34,8 @@ BLOCKS = 32
 """A block of an archive may take one part in so many: as objects it is some ten times as large."""
 HISTORIES = 16
 """Histories that are under way may take one part in so many, as Temporal counts their bytes."""
+CACHE_KIB = 4096
+"""Of pages in memory, a database; also what is sorted there before it goes to the file."""
 
 
 class MemoryLimitReached(WharfingerError):
@@ -98,3 +103,36 @@ class MemoryLimit:
 
 UNLIMITED = MemoryLimit(most=sys.maxsize)
 """For spans that are known to be small."""
+
+
+def scratch_database(*tables: str) -> sqlite3.Connection:
+    """An empty database with these tables, in a file that has no name any more. Close it. Raises `UsageError`.
+
+    The file lies where temporary files lie (`TMPDIR`), and goes with the process. So nothing is ever synced.
+    """
+    with writing():
+        descriptor, path = tempfile.mkstemp(prefix="wharfinger-replay-")
+        os.close(descriptor)
+        try:
+            database = sqlite3.connect(path, isolation_level=None)
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute("PRAGMA temp_store = FILE")
+            database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            for table in tables:
+                database.execute(table)
+            database.execute("BEGIN")  # is never committed: pages go to the file when the cache is full
+        finally:
+            os.unlink(path)
+    return database
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Say in one line why a temporary file cannot be written."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        raise UsageError(
+            f"a temporary file in {tempfile.gettempdir()} cannot be written: {error}. TMPDIR names another folder"
+        ) from error

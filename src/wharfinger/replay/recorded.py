@@ -1,12 +1,14 @@
 """What one run of a workflow recorded, as replay needs it: what was decided, for whom, and what was answered.
 
 `histories` reads it from Temporal. A run is one decision for a lone pod or for a gang, or one stretch of decisions
-after the other for the pods of a cohort: a `Unit` is what was decided on one state, with nothing in between.
+after the other for the pods of a cohort: a `Unit` is what was decided on one state, with nothing in between. A decision
+that cannot be made again is `Unreplayable`: it is counted apart, and never as the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -17,6 +19,42 @@ from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangNam
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
+
+
+class Lack(StrEnum):
+    """What is missing."""
+
+    COMPACTED = "compacted"
+    """Etcd keeps the state no more."""
+    FUTURE = "future"
+    """Etcd has not got so far: it was restored from a backup since."""
+    PROFILE = "profile"
+    """The configuration by which was decided is gone, or its plugins are not installed here."""
+    OVERLAY = "overlay"
+    """What the worker had assumed is not recorded, or cannot be told from its digest."""
+    MEMBERSHIP = "membership"
+    """Nobody knows which workers shared the nodes."""
+    STATE = "state"
+    """Etcd's state is not the one that was decided on: it was changed behind wharfinger's back."""
+    VERDICT = "verdict"
+    """A plugin refused the node at Reserve or Permit, and an earlier release did not record where."""
+    CLOCK = "clock"
+    """The time of day had a say, and an earlier release did not record it."""
+    EXTENDER = "extender"
+    """An extender would have to be asked, and it is not."""
+    PLUGIN = "plugin"
+    """A plugin failed."""
+    RECORD = "record"
+    """What the run recorded cannot be read, or was taken by retention while it was read."""
+
+
+class Unreplayable(Exception):
+    """A decision cannot be made again; `lack` says what is missing, the text what exactly."""
+
+    def __init__(self, lack: Lack, detail: str) -> None:
+        super().__init__(detail)
+        self.lack = lack
+        self.detail = detail
 
 
 class DecidedRun(Sparse):

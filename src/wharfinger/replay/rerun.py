@@ -28,6 +28,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.replay.lived_pods import (
     LivedPod,
     Lives,
+    Unmarked,
     digest_of,
     freed,
     is_victim,
@@ -37,7 +38,6 @@ from wharfinger.replay.lived_pods import (
     started_of,
 )
 from wharfinger.replay.report.report import written
-from wharfinger.replay.unmarked import Unmarked
 from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
 from wharfinger.whatif.simulator.cluster import Cluster
 from wharfinger.whatif.simulator.simulator import SimulatedDecision, SimulatedGang, Simulator

@@ -22,12 +22,10 @@ from wharfinger.objects.model.pod import PodIdentity, PodKey
 from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.replay.changes import ProfileChange
 from wharfinger.replay.deciding import Again, Deciding, UnitScene, keys_of, placements
-from wharfinger.replay.facts import Facts
-from wharfinger.replay.kept import KeptStates, oldest_kept
+from wharfinger.replay.facts import Facts, KeptStates, oldest_kept
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
-from wharfinger.replay.recorded import DecidedRun, Unit, worker_of
+from wharfinger.replay.recorded import DecidedRun, Lack, Unit, Unreplayable, worker_of
 from wharfinger.replay.stand_in import StandIn
-from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.telemetry import Metrics
 

@@ -16,8 +16,8 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.process.transactions import Limits
-from wharfinger.replay.memberships import Memberships
-from wharfinger.replay.unreplayable import Lack, Unreplayable
+from wharfinger.replay.facts import Memberships
+from wharfinger.replay.recorded import Lack, Unreplayable
 from wharfinger.scheduling.contracts.computation import Computation, Nominated
 from wharfinger.scheduling.reading.recorded_verdicts import RecordedEngine
 from wharfinger.scheduling.state.cache.assumptions import (

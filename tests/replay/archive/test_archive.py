@@ -21,10 +21,9 @@ from wharfinger.replay.archive.archiving import OVERLAP, ArchiveFile, ArchiveNot
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
 from wharfinger.replay.histories import RunName
-from wharfinger.replay.recorded import DecidedRun
+from wharfinger.replay.recorded import DecidedRun, Lack
 from wharfinger.replay.report.report import Report
 from wharfinger.replay.shadow import Shadow
-from wharfinger.replay.unreplayable import Lack
 
 
 async def a_pass(

@@ -11,8 +11,7 @@ from tests.replay.replay_stage import Stage
 from tests.scheduling.world import CLUSTER
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import UsageError
-from wharfinger.replay.archive.archive_metrics import BEHIND, ArchiveMetrics
-from wharfinger.replay.archive.archiving import ArchiveFile
+from wharfinger.replay.archive.archiving import BEHIND, ArchiveFile, ArchiveMetrics
 from wharfinger.replay.cli.archive import _served
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.replay.cli.replayed import tell
+from wharfinger.replay.cli.replay_output import tell
 from wharfinger.replay.report.report import Report
 from wharfinger.replay.report.rerun_report import RerunReport
 

@@ -18,7 +18,7 @@ from tests.page.small_cluster import TOKEN
 from wharfinger.page.follow.plain import LONGEST
 from wharfinger.page.options import page_options
 from wharfinger.replay.page.replay_figures import POINTS
-from wharfinger.replay.page.replays import FRESH, ReplayPageReader
+from wharfinger.replay.page.view import FRESH, ReplayPageReader
 from wharfinger.replay.report import kept_reports
 
 HOSTILE = "<script>alert(1)</script>\u202e\u0007"

@@ -16,7 +16,7 @@ from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange, Setting
-from wharfinger.replay.cli.replay_files import AskedReplay, keep_report
+from wharfinger.replay.cli.replay_output import AskedReplay, keep_report
 from wharfinger.replay.kept_form import KeptReport, RerunFigures, ShadowFigures
 from wharfinger.replay.recorded import Unit, units
 from wharfinger.replay.report import kept_reports

@@ -24,8 +24,8 @@ from wharfinger.replay.archive.archive_format import (
     plain_key,
     plain_text,
 )
+from wharfinger.replay.facts import KeptStates, oldest_kept
 from wharfinger.replay.histories import RunName
-from wharfinger.replay.kept import KeptStates, oldest_kept
 from wharfinger.replay.memory_limit import MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 

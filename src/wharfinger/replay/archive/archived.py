@@ -25,9 +25,8 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.records import InstallationRecord
 from wharfinger.replay.archive.archive_format import CHECKPOINT, EVENTS, META, RUNS, STATE, Block, blocks, event_of
 from wharfinger.replay.archive.archive_pass import Gap
-from wharfinger.replay.archive.scratch import scratch_database, writing
 from wharfinger.replay.archive.spool import Spool
-from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
+from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit, scratch_database, writing
 from wharfinger.replay.recorded import DecidedRun, Unit
 
 PAGE = 500

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from wharfinger.replay.archive.scratch import scratch_database, writing
-from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
+from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit, scratch_database, writing
 from wharfinger.replay.recorded import DecidedRun, Unit, units, worker_of
 
 LEVEL = 1

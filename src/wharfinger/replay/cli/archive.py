@@ -17,7 +17,7 @@ import typer
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured, option
 from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import ServerError, StoreError, UsageError
-from wharfinger.replay.cli.memory_option import USUAL, MemoryLimitOption
+from wharfinger.replay.cli.replay import USUAL, MemoryLimitOption
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -136,8 +136,7 @@ async def _followed(
 ) -> None:
     """A pass a minute, whether servers answer or not; both must when it begins."""
     from wharfinger.cli.connect import open_temporal
-    from wharfinger.replay.archive.archive_metrics import BEHIND, ArchiveMetrics
-    from wharfinger.replay.archive.archiving import SETTLED, ArchiveFile, ArchiveNotWritten
+    from wharfinger.replay.archive.archiving import BEHIND, SETTLED, ArchiveFile, ArchiveMetrics, ArchiveNotWritten
     from wharfinger.serving.content import Content
     from wharfinger.serving.server import Server
 

@@ -17,11 +17,21 @@ import typer
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.errors import UsageError
-from wharfinger.replay.cli.memory_option import USUAL, MemoryLimitOption
 
 if TYPE_CHECKING:
     from wharfinger.replay.changes import ProfileChange
 
+USUAL = "2Gi"
+"""As `memory_limit` has it, which is slow to import for a command's help."""
+
+MemoryLimitOption = Annotated[
+    str,
+    typer.Option(
+        "--memory-limit",
+        help="Memory that the process may take; what does not fit ends with an error. At least 192Mi.",
+        metavar="SIZE",
+    ),
+]
 FAILED = 1
 """Exit code when a condition of --fail-on holds."""
 NOTHING = 3
@@ -115,11 +125,17 @@ def replay(
     since, until, seconds, runs, revision, gaps, lost, undecided, unread.
     """
     from wharfinger.cli import connect
-    from wharfinger.replay.cli.replay_files import AskedReplay, check_html, folder_for, keep_report, write_html
+    from wharfinger.replay.cli.replay_output import (
+        AskedReplay,
+        FailCondition,
+        check_html,
+        keep_report,
+        tell,
+        write_html,
+    )
     from wharfinger.replay.cli.replay_runs import from_archive, replayed
-    from wharfinger.replay.cli.replayed import tell
-    from wharfinger.replay.conditions import FailCondition
     from wharfinger.replay.memory_limit import MemoryLimit
+    from wharfinger.replay.report.kept_reports import folder_for
 
     memory = MemoryLimit.parse(memory_limit)
     conditions = [FailCondition.parse(text, mode.value) for text in fail_on or ()]

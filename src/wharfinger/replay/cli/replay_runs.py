@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,20 +20,20 @@ import typer
 from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.etcd import keys
+from wharfinger.process.records import SoftwareRecord
 from wharfinger.replay.archive.archived import Archive
 from wharfinger.replay.archive.spool import Spool
-from wharfinger.replay.builds import read_builds
 from wharfinger.replay.changes import ProfileChange
 from wharfinger.replay.cli.replay import written
+from wharfinger.replay.facts import KeptStates, recorded_configurations
 from wharfinger.replay.histories import RunName, read_runs, span_query
-from wharfinger.replay.kept import KeptStates, recorded_configurations
 from wharfinger.replay.memory_limit import MemoryLimit
-from wharfinger.replay.recorded import Unit
+from wharfinger.replay.recorded import Unit, Unreplayable
 from wharfinger.replay.report.report import ReplayTally, Report
 from wharfinger.replay.report.rerun_report import RerunReport
 from wharfinger.replay.reruns import rerun
 from wharfinger.replay.shadow import Shadow
-from wharfinger.replay.unreplayable import Unreplayable
 from wharfinger.scheduling.reading.remaking import limits_of
 from wharfinger.whatif.cli.supposed import progress
 
@@ -188,3 +188,20 @@ async def _decided_again(
         first = first or shadow.first_revision
     builds = await read_builds(parts[-1][0], report.software) if parts else []
     return report, {"runs": len(spool), "revision": first, "builds": builds}
+
+
+async def read_builds(store: KeptStates, decisions: Mapping[str, int]) -> list[dict[str, Any]]:
+    """By digest (empty = of an earlier release), the most decisions first. Raises `StoreError`."""
+    found = []
+    for digest, count in sorted(decisions.items(), key=lambda entry: -entry[1]):
+        read = await store.get(keys.software(digest)) if digest else None
+        record = SoftwareRecord.from_bytes(read.kv and read.kv.value) if read is not None else None
+        found.append(
+            {
+                "digest": digest,
+                "build": record.build if record is not None else "",
+                "packages": dict(record.packages) if record is not None else {},
+                "decisions": count,
+            }
+        )
+    return found

@@ -1,14 +1,122 @@
-"""What the page shows of replay's reports."""
+"""Reports of `replay` on the page: those of a folder, listed, one whole, and two beside each other.
+
+`report.kept_reports` has the files' limits, and `replay_figures` what is shown of a report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from wharfinger.errors import NotFound, UsageError
+from wharfinger.page.follow.plain import text
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web import inputs as read
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
-from wharfinger.replay.page.replays import ReplayPageReader
+from wharfinger.replay.kept_form import KeptReport
+from wharfinger.replay.page.replay_figures import ReportInShort, between, in_full
+from wharfinger.replay.report.kept_reports import NoReport, ReportFile, ReportListing, listed, read_report
+
+FRESH = 2.0
+"""Seconds for which a listing is used again."""
+WHOLE = 4
+"""Reports that are kept as a whole: those that were opened last, and fewer where they are large, but two."""
+WHOLE_BYTES = 24 << 20
+"""Of the files of these."""
+
+
+class ReplayPageReader:
+    """Answers about reports of replay.
+
+    Files are read when somebody looks, one at a time and away from the loop, and again when they have changed. A
+    request names a report, never a path: the name is looked up in the listing.
+    """
+
+    def __init__(self, folder: Path | None, clock: Callable[[], float]) -> None:
+        """`folder`: where reports are; None = nowhere. `clock`: monotonic seconds."""
+        self._folder = folder
+        self._clock = clock
+        self._listing: tuple[float, ReportListing] | None = None
+        self._short: dict[str, tuple[ReportFile, ReportInShort | NoReport]] = {}
+        self._whole: OrderedDict[str, tuple[ReportFile, KeptReport | NoReport]] = OrderedDict()
+        self._reading = asyncio.Lock()
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a folder for reports."""
+        return self._folder is not None
+
+    async def all(self, namespace: str) -> dict[str, Any]:
+        """Every report in short, the newest first."""
+        folder = self._folder
+        if folder is None:
+            return {"folder": None, "count": 0, "omitted": 0, "problem": None, "replays": []}
+        now = self._clock()
+        async with self._reading:
+            if self._listing is None or now - self._listing[0] >= FRESH:
+                self._listing = now, await asyncio.to_thread(listed, folder)
+            listing = self._listing[1]
+            for file in listing.files:
+                known = self._short.get(file.name)
+                if known is None or known[0].stamp != file.stamp:
+                    found = await asyncio.to_thread(read_report, folder, file)
+                    self._short[file.name] = file, ReportInShort.of(found) if isinstance(found, KeptReport) else found
+            names = {file.name for file in listing.files}
+            self._short = {name: known for name, known in self._short.items() if name in names}
+            rows = [_row(*self._short[file.name], namespace) for file in listing.files]
+        return {
+            "folder": text(str(folder)),
+            "count": len(rows) + listing.omitted,
+            "omitted": listing.omitted,
+            "problem": text(listing.problem) or None,
+            "replays": rows,
+        }
+
+    async def one(self, name: str, namespace: str, beside: str) -> dict[str, Any]:
+        """One report whole; `beside`: another one's name, empty = none. Raises `NotFound`, `UsageError`."""
+        report = await self._read(name)
+        other = await self._read(beside) if beside else None
+        told = await asyncio.to_thread(in_full, name, report, namespace)
+        if other is None:
+            return told | {"beside": None, "between": None}
+        return told | {
+            "beside": await asyncio.to_thread(in_full, beside, other, namespace),
+            "between": await asyncio.to_thread(between, report, other, namespace),
+        }
+
+    async def _read(self, name: str) -> KeptReport:
+        if self._folder is None:
+            raise NotFound("this page has no folder of reports")
+        async with self._reading:
+            listing = await asyncio.to_thread(listed, self._folder)
+            file = next((one for one in listing.files if one.name == name), None)
+            if file is None:
+                raise NotFound("there is no report of this name")
+            known = self._whole.get(name)
+            if known is None or known[0].stamp != file.stamp:
+                known = file, await asyncio.to_thread(read_report, self._folder, file)
+                self._whole[name] = known
+            self._whole.move_to_end(name)
+            while len(self._whole) > WHOLE or (len(self._whole) > 2 and self._whole_bytes() > WHOLE_BYTES):
+                self._whole.popitem(last=False)
+        if isinstance(known[1], NoReport):
+            raise UsageError(f"this file cannot be shown: {known[1].why}")
+        return known[1]
+
+    def _whole_bytes(self) -> int:
+        return sum(file.size for file, _ in self._whole.values())
+
+
+def _row(file: ReportFile, found: ReportInShort | NoReport, namespace: str) -> dict[str, Any]:
+    modified = datetime.fromtimestamp(int(file.modified), UTC).isoformat().replace("+00:00", "Z")
+    row = {"name": text(file.name), "bytes": file.size, "modified": modified}
+    if isinstance(found, NoReport):
+        return row | {"problem": text(found.why)}
+    return row | {"problem": None} | found.row(namespace)
 
 
 class ReplayView(PageView):

@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from wharfinger.replay.recorded import worker_of
+from wharfinger.replay.recorded import Lack, Unreplayable, worker_of
 from wharfinger.replay.shadow import MadeAgain
-from wharfinger.replay.unreplayable import Lack, Unreplayable
 from wharfinger.scheduling.reading.comparing import Compared, DecisionSaid, Sameness
 
 EXAMPLES = 5

@@ -10,7 +10,7 @@ from wharfinger.process.build import build_id
 from wharfinger.process.installation import keep_software
 from wharfinger.process.records import SoftwareRecord
 from wharfinger.programs.worker import software_of
-from wharfinger.replay.builds import read_builds
+from wharfinger.replay.cli.replay_runs import read_builds
 
 OURS = SoftwareRecord(build="1.2", packages={"racks": "0.3"})
 

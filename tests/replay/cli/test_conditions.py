@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import UsageError
-from wharfinger.replay.conditions import FailCondition
+from wharfinger.replay.cli.replay_output import FailCondition
 from wharfinger.replay.report.report import Report
 
 

@@ -1,14 +1,26 @@
-"""The report of `replay` as text for people."""
+"""What `replay` does with a report: it is printed, written as HTML, kept for the web page, and judged by conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import operator
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import typer
 
 from wharfinger.cli.output import Columns, plain
-from wharfinger.replay.ends import chosen_or_refused
+from wharfinger.errors import UsageError
+from wharfinger.process.build import build_id
+from wharfinger.replay.ends import VERDICTS, chosen_or_refused
+from wharfinger.replay.report import html_report
+from wharfinger.replay.report.kept_reports import keep, report_name
+from wharfinger.replay.report.report import COUNTED, ReplayTally
 
 LISTED = 20
 """Pods, workloads and reasons that are listed; -o json has more."""
@@ -43,6 +55,21 @@ _LACKS = {
     "plugin": "a plugin failed",
     "record": "what their run recorded cannot be read",
 }
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_FORM = re.compile(r"\s*([a-z]+)\s*(<=|>=|==|!=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*")
+PACKING = "packing"
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "shadow": (*map(str, COUNTED), "decisions", PACKING),
+    "rerun": (*VERDICTS, "decisions", PACKING),
+}
+"""By mode: a figure that a mode does not have would never fail."""
 
 
 def tell(report: Mapping[str, Any]) -> str:
@@ -184,3 +211,104 @@ def _why(pod: Mapping[str, Any]) -> str:
         if before["scores"].get(name, 0) != after["scores"].get(name, 0)
     ]
     return ", ".join(moved) or ", ".join(pod["differs"])
+
+
+class AskedReplay(NamedTuple):
+    """The options by which the same span can be replayed again. None of them is a credential."""
+
+    mode: str
+    since: str
+    until: str
+    config: Path | None
+    settings: tuple[str, ...]
+    plugins: tuple[str, ...]
+    archive: Path | None
+
+    def command(self) -> str:
+        """As it is typed."""
+        return shlex.join(["wharfinger", "replay", *self._options()])
+
+    def _options(self) -> Iterator[str]:
+        if self.mode != "shadow":
+            yield from ("--mode", self.mode)
+        if self.archive is not None:
+            yield from ("--archive", str(self.archive))
+        yield from ("--since", self.since) if self.since else ()
+        yield from ("--until", self.until) if self.until else ()
+        yield from ("--config", str(self.config)) if self.config is not None else ()
+        for setting in self.settings:
+            yield from ("--set", setting)
+        for plugin in self.plugins:
+            yield from ("--plugin", plugin)
+
+
+def check_html(file: Path) -> None:
+    """Make sure, as far as can be, that it can be written, before there is a report. Raises `UsageError`."""
+    if file.is_dir():
+        raise UsageError(f"--html {file}: this is a folder; name a file")
+    if not file.parent.is_dir():
+        raise UsageError(f"--html {file}: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"--html {file}: it cannot be written")
+
+
+def write_html(file: Path, plain: dict[str, Any]) -> None:
+    """Write the report as one file. `plain`: as `-o json` prints it. Raises `UsageError`."""
+    try:
+        file.write_text(html_report.page(plain), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def keep_report(folder: Path, report: ReplayTally, plain: dict[str, Any], made: datetime, asked: AskedReplay) -> Path:
+    """Keep the report in the folder; answers its file. Raises `UsageError`."""
+    told = {
+        "made": made.isoformat(),
+        "build": build_id(),
+        "cluster": plain["cluster"],
+        "archive": asked.archive.name if asked.archive is not None else "",
+        "command": asked.command(),
+        "report": plain,
+        "ends": report.ends_to_plain(),
+    }
+    return keep(folder, report_name(made, asked.mode, report.told), told)
+
+
+@dataclass(frozen=True, slots=True)
+class FailCondition:
+    """One figure of a report, compared with a number."""
+
+    text: str
+    figure: str
+    compare: str
+    bound: float
+    percent: bool
+
+    @classmethod
+    def parse(cls, text: str, mode: str = "shadow") -> FailCondition:
+        """A condition on a report of this mode, `shadow` or `rerun`. Raises `UsageError`."""
+        found, names = _FORM.fullmatch(text), FIGURES[mode]
+        if found is None or found[1] not in names or (found[4] and found[1] in ("decisions", PACKING)):
+            raise UsageError(
+                f"--fail-on takes FIGURE OPERATOR NUMBER, such as 'refused > 0' or 'same < 100%', not {text!r}; "
+                f"figures with --mode {mode} are {', '.join(names)}"
+            )
+        return cls(text.strip(), found[1], found[2], float(found[3]), bool(found[4]))
+
+    def failure(self, report: ReplayTally) -> str:
+        """Why the replay fails, in a sentence; empty where it does not.
+
+        Shares are of all decisions, so what cannot be replayed is none of the same. A figure that does not exist fails.
+        """
+        figure = self._figure(report)
+        if figure is None:
+            return f"{self.text}: there is no {self.figure}, as nothing was placed"
+        return self.text if _COMPARE[self.compare](figure, self.bound) else ""
+
+    def _figure(self, report: ReplayTally) -> float | None:
+        if self.figure == PACKING:
+            return report.packed
+        count = report.decisions if self.figure == "decisions" else report.counts[self.figure]
+        if not self.percent:
+            return float(count)
+        return 100.0 * count / report.decisions if report.decisions else 0.0
