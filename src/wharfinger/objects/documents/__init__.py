@@ -1,1 +1,1 @@
-"""Bytes and mappings to facts and back: the only room that deals with YAML, JSON and the spelling of fields."""
+"""Bytes and mappings to facts and back, and the spelling of Kubernetes' fields (those of rk8s: `objects.rk8s`)."""
