@@ -24,9 +24,8 @@ from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from wharfinger.process.connecting import connect_temporal, sdk_metrics
+from wharfinger.process.connecting import connect_temporal, sdk_metrics, temporal_configuration
 from wharfinger.process.polling import worker_factory
-from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, chain_retry
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.scheduling.effects.starts import TASK_TIMEOUT

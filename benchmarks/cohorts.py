@@ -29,7 +29,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.names import gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.cohort_scheduling import (

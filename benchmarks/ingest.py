@@ -29,7 +29,7 @@ from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.programs.loops import Loops
 
 PUTS_AT_ONCE = 100

@@ -34,8 +34,8 @@ import wharfinger.programs.worker
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import Pod
-from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.records import AttemptRecord
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.scheduling.state.cache.raw_pods import RawPods
 
 PUTS_AT_ONCE = 100

@@ -42,7 +42,7 @@ from wharfinger.dev.settings import Servers
 from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.testing import MemoryStore, pod_manifest
 
 TOPICS = ("status,overview,trends", "status,nodes,pending")

@@ -32,7 +32,7 @@ from tests.page.cluster import SUBJECT, MemoryCluster, Page, filled, in_step, se
 from tests.page.pictures import POD
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.scheduling.page.following import Following
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest

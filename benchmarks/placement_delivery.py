@@ -80,11 +80,10 @@ from wharfinger.placement.member.works import Works
 from wharfinger.placement.reading.observe_placements import read_all
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.names import placement_rollout_id
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.stopping import stop_on_signals
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection
 from wharfinger.programs.hub import Hub
 from wharfinger.programs.process_settings import HubSettings
 from wharfinger.serving.options import ServingOptions

@@ -38,8 +38,8 @@ from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.hub.following import HubStreams
 from wharfinger.placement.hub.placement_controller import PlacementController
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.parts import ProcessParts
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.settings import EtcdSettings
 
 GROUPS = 100

@@ -14,12 +14,12 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeUpdate
 
-    from wharfinger.process.names import SCHEDULE_COHORT
-    from wharfinger.process.search import PODS_KEY, pod_digests, pods_listed
+    from wharfinger.process.names import SCHEDULE_COHORT, pod_digests, pods_listed
     from wharfinger.scheduling.contracts.attempts import parsed
     from wharfinger.scheduling.contracts.cohort_scheduling import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,
+        PODS_KEY,
         BindManyInput,
         BoundMany,
         CohortInput,

@@ -20,7 +20,7 @@ from tests.scheduling.world import World, world
 from wharfinger.client import Wharfinger, outcome_of, start_attempt
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.etcd import keys
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.names import SCHEDULE_ATTEMPT, pod_workflow_id, task_queue
 from wharfinger.scheduling.contracts.attempts import AttemptResult
 from wharfinger.settings import EtcdSettings

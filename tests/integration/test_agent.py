@@ -26,10 +26,9 @@ from wharfinger.fleet.agent.processes import Processes
 from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.process.children.limits import ProcessLimits
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter, temporal_configuration
 from wharfinger.process.names import fleet_workflow_id
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.programs.agent import Agent
 from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 

@@ -20,9 +20,8 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
 from wharfinger.fleet.model.rollout import RolloutStatus
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter, temporal_configuration
 from wharfinger.process.records import InstanceRecord
-from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]

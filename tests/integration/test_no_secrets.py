@@ -26,8 +26,7 @@ from tests.integration.gateway import node, pod
 from tests.integration.test_secured_etcd import SecuredEtcd
 from tests.patience import patient
 from wharfinger.process.children import locks
-from wharfinger.process.conversion import data_converter
-from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.connecting import data_converter, temporal_configuration
 from wharfinger.settings import TemporalSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]

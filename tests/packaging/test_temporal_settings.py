@@ -10,8 +10,7 @@ from typing import Any
 import yaml
 
 from wharfinger.dev.temporal import DYNAMIC_CONFIGURATION
-from wharfinger.process.names import SEARCH_ATTRIBUTES
-from wharfinger.process.search import decisions_query
+from wharfinger.process.names import SEARCH_ATTRIBUTES, decisions_query
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "temporal.md").read_text()

@@ -19,7 +19,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.page.options import page_options
 from wharfinger.placement.page.view import PlacementView
-from wharfinger.scheduling.page.prompt_store import PromptStore
+from wharfinger.scheduling.page.following import PromptStore
 from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.testing import MemoryStore
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import ConfigurationError
-from wharfinger.process.connecting import is_near
-from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.connecting import is_near, temporal_configuration
 from wharfinger.settings import TemporalSettings
 
 

@@ -15,7 +15,7 @@ from tests.scheduling.intercepted import execute
 from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable
 from wharfinger.fleet.effects.fencing import FLEETS
 from wharfinger.framework.status import call
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.failures import MESSAGE_LIMIT
 
 

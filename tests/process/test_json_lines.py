@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.process.json_lines import JsonLine, parsed
+from wharfinger.process.logs import JsonLine, parsed
 
 
 def line(message: str, level: int = logging.INFO, *, tracebacks: bool = False, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.clock import Clock
-from wharfinger.process.reachability import Reachability
+from wharfinger.process.connecting import Reachability
 
 
 class Probe:

@@ -9,8 +9,8 @@ from temporalio.api.common.v1 import SearchAttributes
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import encode_search_attributes
 
-from wharfinger.process.search import MOST_LISTED, PODS_KEY, decisions_query, pod_digest, pod_digests, pods_listed
-from wharfinger.scheduling.contracts.cohort_scheduling import MOST_PODS
+from wharfinger.process.names import MOST_LISTED, decisions_query, pod_digest, pod_digests, pods_listed
+from wharfinger.scheduling.contracts.cohort_scheduling import MOST_PODS, PODS_KEY
 from wharfinger.settings import DispatchSettings
 
 TEMPORAL_LIMIT = 2048

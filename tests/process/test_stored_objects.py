@@ -9,7 +9,7 @@ from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.kinds import NODE, by_word
 from wharfinger.process.stored_objects import ChangedObjects, StoredObjects
-from wharfinger.scheduling.reading.stored_nodes import StoredNodes
+from wharfinger.scheduling.reading.pods_and_nodes import StoredNodes
 from wharfinger.testing.memory_store import MemoryStore
 
 

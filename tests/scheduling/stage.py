@@ -19,7 +19,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord, InstanceRecord

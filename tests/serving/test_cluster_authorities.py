@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.serving.serving import Reviews
-from wharfinger.serving.cluster_authorities import client_authorities
+from wharfinger.programs.kube_pages import client_authorities
 
 
 async def test_authorities_are_those_of_the_config_map() -> None:

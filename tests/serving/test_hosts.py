@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from wharfinger.serving.content import Content
-from wharfinger.serving.hosts import AllowedHosts
+from wharfinger.serving.http_server import AllowedHosts
 from wharfinger.serving.options import of_process
 from wharfinger.serving.server import Server
 from wharfinger.telemetry import Metrics

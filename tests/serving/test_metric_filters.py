@@ -9,7 +9,7 @@ from aiohttp import web
 
 from tests.serving.serving import content, get, serving
 from wharfinger.errors import UsageError
-from wharfinger.serving.metric_filters import exposition
+from wharfinger.serving.exposition import exposition
 from wharfinger.serving.options import ExpositionOptions, ServingOptions
 from wharfinger.telemetry import Metrics
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving.serving import Hand
 from wharfinger.errors import UsageError
-from wharfinger.serving.authentication import Caller, StaticTokens, bearer_token
+from wharfinger.serving.access import Caller, KeyedHash, StaticTokens, bearer_token
 from wharfinger.serving.options import (
     AuthorizationOptions,
     ServingOptions,
@@ -18,7 +18,6 @@ from wharfinger.serving.options import (
     of_process,
     sni_pair,
 )
-from wharfinger.serving.review_cache import KeyedHash
 
 FILE = Path("file")
 

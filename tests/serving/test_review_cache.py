@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving.serving import Hand
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.serving.review_cache import MOST_REQUESTS, MOST_WAITING, KeyedHash, ReviewCache
+from wharfinger.serving.access import MOST_REQUESTS, MOST_WAITING, KeyedHash, ReviewCache
 
 
 class Asked:

@@ -23,7 +23,7 @@ from wharfinger.scheduling.contracts.node_eviction import (
     NodeEvictions,
     NodeResult,
 )
-from wharfinger.scheduling.loops.node_workflows import TemporalNodes
+from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 from wharfinger.workflows.node_eviction import NodeEviction
 
 NODE = "n1"

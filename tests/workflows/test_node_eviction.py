@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from tests.conftest import TemporalServer
 from tests.workflows.node_stage import ABSENT, DUE, EMPTY, GONE, NODE, THERE, NodeStage, node_stage
 from wharfinger.scheduling.contracts.node_eviction import Cleared, ClearInput, LookInput, NodeResult
-from wharfinger.scheduling.loops.node_workflows import TemporalNodes
+from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 
 
 @pytest.fixture

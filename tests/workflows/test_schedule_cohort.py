@@ -11,8 +11,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import QUICK, TEAM, Stage, away, committed, decided, gone, lost, seat
-from wharfinger.process.names import gang_workflow_id
-from wharfinger.process.search import pods_listed
+from wharfinger.process.names import gang_workflow_id, pods_listed
 from wharfinger.scheduling.contracts.attempts import Wake, chain_retry
 from wharfinger.scheduling.contracts.cohort_scheduling import (
     BindManyInput,

@@ -48,7 +48,7 @@ async def open_store(
     a terminal; None = standard error. Raises `Unavailable`, `AccessDenied`, and `InstallationMismatch` when the options
     name another format.
     """
-    from wharfinger.process.cluster_format import in_its_format
+    from wharfinger.process.installation_record import in_its_format
 
     told = sys.stderr if told is None else told
     try:
@@ -126,8 +126,7 @@ async def open_temporal(
     """
     from temporalio.client import Client
 
-    from wharfinger.process.conversion import data_converter
-    from wharfinger.process.temporal_configuration import temporal_configuration
+    from wharfinger.process.connecting import data_converter, temporal_configuration
 
     configuration = temporal_configuration(connection.temporal)
     address = configuration.get("target_host", "")

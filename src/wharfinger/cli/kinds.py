@@ -58,13 +58,13 @@ _PLACED = KindParts(
 
 KINDS: Mapping[Kind, KindParts] = {
     POD: KindParts(
-        stored="wharfinger.scheduling.reading.stored_pods:StoredPods",
+        stored="wharfinger.scheduling.reading.pods_and_nodes:StoredPods",
         table="wharfinger.scheduling.cli.rows:PODS",
         check="wharfinger.scheduling.cli.kind_checks:PodCheck",
         describe="wharfinger.scheduling.cli.describe:describe_stored_pod",
     ),
     NODE: KindParts(
-        stored="wharfinger.scheduling.reading.stored_nodes:StoredNodes",
+        stored="wharfinger.scheduling.reading.pods_and_nodes:StoredNodes",
         table="wharfinger.scheduling.cli.rows:NODES",
         check="wharfinger.scheduling.cli.kind_checks:NodeCheck",
         describe="wharfinger.scheduling.cli.describe:describe_stored_node",

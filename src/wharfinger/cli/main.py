@@ -33,7 +33,7 @@ INTERRUPTED = 130
 
 YOUNG = 300_000
 """New objects between two garbage collections. The imports of a worker make 210,000, of which none is garbage. Servers
-change it after their imports (`process.garbage`)."""
+change it after their imports (`process.running`)."""
 
 QUIET_GRPC = ("GRPC_VERBOSITY", "NONE")
 """A variable of grpcio's: else it writes to standard error what its exceptions say too."""
@@ -43,7 +43,7 @@ DEBUG = "WHARFINGER_DEBUG"
 
 COMMANDS = {
     "worker": "wharfinger.programs.cli.worker",
-    "kube-scheduler": "wharfinger.programs.cli.command",
+    "kube-scheduler": "wharfinger.programs.cli.kube_scheduler",
     "agent": "wharfinger.programs.cli.agent",
     "hub": "wharfinger.programs.cli.hub",
     "member": "wharfinger.programs.cli.member",

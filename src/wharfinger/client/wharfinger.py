@@ -28,11 +28,10 @@ from wharfinger.objects.model.formats import ClusterFormat, known_format
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.reading.update_runs import UpdateRuns
-from wharfinger.process.cluster_format import in_its_format
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter, temporal_configuration
+from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.process.records import AttemptRecord
-from wharfinger.process.temporal_configuration import temporal_configuration
 from wharfinger.scheduling.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.scheduling.effects.starts import AttemptHandle, outcome_of, start_attempt
 from wharfinger.scheduling.reading import attempts as recorded
@@ -47,7 +46,7 @@ from wharfinger.settings import EtcdSettings, TemporalSettings
 class Wharfinger:
     """A wharfinger cluster, as a program sees it: have a pod placed, and ask about attempts.
 
-    `connect` opens and closes everything; with a Temporal client (`process.conversion.data_converter`) and a store
+    `connect` opens and closes everything; with a Temporal client (`process.connecting.data_converter`) and a store
     of your own, make it directly; the store of a cluster of rk8s is one of `etcd.rk8s_keys.store_of`. A worker must
     be running, or attempts wait for one.
     """

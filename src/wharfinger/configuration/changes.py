@@ -32,8 +32,8 @@ from wharfinger.framework.config.validation import refuse
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents
 from wharfinger.process.committing import Author
+from wharfinger.process.names import MOST_LISTED
 from wharfinger.process.records import ConfigChangeRecord
-from wharfinger.process.search import MOST_LISTED
 
 TRIES = 10
 """Compare-and-sets; each fails only because another client changed the value in between."""

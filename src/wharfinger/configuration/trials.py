@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from wharfinger.configuration.last_good import Good, LastGood, TriedValue
 from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, StoreError, WharfingerError
 from wharfinger.framework.config.dynamic import VALUE_LIMIT, digest
-from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.running import unless_stopped
 from wharfinger.scheduling.state.informer.changes import ConfigChange
 from wharfinger.telemetry import Metrics
 

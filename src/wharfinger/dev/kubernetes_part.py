@@ -27,7 +27,7 @@ from wharfinger.dev.kube_apiserver import HOST, STOP_WITHIN, ApiserverFiles, Kub
 from wharfinger.dev.supervisor import ChildSpec, clean_environment
 from wharfinger.errors import InstallationMismatch, ServerError, UpstreamError
 from wharfinger.etcd.store import Store
-from wharfinger.process.cluster_format import installation_of
+from wharfinger.process.installation_record import installation_of
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environm
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer, forward
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
-from wharfinger.process.cluster_format import in_its_format
+from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import COMMON
 from wharfinger.programs.etcd_roles import AGENT, PAGE, WORKER
 

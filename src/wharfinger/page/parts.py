@@ -21,7 +21,7 @@ from wharfinger.page.options import PageOptions
 from wharfinger.page.views import VIEWS
 from wharfinger.page.web.routes import Route
 from wharfinger.page.web.stream import MOMENTS, TICK, ViewerStream
-from wharfinger.process.side_by_side import first_to_end
+from wharfinger.process.running import first_to_end
 from wharfinger.settings import EtcdSettings
 
 Connect = Callable[[], Awaitable[Client]]

@@ -1,29 +1,89 @@
-"""Names this process, and connects it to both servers; connecting is retried until they answer, with one log line."""
+"""Connects a process to etcd and Temporal, and reports whether Temporal goes on answering.
+
+Connecting is retried until the server answers, with one log line. `data_converter` makes payloads of contracts.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
 import socket
 from asyncio import sleep
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.envconfig import ClientConnectConfig
+from temporalio.contrib.pydantic import PydanticPayloadConverter
+from temporalio.converter import CompositePayloadConverter, DataConverter
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
-from temporalio.service import GrpcCompression
+from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 
-from wharfinger.errors import Unavailable
+from wharfinger.errors import ConfigurationError, Unavailable
 from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.process.conversion import data_converter
 from wharfinger.process.logs import core_logger
-from wharfinger.settings import EtcdSettings
+from wharfinger.settings import EtcdSettings, TemporalSettings
+
+DEFAULT_ADDRESS = "127.0.0.1:7233"
+DEFAULT_NAMESPACE = "default"
+
+
+def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
+    """Return the arguments of `Client.connect`.
+
+    Raises `ConfigurationError` when the SDK's file or variables are malformed, or have an API key sent in the clear.
+    """
+    try:
+        configuration = ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
+    if settings.address is not None:
+        configuration["target_host"] = settings.address
+    if settings.namespace is not None:
+        configuration["namespace"] = settings.namespace
+    configuration.setdefault("target_host", DEFAULT_ADDRESS)
+    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
+    host = configuration["target_host"].rpartition(":")[0].strip("[]")
+    if configuration.get("api_key") and configuration.get("tls") is False and not is_loopback(host):
+        raise ConfigurationError(
+            f"Temporal at {configuration['target_host']}: the API key would be sent in the clear: TLS is turned off"
+        )
+    return configuration
+
+
+_SHARED = tuple(PydanticPayloadConverter().converters.values())
+
+
+class ContractPayloadConverter(CompositePayloadConverter):
+    """A `PydanticPayloadConverter` whose parts are shared by all; they keep no state but caches."""
+
+    def __init__(self) -> None:
+        super().__init__(*_SHARED)
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """The values; an invalid one is reported in one line instead of several of the library's."""
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"what was sent cannot be read: {f'{where}: ' if where else ''}{first['msg']}") from None
+        except RuntimeError as error:  # of protobuf's converters; a workflow would repeat its task for ever
+            raise ValueError(f"what was sent cannot be read: {error}") from error
+
+
+data_converter = DataConverter(payload_converter_class=ContractPayloadConverter)
+"""For every Temporal client of ours."""
 
 
 def identity() -> str:
@@ -107,3 +167,66 @@ async def connect_etcd(
                 log.warning("waiting_for_etcd endpoints=%s error=%r", ",".join(settings.endpoints), str(error))
         await sleep(delay)
     raise AssertionError("delays are endless")
+
+
+EVERY = 2.0
+"""Seconds between two probes."""
+
+_SILENCE = frozenset(
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
+)
+Probe = Callable[[], Awaitable[object]]
+
+
+class Reachability:
+    """Asks `probe` again and again; unreachable after `patience` seconds without an answer."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        *,
+        patience: float,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        every: float = EVERY,
+    ) -> None:
+        """`changed` is called when `reachable` changes."""
+        self._probe = probe
+        self._patience = patience
+        self._clock = clock
+        self._changed = changed
+        self._every = min(every, patience / 3)
+        self._answered = clock()
+        self.reachable = True
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self.ask()
+            await asyncio.sleep(self._every)
+
+    async def ask(self) -> None:
+        """Ask once."""
+        try:
+            async with asyncio.timeout(self._patience / 2):
+                await self._probe()
+        except (RPCError, TimeoutError, RuntimeError, OSError) as error:
+            if isinstance(error, RPCError) and error.status not in _SILENCE:
+                self._heard()  # a refusal is an answer
+                return
+            silent = self._clock() - self._answered
+            if self.reachable and silent >= self._patience:
+                log.warning("temporal_unreachable silent_s=%.1f error=%r", silent, str(error))
+                self._set(False)
+            return
+        self._heard()
+
+    def _heard(self) -> None:
+        self._answered = self._clock()
+        if not self.reachable:
+            log.info("temporal_reachable")
+            self._set(True)
+
+    def _set(self, reachable: bool) -> None:
+        self.reachable = reachable
+        self._changed()

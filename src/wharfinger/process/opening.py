@@ -17,10 +17,9 @@ from temporalio.client import Client
 
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.build import build_id
-from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
+from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.stopping import unless_stopped
-from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.running import unless_stopped
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server

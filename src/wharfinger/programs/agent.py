@@ -42,18 +42,15 @@ from wharfinger.kubernetes.loops.connecting import connect_upstream, open_upstre
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime
-from wharfinger.process.cluster_format import installation_of
-from wharfinger.process.connecting import identity
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.connecting import Reachability, identity, temporal_configuration
 from wharfinger.process.installation import prepare
+from wharfinger.process.installation_record import installation_of
 from wharfinger.process.names import check_cluster, control_queue, host_queue
 from wharfinger.process.opening import Opened, opened
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
-from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
-from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process

@@ -27,7 +27,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.model.fleet import LONGEST_TIME, Grant
 from wharfinger.objects.documents import documents
-from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.running import unless_stopped
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import ObservedKey, first_line
 from wharfinger.settings import GrantSettings

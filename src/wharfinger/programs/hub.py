@@ -41,16 +41,14 @@ from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import STATES, state_of
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import lives
-from wharfinger.process.connecting import identity
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.connecting import Reachability, identity
 from wharfinger.process.installation import prepare
 from wharfinger.process.names import check_cluster, placement_queue
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import ACTIVITIES, Polling, keep_polling, worker_factory
-from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
 from wharfinger.programs.process_settings import HubSettings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.serving.content import OK

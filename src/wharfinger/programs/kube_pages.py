@@ -1,4 +1,9 @@
-"""What the pages of `wharfinger kube-scheduler` need of the cluster: who reviews callers, and whom to trust."""
+"""What the pages of `wharfinger kube-scheduler` need of the cluster: who reviews callers, and whom to trust.
+
+Trusted are the authorities that sign client certificates in the cluster, as its API server publishes them in the
+ConfigMap `kube-system/extension-apiserver-authentication`. kube-scheduler looks them up there, too, where
+`--client-ca-file` is not given.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiResource, Upstream
 from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.errors import UsageError
+from wharfinger.errors import UpstreamError, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.kubernetes.loops.connecting import open_upstream
-from wharfinger.serving.cluster_authorities import client_authorities
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.pod_resources import stored_amounts
 from wharfinger.serving.server import Server
 from wharfinger.settings import UpstreamSettings
 from wharfinger.telemetry import Metrics
+
+CONFIG_MAPS = ApiResource("", "v1", "configmaps", namespaced=True)
+NAMESPACE, NAME, KEY = "kube-system", "extension-apiserver-authentication", "client-ca-file"
+
+
+async def client_authorities(upstream: Upstream, *, logged: set[str] | None = None) -> str:
+    """Their certificates as PEM; empty, with a log line, where they cannot be had: then no certificate is accepted.
+
+    `logged` keeps the reason that was logged last, which is not logged again until it is another one.
+    """
+    reasons = logged if logged is not None else set()
+    try:
+        answer = await upstream.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
+    except UpstreamError as error:
+        why = str(error)
+    else:
+        if answer.done and answer.object is not None:
+            reasons.clear()
+            return str((answer.object.get("data") or {}).get(KEY, ""))
+        why = answer.message or f"status {answer.code}"
+    if why not in reasons:
+        log.warning("client_authorities_unknown error=%r", why)
+    reasons.clear()
+    reasons.add(why)
+    return ""
+
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from wharfinger.process.reachability import Reachability
+from wharfinger.process.connecting import Reachability
 from wharfinger.programs.membership import Membership
 from wharfinger.scheduling.loops.shards import ShareOut
 from wharfinger.scheduling.loops.signals import Pollable

@@ -18,10 +18,10 @@ from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_star
 from wharfinger.errors import RevisionWentBack
 from wharfinger.kubernetes.loops.worker_loops import MakeUpstreamLoops
 from wharfinger.objects.documents.formats import format_of
+from wharfinger.process.connecting import Reachability
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.reachability import Reachability
 from wharfinger.process.records import ConfigStatusRecord
-from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.running import unless_stopped
 from wharfinger.programs.gauges import Gauges, UnservedPods
 from wharfinger.programs.grants import OwnGrant, decode_grant, min_ready
 from wharfinger.programs.lifecycle import Lifecycle

@@ -19,11 +19,9 @@ from wharfinger.placement.member.folder import FolderOfMembers, MemberConnection
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.works import Works
-from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.side_by_side import first_to_end
-from wharfinger.process.stopping import stop_on_signals
+from wharfinger.process.running import first_to_end, stop_on_signals, tune_garbage_collection
 from wharfinger.programs.process_settings import MemberAgentSettings
 from wharfinger.serving.content import OK
 from wharfinger.serving.options import ServingOptions, of_process

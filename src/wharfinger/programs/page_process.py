@@ -21,12 +21,15 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.server import PageServer
-from wharfinger.process.cluster_format import in_its_format
-from wharfinger.process.connecting import connect_etcd, identity
-from wharfinger.process.conversion import data_converter
-from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
-from wharfinger.process.temporal_configuration import DEFAULT_NAMESPACE, temporal_configuration
+from wharfinger.process.connecting import (
+    DEFAULT_NAMESPACE,
+    connect_etcd,
+    data_converter,
+    identity,
+    temporal_configuration,
+)
+from wharfinger.process.installation_record import in_its_format
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
 from wharfinger.scheduling.page.following import Following
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics

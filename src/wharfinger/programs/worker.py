@@ -33,7 +33,7 @@ from wharfinger.process.names import check_cluster, check_tenant, task_queue
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.records import SoftwareRecord
-from wharfinger.process.stopping import unless_stopped
+from wharfinger.process.running import unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.programs.grants import OwnGrant, while_granted
 from wharfinger.programs.loops import Loops
@@ -41,7 +41,7 @@ from wharfinger.programs.upstream_parts import UpstreamParts
 from wharfinger.scheduling.contracts.attempts import AttemptTimings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.scheduling.loops.attempts import TemporalAttempts
-from wharfinger.scheduling.loops.node_workflows import TemporalNodes
+from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache

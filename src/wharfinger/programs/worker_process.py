@@ -23,12 +23,10 @@ from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
 from wharfinger.kubernetes.loops.connecting import ConnectedUpstream, connect_upstream, open_upstream
 from wharfinger.process.build import build_id
-from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics
-from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.names import check_cluster
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
-from wharfinger.process.temporal_configuration import temporal_configuration
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
 from wharfinger.programs.grants import OwnGrant, while_granted
 from wharfinger.programs.kube_pages import KubePages
 from wharfinger.programs.membership import Membership, place_of, registered_while

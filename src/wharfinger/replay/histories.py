@@ -15,8 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.errors import ServerError
-from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT
-from wharfinger.process.search import quoted
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT, quoted
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 from wharfinger.scheduling.contracts.attempts import AttemptInput

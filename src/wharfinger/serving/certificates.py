@@ -133,7 +133,7 @@ def load_authorities(context: ssl.SSLContext, path: Path) -> None:
 
 
 def load_published(context: ssl.SSLContext, authorities: str) -> None:
-    """The same with authorities as PEM text (`cluster_authorities.py`). Raises `UsageError`."""
+    """The same with authorities as PEM text (as an API server publishes them). Raises `UsageError`."""
     try:
         context.load_verify_locations(
             cadata="\n".join(blocks(authorities.encode()))

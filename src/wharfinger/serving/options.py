@@ -92,7 +92,7 @@ class AuthorizationOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExpositionOptions:
-    """What is left out of the metrics; `metric_filters.py` reads the options into it."""
+    """What is left out of the metrics; `exposition.py` reads the options into it."""
 
     disabled: frozenset[str] = frozenset()
     """Full names of metrics that are not exposed."""
@@ -116,7 +116,7 @@ class ServingOptions:
     open: bool = False
     """Whether every page is read without credentials."""
     allowed_hosts: tuple[str, ...] = ()
-    """More names by which plain HTTP may be called (`serving.hosts`)."""
+    """More names by which plain HTTP may be called (`serving.http_server`)."""
     share_port: bool = False
     """SO_REUSEPORT, so that other processes may listen on the same port."""
     authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)

@@ -25,13 +25,11 @@ from aiohttp import web
 from wharfinger.apiserver.client import Upstream
 from wharfinger.errors import WharfingerError
 from wharfinger.serving import zpages
-from wharfinger.serving.authentication import Authenticator, Barred, Caller
-from wharfinger.serving.authorization import Authorizer
+from wharfinger.serving.access import Authenticator, Authorizer, Barred, Caller
 from wharfinger.serving.content import Content
 from wharfinger.serving.exposition import MEDIA_TYPE, Exposition
 from wharfinger.serving.health import KINDS, HealthPages, Text
-from wharfinger.serving.hosts import AllowedHosts
-from wharfinger.serving.http_server import Handler, HttpServer
+from wharfinger.serving.http_server import AllowedHosts, Handler, HttpServer
 from wharfinger.serving.listening import USUAL, ConnectionLimits, cannot_listen, open_sockets
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.pod_resources import LIMIT, REQUEST, heading, series

@@ -17,8 +17,8 @@ from tests import forked
 from tests.cli.shell import Shell
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.process.names import decisions_query
 from wharfinger.process.records import InstanceRecord
-from wharfinger.process.search import decisions_query
 from wharfinger.settings import EtcdSettings
 
 

@@ -12,7 +12,7 @@ from wharfinger.objects.documents.kinds import FLEET, POD_GROUP
 from wharfinger.objects.documents.times import duration
 from wharfinger.objects.model.pod import Pod
 from wharfinger.scheduling.cli.rows import pod_reason, pod_status
-from wharfinger.scheduling.reading.stored_nodes import Usage
+from wharfinger.scheduling.reading.pods_and_nodes import Usage
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 

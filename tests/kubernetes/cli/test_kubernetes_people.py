@@ -24,13 +24,13 @@ from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.applying import ApiWriter
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.records import InstallationRecord
 from wharfinger.scheduling.cli.rows import pod_row
 from wharfinger.scheduling.cli.story import tell
 from wharfinger.scheduling.model.promises import Promise
 from wharfinger.scheduling.reading.explanation import PROMISED
-from wharfinger.scheduling.reading.stored_pods import every_pod, one_pod
+from wharfinger.scheduling.reading.pods_and_nodes import every_pod, one_pod
 from wharfinger.scheduling.reading.upstream_pods import promises_of, story
 from wharfinger.settings import ElectionSettings, UpstreamSettings
 from wharfinger.testing import MemoryStore

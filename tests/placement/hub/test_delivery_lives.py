@@ -31,7 +31,7 @@ from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRe
 from wharfinger.placement.member.folder import MemberConnection
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.works import Works
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.programs.hub import Hub

@@ -37,7 +37,7 @@ from wharfinger.placement.contracts.delivery_records import ResultRecord
 from wharfinger.placement.contracts.placement_records import EvictionRecord
 from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.state.catching_up import MOST_WAITING
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.parts import ProcessParts
 from wharfinger.programs.hub import Hub

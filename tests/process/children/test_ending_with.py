@@ -11,7 +11,7 @@ from wharfinger.dev.supervisor import clean_environment
 
 PROGRAM = """
 import sys, time
-from wharfinger.process.children.ending_with import end_with
+from wharfinger.process.children.lives import end_with
 end_with(int(sys.argv[1]))
 print("on", flush=True)
 time.sleep(600)

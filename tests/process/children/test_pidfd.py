@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.patience import patient
-from wharfinger.process.children import pidfd
+from wharfinger.process.children import lives
 from wharfinger.process.children.lives import Handle
 
-pytestmark = pytest.mark.skipif(not pidfd.THERE, reason="only Linux has pidfds")
+pytestmark = pytest.mark.skipif(not lives.THERE, reason="only Linux has pidfds")
 
 
 @pytest.fixture(params=["Python", "libc"], autouse=True)
@@ -34,17 +34,17 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_signal_reaches_the_process_and_its_end_is_seen(sleeper: subprocess.Popen[bytes]) -> None:
-    descriptor = pidfd.open_pidfd(sleeper.pid)
+    descriptor = lives.open_pidfd(sleeper.pid)
     ended = select.poll()
     ended.register(descriptor, select.POLLIN)
     assert ended.poll(0) == []
 
-    pidfd.send_signal(descriptor, signal.SIGTERM)
+    lives.send_signal(descriptor, signal.SIGTERM)
 
     assert ended.poll(patient(20) * 1000)
     assert sleeper.wait() == -signal.SIGTERM
     with pytest.raises(ProcessLookupError):
-        pidfd.send_signal(descriptor, signal.SIGTERM)
+        lives.send_signal(descriptor, signal.SIGTERM)
     os.close(descriptor)
 
 
@@ -53,14 +53,14 @@ def test_a_process_that_is_gone_has_no_descriptor() -> None:
     gone.wait()
 
     with pytest.raises(ProcessLookupError):
-        pidfd.open_pidfd(gone.pid)
+        lives.open_pidfd(gone.pid)
 
 
 def test_flags_that_the_kernel_does_not_know_are_refused(sleeper: subprocess.Popen[bytes]) -> None:
-    descriptor = pidfd.open_pidfd(sleeper.pid)
+    descriptor = lives.open_pidfd(sleeper.pid)
 
     with pytest.raises(OSError, match="Invalid argument"):
-        pidfd.send_signal(descriptor, signal.SIGTERM, 1 << 20)
+        lives.send_signal(descriptor, signal.SIGTERM, 1 << 20)
 
     assert sleeper.poll() is None
     os.close(descriptor)

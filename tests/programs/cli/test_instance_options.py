@@ -12,8 +12,7 @@ from wharfinger.cli.options import settings_from
 from wharfinger.dev.cli.dev import dev
 from wharfinger.errors import UsageError
 from wharfinger.options import arguments
-from wharfinger.programs.cli.agent import agent
-from wharfinger.programs.cli.instance_options import InstanceOptions, installs, secrets_folder, variables
+from wharfinger.programs.cli.agent import InstanceOptions, agent, installs, secrets_folder, variables
 
 
 def test_installs_are_names_and_executables(tmp_path: Path) -> None:

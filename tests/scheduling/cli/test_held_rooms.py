@@ -17,8 +17,7 @@ from wharfinger.scheduling.cli.describe import describe_pod
 from wharfinger.scheduling.cli.pending import CALLING_PLUGINS, NOT_TRIED, group
 from wharfinger.scheduling.cli.story import tell
 from wharfinger.scheduling.reading.attempts import with_pending
-from wharfinger.scheduling.reading.held_rooms import held_room, held_rooms
-from wharfinger.scheduling.reading.stored_pods import one_pod
+from wharfinger.scheduling.reading.pods_and_nodes import held_room, held_rooms, one_pod
 from wharfinger.testing.memory_store import MemoryStore
 
 WEB = Pod("default", "web", "uid-web", create_revision=7)

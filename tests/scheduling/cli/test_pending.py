@@ -11,8 +11,7 @@ from wharfinger.process.records import InstanceRecord
 from wharfinger.process.stored_objects import Stored
 from wharfinger.process.stored_objects import read as stored_object
 from wharfinger.scheduling.cli.pending import NOT_SERVED, NOT_TRIED, doubtful, group
-from wharfinger.scheduling.reading.held_gangs import held
-from wharfinger.scheduling.reading.serving import Unserved, unserved
+from wharfinger.scheduling.reading.held_back import Unserved, held, unserved
 from wharfinger.testing.memory_store import MemoryStore
 
 

@@ -11,7 +11,7 @@ from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.process.conversion import data_converter
+from wharfinger.process.connecting import data_converter
 from wharfinger.scheduling.contracts.attempts import (
     AttemptInput,
     AttemptResult,

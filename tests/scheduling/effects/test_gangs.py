@@ -23,8 +23,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, GangNam
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 from wharfinger.scheduling.contracts.scheduling import Refused
-from wharfinger.scheduling.reading.past import PastState
-from wharfinger.scheduling.reading.recomputation import recompute
+from wharfinger.scheduling.reading.recomputation import PastState, recompute
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"

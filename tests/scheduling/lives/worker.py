@@ -359,7 +359,7 @@ class SimulatedWorker:
 
     @property
     def hindered(self) -> bool:
-        """Whether Temporal failed, or was late, so that this worker may hold back (`scheduling.loops.pace`)."""
+        """Whether Temporal failed, or was late, so that this worker may hold back (`scheduling.loops.starts`)."""
         now = self.loop.now
         lately = now - max(self.failed_at, self.late_at) <= HELD_BACK
         return lately or any(now - began > PROMPT for began in self.calls.values())

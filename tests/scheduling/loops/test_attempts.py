@@ -11,8 +11,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.search import PODS_KEY, pods_listed
-from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
+from wharfinger.process.names import pods_listed
+from wharfinger.scheduling.contracts.cohort_scheduling import PODS_KEY, CohortPod, GangName, Turn
 from wharfinger.scheduling.effects.starts import BUILDS_KEY
 from wharfinger.scheduling.loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 

@@ -12,8 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops import dispatcher
-from wharfinger.scheduling.loops.pace import LONGEST_TRICKLE, TRICKLE
-from wharfinger.scheduling.loops.starts import LATER
+from wharfinger.scheduling.loops.starts import LATER, LONGEST_TRICKLE, TRICKLE
 from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.clock import Clock
-from wharfinger.scheduling.loops.pace import LONGEST_TRICKLE, PROMPT, TRICKLE, Pace
+from wharfinger.scheduling.loops.starts import LONGEST_TRICKLE, PROMPT, TRICKLE, Pace
 
 
 def most_allowed(pace: Pace) -> int:

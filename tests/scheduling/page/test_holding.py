@@ -12,7 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.process.records import HoldRecord
-from wharfinger.scheduling.page.holding import held_by
+from wharfinger.scheduling.page.pending import held_by
 from wharfinger.scheduling.page.reasons import ReasonKey
 from wharfinger.scheduling.page.view import SchedulingView
 

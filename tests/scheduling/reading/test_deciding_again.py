@@ -15,7 +15,7 @@ from wharfinger.errors import ConfigurationError, NotFound
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.cli.verdicts import tell
+from wharfinger.scheduling.cli.story import tell_verdicts
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
@@ -88,7 +88,7 @@ async def test_every_node_has_each_filters_verdict_and_each_scorers_score() -> N
 async def test_people_read_the_same() -> None:
     found = await (await case()).again()
 
-    text = tell(attempt(), found)
+    text = tell_verdicts(attempt(), found)
 
     assert "The same decision as recorded: big, score" in text
     assert "NodeUnschedulable: node(s) were unschedulable; NodeResourcesFit: Insufficient cpu" in text
@@ -102,7 +102,7 @@ async def test_a_refusal_is_made_again_too() -> None:
     assert not found.recomputed.node
     assert found.recomputed.message.startswith("0/3 nodes are available: 1 node(s) were unschedulable")
     assert all(not one.feasible for one in found.nodes)
-    assert "refused. 0/3 nodes are available" in tell(attempt(), found)
+    assert "refused. 0/3 nodes are available" in tell_verdicts(attempt(), found)
 
 
 async def test_priorities_are_those_of_the_classes_of_then() -> None:
@@ -149,7 +149,7 @@ async def test_a_refusal_is_compared_to_the_letter(
 
     assert (found.same, found.differs) == (False, differs)
     assert to_plain(attempt(), found)["differs"] == list(differs)
-    assert f"\n  differs:  {words}" in tell(attempt(), found)
+    assert f"\n  differs:  {words}" in tell_verdicts(attempt(), found)
 
 
 async def test_runners_up_and_scores_are_compared_too() -> None:
@@ -217,7 +217,7 @@ async def test_different_decision_than_the_recorded_one_is_reported() -> None:
     found = await (await case()).again(node="usual", score=1)
 
     assert not found.same
-    told = re.sub(r"\x1b\[\d+m", "", tell(attempt(), found))
+    told = re.sub(r"\x1b\[\d+m", "", tell_verdicts(attempt(), found))
     assert "Not the decision that is recorded:\n  recorded: usual, score 1\n  now:      big, score" in told
 
 
@@ -227,7 +227,7 @@ async def test_overlay_that_was_too_large_is_reported_as_missing() -> None:
     plain = to_plain(attempt(), found)
     assert (plain["approximate"], plain["same"]) == (True, None)
     assert plain["lacks"] == ["the worker had assumed 1 pod, and the record has only a digest of them"]
-    told = tell(attempt(), found)
+    told = tell_verdicts(attempt(), found)
     assert "It cannot be told whether it is the same:" in told
     assert "the worker had assumed 1 pod, and the record has only a digest" in told
 
@@ -295,7 +295,7 @@ async def test_a_pod_that_is_refused_before_filtering_passes_no_filter() -> None
     assert found.same
     verdicts = [one["filters"] for one in to_plain(attempt(), found)["nodes"]]
     assert {said["verdict"] for one in verdicts for said in one.values()} == {"refuses", "notAsked"}
-    assert f"{found.refused_by} refused the pod before any filter ran" in tell(attempt(), found)
+    assert f"{found.refused_by} refused the pod before any filter ran" in tell_verdicts(attempt(), found)
 
 
 def leave(pod: dict[str, Any]) -> None:
@@ -328,7 +328,7 @@ async def test_a_preemption_is_decided_again_with_its_victims() -> None:
     assert found.same
     assert (found.recorded.nominated_node, found.recorded.victims) == ("full", ("default/victim",))
     assert found.recomputed.victims == found.recorded.victims
-    assert "Nominated to full, evicting default/victim" in tell(attempt(), found)
+    assert "Nominated to full, evicting default/victim" in tell_verdicts(attempt(), found)
 
 
 async def test_other_victims_than_the_recorded_ones_are_another_decision() -> None:

@@ -30,7 +30,7 @@ from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
 from wharfinger.errors import WharfingerError
 from wharfinger.etcd.store import Read, Store
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.stored_objects import read_objects
 
 CONCURRENT = 16

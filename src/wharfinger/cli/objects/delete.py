@@ -16,7 +16,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.process.api_copies import check_written_here, has_copies
+from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.stored_objects import check_kind, key_of
 
 

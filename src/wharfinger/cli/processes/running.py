@@ -16,7 +16,7 @@ def run_process(
     `main` imports what is slow to import. `end_with`: the process id with which this one ends at once; 0 = with none.
     """
     if end_with:
-        from wharfinger.process.children.ending_with import end_with as watch
+        from wharfinger.process.children.lives import end_with as watch
 
         watch(end_with)
     import uvloop

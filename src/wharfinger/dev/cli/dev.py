@@ -33,7 +33,7 @@ from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested
 from wharfinger.process.names import DEFAULT_CLUSTER
-from wharfinger.programs.cli.instance_options import InstanceOptions
+from wharfinger.programs.cli.agent import InstanceOptions
 from wharfinger.settings import format_option
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def dev(
     from wharfinger.dev.progress import progress_for
     from wharfinger.dev.settings import prepare
     from wharfinger.framework.profiles import load_configuration
-    from wharfinger.process.garbage import tune_garbage_collection
+    from wharfinger.process.running import tune_garbage_collection
 
     tune_garbage_collection()
     folder = DataFolder(settings.data_dir.resolve())

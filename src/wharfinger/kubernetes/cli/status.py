@@ -93,7 +93,7 @@ async def _status(connection: ConnectionOptions, upstream: ApiOptions, election:
 
 async def installed(store: Store) -> InstallationRecord:
     """The record of an etcd that has copies. Raises `InstallationMismatch` for another one."""
-    from wharfinger.process.cluster_format import installation_of
+    from wharfinger.process.installation_record import installation_of
 
     found = await installation_of(store)
     if found is None or not found.upstream:
@@ -108,7 +108,7 @@ async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> Le
     """The Lease that the installation's workers hold, by the profiles that the live ones serve."""
     from wharfinger.apiserver.access_checks import LeaseName
     from wharfinger.kubernetes.loops.connecting import lease_name
-    from wharfinger.scheduling.reading.serving import served_profiles
+    from wharfinger.scheduling.reading.held_back import served_profiles
 
     return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))
 

@@ -41,7 +41,7 @@ from wharfinger.kubernetes.loops.served_kinds import ServedKinds
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.side_by_side import first_to_end
+from wharfinger.process.running import first_to_end
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, Promise

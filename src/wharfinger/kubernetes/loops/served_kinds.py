@@ -20,7 +20,7 @@ from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
 from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS, served_kinds
 from wharfinger.kubernetes.loops.holding_lease import note
-from wharfinger.process.side_by_side import first_to_end
+from wharfinger.process.running import first_to_end
 
 LOOK_EVERY = 10.0
 """Seconds between two looks at what is served: a few small requests of one worker."""

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from wharfinger.serving.authentication import Barred
+from wharfinger.serving.access import Barred
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wharfinger.serving.review_cache import KeyedHash
+from wharfinger.serving.access import KeyedHash
 
 SESSION_LIFE = 12 * 3600.0
 """Seconds."""

@@ -24,7 +24,7 @@ from wharfinger.page.parts import PageParts
 from wharfinger.page.web.inputs import BadInput, TooLong
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.process.build import release
-from wharfinger.serving.authentication import Barred
+from wharfinger.serving.access import Barred
 
 
 def routes(parts: PageParts, mark_of: Callable[[Viewer], str]) -> list[Route]:

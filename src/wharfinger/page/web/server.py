@@ -29,7 +29,7 @@ from wharfinger.page.web.inputs import made_topics, topics_of
 from wharfinger.page.web.routes import PageRequest, Route, body_of
 from wharfinger.page.web.shell import DOOR_POLICY, POLICY, Shell, door, lost
 from wharfinger.page.web.stream import MOST_TOPICS, MOST_VIEWERS
-from wharfinger.serving.authentication import Authenticator, Barred
+from wharfinger.serving.access import Authenticator, Barred
 from wharfinger.serving.http_server import HttpServer
 from wharfinger.serving.listening import ConnectionLimits, open_sockets
 from wharfinger.serving.options import ServingOptions

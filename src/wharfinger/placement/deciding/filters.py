@@ -1,6 +1,6 @@
 """The filters before spread, in KubeFleet's order: affinity, eligibility, namespace, taints.
 
-The first that refuses a member says why. `Judge` runs them over all members that are not chosen yet.
+The first that refuses a member says why. `MemberFilter` runs them over all members that are not chosen yet.
 """
 
 from __future__ import annotations

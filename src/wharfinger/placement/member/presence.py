@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from wharfinger.etcd.store import Event, KeyValue, Lease, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.following import follow
-from wharfinger.process.side_by_side import first_to_end
+from wharfinger.process.running import first_to_end
 from wharfinger.settings import LeaseSettings
 
 TICK = 0.5

@@ -35,8 +35,8 @@ from wharfinger.process.names import (
     placement_attribute,
     placement_rollout_id,
     placement_workflow_id,
+    quoted,
 )
-from wharfinger.process.search import quoted
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 RPC_TIMEOUT = timedelta(seconds=5)

@@ -1,22 +1,70 @@
 """Which process a pid stands for, and signals to it: numbers are used again, the moment of the start is not.
 
-Linux shows it in /proc, other systems by `ps`. Neighbours: `locks` writes a life into a file, `dev.processes`
-keeps those of the servers.
+Linux shows it in /proc, other systems by `ps`. A pidfd, which only Linux has, stands for the process itself. Python
+leaves its calls out where it was built for older systems, as the portable builds are that `uv` and others install. Then
+libc makes the same two system calls.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from wharfinger.process.children import pidfd
+THERE = sys.platform == "linux"
+"""Whether the system may have pidfds."""
+_SEND_SIGNAL, _OPEN = 424, 434
+"""System calls, with the same numbers on all architectures but MIPS and Alpha, which know none of these numbers."""
+
+
+def open_pidfd(pid: int) -> int:
+    """A descriptor of the process, readable once it has ended; -1 where the system has none.
+
+    Raises `ProcessLookupError`, and `OSError` when this process may open no more files.
+    """
+    if not THERE:
+        return -1
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else _called(_OPEN, pid, 0)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a kernel before 5.3, or a sandbox's filter
+            return -1
+        raise
+
+
+def send_signal(descriptor: int, number: signal.Signals, flags: int = 0) -> None:
+    """Send a signal to the process. Raises `ProcessLookupError` when it has ended, and `OSError`."""
+    if hasattr(signal, "pidfd_send_signal"):
+        signal.pidfd_send_signal(descriptor, number, None, flags)
+    else:
+        _called(_SEND_SIGNAL, descriptor, int(number), None, flags)
+
+
+def _called(number: int, *arguments: int | None) -> int:
+    """The answer of a system call. Raises the subclass of `OSError` that its errno stands for."""
+    widened = [ctypes.c_long(one) if one is not None else None for one in arguments]  # else libc reads half of each
+    found = int(_libc().syscall(ctypes.c_long(number), *widened))
+    if found < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{os.strerror(code)} ({errno.errorcode.get(code, code)})")
+    return found
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    return libc
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +142,7 @@ class Handle:
     def open(cls, known: ProcessLife) -> Handle | None:
         """A handle of a process that runs; None when it is gone."""
         try:
-            descriptor = pidfd.open_pidfd(known.pid)
+            descriptor = open_pidfd(known.pid)
         except ProcessLookupError:
             return None
         if known.alive:  # looked at behind the opening: the descriptor is that process's
@@ -107,13 +155,13 @@ class Handle:
     def of_child(cls, pid: int) -> Handle:
         """A handle of our own child before it is waited for: its number is its own, dead or alive."""
         known = life(pid) or ProcessLife(pid, "ended at once")
-        return cls(known, pidfd.open_pidfd(pid))
+        return cls(known, open_pidfd(pid))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process; nothing when it has ended."""
         with suppress(ProcessLookupError):
             if self._descriptor >= 0:
-                pidfd.send_signal(self._descriptor, number)
+                send_signal(self._descriptor, number)
             elif self.life.alive:
                 os.kill(self.life.pid, number)
 
@@ -121,7 +169,7 @@ class Handle:
         """SIGKILL to the process and to what it started in its session, whether or not it has ended itself."""
         try:
             if self._descriptor >= 0:
-                pidfd.send_signal(self._descriptor, signal.SIGKILL, _TO_GROUP)
+                send_signal(self._descriptor, signal.SIGKILL, _TO_GROUP)
             elif self.life.alive:
                 os.killpg(self.life.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -150,3 +198,30 @@ class Handle:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def end_with(pid: int) -> None:
+    """SIGKILL to this process as soon as process `pid` has ended, or at once when there is none.
+
+    SIGKILL, because all that we run survives it. Where the system has no pidfd (macOS) nothing is watched: the next
+    start of the supervisor ends survivors by their locks.
+    """
+    try:
+        descriptor = open_pidfd(pid)
+    except ProcessLookupError:
+        _end()
+        return
+    if descriptor < 0:
+        return
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
+        _end()
+
+    threading.Thread(target=watch, name="end-with", daemon=True).start()
+
+
+def _end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -76,7 +76,7 @@ async def _save(connection: ConnectionOptions, folder: Path, keep: int) -> Saved
 
 
 async def _keep_saving(connection: ConnectionOptions, folder: Path, keep: int, every: float) -> None:
-    from wharfinger.process.stopping import stop_on_signals
+    from wharfinger.process.running import stop_on_signals
 
     stop = stop_on_signals()
     while not stop.is_set():

@@ -16,7 +16,7 @@ from wharfinger.framework.args import written_duration
 from wharfinger.framework.config.file_fields import ClientConnection, LeaderElection
 from wharfinger.framework.config.load import Configuration
 from wharfinger.programs.cli.flags import KubeFlags
-from wharfinger.serving.metric_filters import exposition
+from wharfinger.serving.exposition import exposition
 from wharfinger.serving.options import (
     AuthenticationOptions,
     AuthorizationOptions,

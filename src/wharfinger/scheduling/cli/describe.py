@@ -23,11 +23,17 @@ from wharfinger.process.records import AttemptRecord
 from wharfinger.process.stored_objects import Stored, StoredObjects, priority_classes
 from wharfinger.scheduling.cli import rows
 from wharfinger.scheduling.reading.attempts import bound_by
-from wharfinger.scheduling.reading.held_rooms import held_room
-from wharfinger.scheduling.reading.lost_pods import is_lost, lost_pods
-from wharfinger.scheduling.reading.serving import unserved
-from wharfinger.scheduling.reading.stored_nodes import Usage
-from wharfinger.scheduling.reading.stored_pods import every_pod, held_member, one_pod, record_of
+from wharfinger.scheduling.reading.held_back import unserved
+from wharfinger.scheduling.reading.pods_and_nodes import (
+    Usage,
+    every_pod,
+    held_member,
+    held_room,
+    is_lost,
+    lost_pods,
+    one_pod,
+    record_of,
+)
 
 _INDENT = 18
 

@@ -16,11 +16,11 @@ from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.api_copies import has_copies
+from wharfinger.process.installation_record import has_copies
 from wharfinger.process.stored_objects import doubts
 from wharfinger.scheduling.reading.explanation import PROMISED
-from wharfinger.scheduling.reading.serving import gates, unserved
-from wharfinger.scheduling.reading.stored_pods import attempt_records, held_member, one_pod
+from wharfinger.scheduling.reading.held_back import gates, unserved
+from wharfinger.scheduling.reading.pods_and_nodes import attempt_records, held_member, one_pod
 from wharfinger.scheduling.reading.upstream_pods import promise_of, story
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ async def held_back(store: Store, key: PodKey) -> str:
 async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
     from wharfinger.cli.connect import open_temporal
     from wharfinger.framework.profiles import load_profiles
-    from wharfinger.scheduling.cli import verdicts
+    from wharfinger.scheduling.cli.story import tell_verdicts
     from wharfinger.scheduling.reading import deciding_again
     from wharfinger.scheduling.reading.attempts import explain_pod
     from wharfinger.scheduling.reading.remaking import limits_of
@@ -181,6 +181,6 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
             store, key, outcome, load_profiles, attempt.answers, many=attempt.many, limits=limits
         )
     if output is Output.TABLE:
-        typer.echo(verdicts.tell(attempt, again))
+        typer.echo(tell_verdicts(attempt, again))
     else:
         show(deciding_again.to_plain(attempt, again), output)

@@ -20,11 +20,8 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.records import AttemptRecord
 from wharfinger.process.stored_objects import Stored, doubts
 from wharfinger.scheduling.cli import rows
-from wharfinger.scheduling.reading.held_gangs import held_of
-from wharfinger.scheduling.reading.held_rooms import held_rooms
-from wharfinger.scheduling.reading.lost_pods import lost_pods
-from wharfinger.scheduling.reading.serving import Unserved, gates, unserved
-from wharfinger.scheduling.reading.stored_pods import every_pod, record_of
+from wharfinger.scheduling.reading.held_back import Unserved, gates, held_of, unserved
+from wharfinger.scheduling.reading.pods_and_nodes import every_pod, held_rooms, lost_pods, record_of
 
 CHECKED = 1000
 """Pods of which is asked whether an API server would refuse them."""

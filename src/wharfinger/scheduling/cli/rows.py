@@ -12,7 +12,7 @@ from wharfinger.objects.model.node import PODS as POD_COUNT
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.quantities import format_bytes, format_cpu
 from wharfinger.process.stored_objects import Stored
-from wharfinger.scheduling.reading.serving import gates
+from wharfinger.scheduling.reading.held_back import gates
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")

@@ -12,9 +12,8 @@ from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import gang_workflow_id, pod_workflow_id
-from wharfinger.process.search import decisions_query
-from wharfinger.scheduling.reading.stored_pods import one_pod
+from wharfinger.process.names import decisions_query, gang_workflow_id, pod_workflow_id
+from wharfinger.scheduling.reading.pods_and_nodes import one_pod
 
 
 def register(app: typer.Typer) -> None:

@@ -13,13 +13,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 from temporalio import activity
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, SearchAttributeKey
 
 from wharfinger.objects.model.gang import MOST_TOGETHER
 from wharfinger.process.contract import Contract, Sparse
+from wharfinger.process.names import SEARCH_PODS
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, FailureType, Wake
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
 from wharfinger.scheduling.contracts.eviction import Victim
+
+PODS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_PODS)
 
 MOST_PODS = MOST_TOGETHER
 """Pods in one cohort, at most."""

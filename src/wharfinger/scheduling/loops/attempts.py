@@ -27,11 +27,18 @@ from wharfinger.process.names import (
     cohort_workflow_id,
     gang_workflow_id,
     pod_workflow_id,
+    pods_listed,
     task_queue,
 )
-from wharfinger.process.search import PODS_KEY, pods_listed
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
-from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.scheduling.contracts.cohort_scheduling import (
+    PODS_KEY,
+    CohortInput,
+    CohortPod,
+    GangName,
+    Turn,
+    cohort_retry,
+)
 from wharfinger.scheduling.contracts.group_lines import title
 from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenant, start_attempt
 

@@ -15,13 +15,12 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 
+from wharfinger.process.names import MOST_LISTED
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.search import MOST_LISTED
 from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
-from wharfinger.scheduling.loops.pace import Pace
 from wharfinger.scheduling.loops.run_ends import OverdueRuns, blames_pods
 from wharfinger.scheduling.loops.signals import Attempts
-from wharfinger.scheduling.loops.starts import Starts
+from wharfinger.scheduling.loops.starts import Pace, Starts
 from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.process.reachability import Probe
+from wharfinger.process.connecting import Probe
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
 from wharfinger.scheduling.loops.run_ends import RunEnds

@@ -1,4 +1,4 @@
-"""One start each: of a pod's attempt, a waiting pod's chain, a group, a gang; tried again until Temporal accepts it.
+"""Starts a pod's attempt, a waiting pod's chain, a group or a gang, and tries again until Temporal accepts it.
 
 Nothing here waits for results. What fails several times goes back to the queue: a group to its head, where one pod at a
 time probes; anything else spread, so that a herd that an outage gathered does not come back as one.
@@ -21,10 +21,56 @@ from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import GangName
 from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pods
-from wharfinger.scheduling.loops.pace import Pace
 from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.state.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+
+PROMPT = 0.5
+"""Seconds within which Temporal takes a start when it has room for more; usual are 5 to 300 ms."""
+TRICKLE = 1.0
+"""Seconds after which one more is started although the bound is reached: only a start shows that Temporal is quick
+again."""
+LONGEST_TRICKLE = 8.0
+"""The same, after starts that were late again and again: it doubles with each."""
+
+
+class Pace:
+    """The bound, adapted to the latency of starts. Lives on one event loop."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        """`most`: attempts in flight while Temporal is quick."""
+        self._window = ConcurrencyLimiter(most, least=1, slow=PROMPT)
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._trickle = TRICKLE
+
+    @property
+    def most(self) -> int:
+        """How many may be in flight now, beyond the trickle."""
+        return self._window.size
+
+    def allows(self, in_flight: int) -> bool:
+        """Whether one more may be started beside so many."""
+        return in_flight < self.most or self._clock() - self._asked_at >= self._trickle
+
+    def asked(self) -> None:
+        """Record that a start is being sent."""
+        self._asked_at = self._clock()
+
+    def accepted(self, began: float, in_flight: int) -> None:
+        """Record a start, sent at `began`, that Temporal accepted; `in_flight` counts it."""
+        now = self._clock()
+        self._trickle = TRICKLE if now - began <= PROMPT else self._longer()
+        self._window.answered(began, now, used=in_flight)
+
+    def failed(self, began: float) -> None:
+        """Record a start, sent at `began`, that Temporal did not answer or did not accept."""
+        self._trickle = self._longer()
+        self._window.failed(began, self._clock())
+
+    def _longer(self) -> float:
+        return min(self._trickle * 2, LONGEST_TRICKLE)
+
 
 log = logging.getLogger(__name__)
 

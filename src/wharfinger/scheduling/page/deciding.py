@@ -3,6 +3,9 @@
 Each slot has profiles of its own, because profiles are not shared between threads, and a snapshot of its own family. A
 slot is taken until its work has ended, even when who asked has been told that it took too long: so no number of
 questions makes more threads than there are slots.
+
+A pod is decided by the profile that a live worker of its pool serves under its scheduler name. Workers write each
+configuration under its digest, and beside their registration which digest decides for each of their names.
 """
 
 from __future__ import annotations
@@ -10,20 +13,184 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from wharfinger.errors import ConfigurationError, StoreError
+from wharfinger.errors import ConfigurationError, InvalidObject, StoreError
+from wharfinger.etcd import keys
+from wharfinger.etcd.store import Store
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents import documents
+from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod
+from wharfinger.page.follow.plain import text
 from wharfinger.page.web.inputs import TooLong
+from wharfinger.process.names import COMMON
+from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.serving_profiles import ServedProfile, StoredProfiles, read_profiles
+from wharfinger.scheduling.page.read_model import TENANT_LABEL
+
+MOST_STORED = 200
+MOST_NAMED = 20
+"""Workers that are named."""
+SHOWN = 12
+"""Digits of a digest in a sentence."""
+BUILT_IN = ""
+"""Digest of the configuration that is used where none is stored."""
+SERVED, UNKNOWN, UNSERVED = "served", "unknown", "unserved"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingWorker:
+    """A live worker that serves a scheduler name."""
+
+    name: str
+    """`tenant/slot`."""
+    ready: bool
+    digest: str
+    """Of the configuration that it decides by; empty = it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProfile:
+    """By which configuration a pod is decided."""
+
+    scheduler: str
+    digest: str
+    """`BUILT_IN` where none is stored."""
+    basis: str
+    """`served`: a live worker decides by it now; `unknown`: workers serve the name and do not say by what, so it is the
+    newest that is stored; `unserved`: no worker serves the name, so it is the newest that is stored.
+    """
+    pool: str = COMMON
+    workers: tuple[str, ...] = ()
+    """That decide by it."""
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Digest -> workers that serve the name by another configuration, as in a rollout; empty digest = not known."""
+
+    @property
+    def sentence(self) -> str:
+        """Which profile this is, for people."""
+        shown = self.digest[:SHOWN]
+        newest = f"the newest stored profile, {shown}" if shown else "the built-in profile, for none is stored"
+        where = f"scheduler name {self.scheduler} in pool {self.pool}"
+        if self.basis == UNSERVED:
+            return text(f"no live worker serves {where}: decided by {newest}")
+        if self.basis == UNKNOWN:
+            return text(f"the workers of {where} do not name their profile: decided by {newest}")
+        others = sum(map(len, self.others.values()))
+        beside = f"; {others} more, by another profile" if others else ""
+        return text(f"decided by profile {shown}, as {_named(self.workers)} now{beside}")
+
+    def told(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "digest": self.digest or None,
+            "basis": self.basis,
+            "pool": text(self.pool),
+            "workers": [text(name) for name in self.workers[:MOST_NAMED]],
+            "others": {digest: [text(one) for one in found[:MOST_NAMED]] for digest, found in self.others.items()},
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProfiles:
+    """The configurations in etcd, and which one each live worker decides by."""
+
+    digest_of: Mapping[str, str]
+    """Scheduler name -> digest of the newest configuration that has it."""
+    contents: Mapping[str, bytes]
+    """By digest."""
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """Of the cluster: it decides about the built-in configuration."""
+    serving: Mapping[tuple[str, str], tuple[ServingWorker, ...]] = field(default_factory=dict)
+    """Pool and scheduler name -> the workers that serve it."""
+    tenants: frozenset[str] = frozenset()
+
+    def of(self, pod: Pod) -> ServedProfile:
+        """The one that counts for a pod. Of several that are served, that of most ready workers, then of most."""
+        label = pod.labels.get(TENANT_LABEL, "")
+        pool = label if label and label in self.tenants else COMMON
+        scheduler = pod.scheduler_name
+        newest = self.digest_of.get(scheduler, BUILT_IN)
+        workers = self.serving.get((pool, scheduler), ())
+        if not workers:
+            return ServedProfile(scheduler, newest, UNSERVED, pool)
+        known = Counter({one.digest: 0 for one in workers if one.digest in self.contents})
+        if not known:
+            return ServedProfile(scheduler, newest, UNKNOWN, pool, tuple(one.name for one in workers))
+        for one in workers:
+            if one.digest in known:
+                known[one.digest] += 1 + len(workers) * one.ready
+        chosen = min(known, key=lambda digest: (-known[digest], digest))
+        others: dict[str, tuple[str, ...]] = {}
+        for one in workers:
+            if one.digest != chosen:
+                others[one.digest] = (*others.get(one.digest, ()), one.name)
+        deciding = tuple(one.name for one in workers if one.digest == chosen)
+        return ServedProfile(scheduler, chosen, SERVED, pool, deciding, others)
+
+
+async def read_profiles(following: Following) -> StoredProfiles:
+    """Read them. Raises `StoreError`."""
+    digest_of: dict[str, str] = {}
+    contents: dict[str, bytes] = {}
+    found = (await following.store.whole(keys.PROFILES)).items
+    decides_by = await _decides_by(following.store)
+    live = set(decides_by.values())
+    newest = sorted(found, key=lambda one: one.create_revision)
+    for place, kv in enumerate(newest):
+        digest = kv.key.removeprefix(keys.PROFILES)
+        if place < len(newest) - MOST_STORED and digest not in live:
+            continue
+        try:
+            profiles = documents.parse(kv.value).get("profiles")
+        except InvalidObject:
+            continue
+        contents[digest] = kv.value
+        for profile in profiles if isinstance(profiles, list) else ():
+            name = profile.get("schedulerName") if isinstance(profile, Mapping) else None
+            if isinstance(name, str):
+                digest_of[name] = digest
+    serving = _serving(following, decides_by)
+    return StoredProfiles(
+        digest_of, contents, following.store.format, serving, frozenset(following.model.cache.tenants)
+    )
+
+
+async def _decides_by(store: Store) -> dict[tuple[str, str], str]:
+    """Place of a worker (`tenant/slot/incarnation`) and scheduler name -> digest."""
+    found: dict[tuple[str, str], str] = {}
+    async for place, record in keys.config_status.records(store, ConfigStatusRecord.model_validate_json):
+        found |= {("/".join(place), name): digest for name, digest in record.profiles.items()}
+    return found
+
+
+def _serving(
+    following: Following, decides_by: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], tuple[ServingWorker, ...]]:
+    found: dict[tuple[str, str], tuple[ServingWorker, ...]] = {}
+    for (tenant, slot, incarnation), record in sorted(following.model.instances.items()):
+        place = f"{tenant}/{slot}/{incarnation}"
+        named = [name for where, name in decides_by if where == place]
+        for name in record.scheduler_names if record.scheduler_names is not None else named:
+            digest = decides_by.get((place, name), "")
+            worker = ServingWorker(f"{tenant}/{slot}", record.state == "ready", digest)
+            found[tenant, name] = (*found.get((tenant, name), ()), worker)
+    return found
+
+
+def _named(workers: tuple[str, ...]) -> str:
+    shown = ", ".join(workers[:3])
+    more = f" and {len(workers) - 3} more" if len(workers) > 3 else ""
+    return f"worker {shown} decides" if len(workers) == 1 else f"workers {shown}{more} decide"
+
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,8 @@
 """Follows etcd for the page: the informer and the read model, made anew when etcd was restored from a backup.
 
-It also says whether etcd answers at all: a watch is silent both when nothing happens and when nobody is there.
+It also reports whether etcd answers at all: a watch is silent both when nothing happens and when etcd is away.
+While etcd is silent, reads and writes of `PromptStore` fail at once. The deadline of a call, ten seconds and more, is
+right for a worker and too long for a viewer. The informer keeps the store with that deadline.
 """
 
 from __future__ import annotations
@@ -9,20 +11,118 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
-from wharfinger.errors import RevisionWentBack, StoreError
+from wharfinger.errors import RevisionWentBack, StoreError, Unavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Store
+from wharfinger.etcd.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.scheduling.model.promises import UpstreamSide
-from wharfinger.scheduling.page.prompt_store import PromptStore
 from wharfinger.scheduling.page.read_model import ClusterModel
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.telemetry import Metrics
+
+T = TypeVar("T")
+
+CALL_SILENT_AFTER = 2.0
+"""Seconds without any answer of etcd, after which a call is not made, or given up."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks whether a call that is under way has to be given up."""
+
+
+class PromptStore(Store):
+    """Hands calls on to another store. Raises as that one does, and `Unavailable` at once while etcd is silent."""
+
+    def __init__(self, inner: Store, unanswered: Callable[[], float]) -> None:
+        """`unanswered`: for how many seconds etcd has answered nothing."""
+        self._inner = inner
+        self._unanswered = unanswered
+        self.format = inner.format
+
+    def as_stored(self, key: str) -> str:
+        """See `Store`."""
+        return self._inner.as_stored(key)
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        """See `Store`."""
+        return await self._soon(self._inner.get(key, revision=revision))
+
+    async def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
+        """See `Store`."""
+        pages = self._inner.list(prefix, revision=revision, page_size=page_size)
+        while True:
+            page = await self._soon(_next(pages))
+            if page is None:
+                return
+            yield page
+
+    def watch(
+        self, prefix: str, start_revision: int, *, previous: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        """See `Store`; a watch is patient."""
+        return self._inner.watch(prefix, start_revision, previous=previous)
+
+    async def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> TxnResult:
+        """See `Store`."""
+        return await self._soon(self._inner.txn(compares, success, failure))
+
+    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
+        """See `Store`."""
+        return await self._soon(self._inner.put(key, value, lease=lease))
+
+    async def delete(self, key: str) -> bool:
+        """See `Store`."""
+        return await self._soon(self._inner.delete(key))
+
+    async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
+        """See `Store`."""
+        return await self._soon(self._inner.grant_lease(ttl, alive=alive))
+
+    async def close(self) -> None:
+        """Nothing: who opened the other store closes it."""
+
+    async def _soon(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            await self._refuse_while_silent()
+        except BaseException:
+            call.close()  # it was never begun
+            raise
+        asking = asyncio.ensure_future(call)
+        looks = 0
+        try:
+            while not (await asyncio.wait({asking}, timeout=LOOK_EVERY))[0]:
+                looks = looks + 1 if self._silent else 0
+                if looks == 2:
+                    raise Unavailable(self._said(), maybe_applied=True)
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    async def _refuse_while_silent(self) -> None:
+        if self._silent:
+            await asyncio.sleep(LOOK_EVERY)  # where the event loop was held up, its answer is only just coming in
+        if self._silent:
+            raise Unavailable(self._said())
+
+    @property
+    def _silent(self) -> bool:
+        return self._unanswered() > CALL_SILENT_AFTER
+
+    def _said(self) -> str:
+        return f"etcd has not answered for {self._unanswered():.0f} s"
+
+
+async def _next(pages: AsyncIterator[Page]) -> Page | None:
+    """The next one; None at the end."""
+    return await anext(pages, None)
+
 
 log = logging.getLogger(__name__)
 

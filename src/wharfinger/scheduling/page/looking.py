@@ -15,9 +15,8 @@ from wharfinger.page.follow.plain import moment, text
 from wharfinger.scheduling.page.deciding import Deciders, PresentState
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.gang_verdicts import GangQuestion, verdicts
-from wharfinger.scheduling.page.holding import held_by
 from wharfinger.scheduling.page.objects import node_in_full, pod_in_full, pod_in_short
-from wharfinger.scheduling.page.pending import PendingPods
+from wharfinger.scheduling.page.pending import PendingPods, held_by
 from wharfinger.scheduling.page.read_model import STATES
 
 MOST_PODS = 5000

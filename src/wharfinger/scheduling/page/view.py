@@ -19,12 +19,11 @@ from wharfinger.scheduling.page import what_if as supposing
 from wharfinger.scheduling.page.attempts import PodAttempts
 from wharfinger.scheduling.page.deciding import Deciders
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.holding import held_help
 from wharfinger.scheduling.page.leaving import PodDepartures
 from wharfinger.scheduling.page.looking import Looking
 from wharfinger.scheduling.page.node_map import NodeMap
 from wharfinger.scheduling.page.overview import Overview
-from wharfinger.scheduling.page.pending import NONE_WAITS, PendingPods
+from wharfinger.scheduling.page.pending import NONE_WAITS, PendingPods, held_help
 from wharfinger.scheduling.page.read_model import STATES
 from wharfinger.scheduling.page.worker_alerts import WorkerAlerts
 

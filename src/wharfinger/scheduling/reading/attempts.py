@@ -32,13 +32,15 @@ from wharfinger.process.names import (
     SCHEDULE_COHORT,
     SEARCH_POD,
     SEARCH_PODS,
+    by_digest,
+    decisions_query,
     gang_workflow_id,
     is_cohort,
     pod_attribute,
     pod_workflow_id,
+    quoted,
 )
 from wharfinger.process.records import AttemptRecord, binder_of
-from wharfinger.process.search import by_digest, decisions_query, quoted
 from wharfinger.scheduling.reading.explanation import Explanation, explain
 from wharfinger.scheduling.reading.group_members import read_member
 from wharfinger.scheduling.reading.history import Attempt, Step, is_only_continued, read_attempt

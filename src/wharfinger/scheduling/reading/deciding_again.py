@@ -22,8 +22,7 @@ from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Ref
 from wharfinger.scheduling.effects.placing.extenders import answered
 from wharfinger.scheduling.reading.comparing import DecisionSaid
 from wharfinger.scheduling.reading.history import Attempt
-from wharfinger.scheduling.reading.past import read_past
-from wharfinger.scheduling.reading.recomputation import NodeVerdicts, Recomputation, recompute
+from wharfinger.scheduling.reading.recomputation import NodeVerdicts, Recomputation, read_past, recompute
 
 LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
 """Makes the profiles of a configuration; raises `ConfigurationError` when plugins are not installed."""

@@ -29,9 +29,8 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, quoted
 from wharfinger.process.records import AttemptRecord
-from wharfinger.process.search import quoted
 from wharfinger.scheduling.reading.attempts import decoded
 from wharfinger.scheduling.reading.history import Attempt
 

@@ -33,11 +33,11 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, resolve
 from wharfinger.objects.rk8s import given
 from wharfinger.objects.rk8s.applying import is_same, written_over
-from wharfinger.process.api_copies import check_written_here, has_copies
 from wharfinger.process.committing import commit, readable, same
+from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.scheduling.reading.attempts import bound_by, decoded, read_record
-from wharfinger.scheduling.reading.serving import gates, unserved
+from wharfinger.scheduling.reading.held_back import gates, unserved
 
 TRY_AGAIN = 0.5
 """Seconds between two tries while etcd does not answer."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.patience import patient
 from tests.serving.serving import Reviews, content, serving
-from wharfinger.serving.cluster_authorities import client_authorities
+from wharfinger.programs.kube_pages import client_authorities
 from wharfinger.serving.content import PodAmounts
 from wharfinger.serving.options import ServingOptions
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.cli.shell import Shell
-from wharfinger.programs.cli.versions import RELEASE, printed, reported
+from wharfinger.programs.cli.kube_scheduler import RELEASE, printed, reported
 
 
 @pytest.mark.parametrize("argument", ["--version", "--version=true", "--version=T"])

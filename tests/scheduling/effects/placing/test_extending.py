@@ -36,8 +36,7 @@ from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import Decider
 from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, answered, outcome_of, question_of
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
-from wharfinger.scheduling.reading.past import read_past
-from wharfinger.scheduling.reading.recomputation import recompute
+from wharfinger.scheduling.reading.recomputation import read_past, recompute
 from wharfinger.scheduling.state.pool import Identity, Pool
 
 URL = "http://extender"

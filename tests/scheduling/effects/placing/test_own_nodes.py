@@ -14,7 +14,7 @@ from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.cli import verdicts
+from wharfinger.scheduling.cli import story
 from wharfinger.scheduling.cli.story import tell
 from wharfinger.scheduling.contracts.computation import Assumed
 from wharfinger.scheduling.contracts.scheduling import Bound, Placed
@@ -97,8 +97,9 @@ async def test_record_has_what_is_needed_to_recompute_the_decision(world: World)
 
     assert found.same
     assert found.recomputed.node == record.node
-    assert f"Up to 20 points below the best, nodes that were the worker's own went first: {own.me}" in verdicts.tell(
-        read("bound"), found
+    assert (
+        f"Up to 20 points below the best, nodes that were the worker's own went first: {own.me}"
+        in story.tell_verdicts(read("bound"), found)
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat, known_format
-from wharfinger.process.cluster_format import in_its_format
+from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.records import InstallationRecord
 from wharfinger.testing.memory_store import MemoryStore
 

