@@ -41,7 +41,7 @@ from wharfinger.scheduling.effects.binding.calling import PluginCalls
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.rounds import Bindings
-from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
+from wharfinger.scheduling.effects.binding.writers import ApiWriters
 from wharfinger.scheduling.effects.placing.deciding import Decider
 from wharfinger.scheduling.effects.placing.extenders import ExtenderQuestions
 from wharfinger.scheduling.effects.placing.placing_cohorts import CohortPlacements
@@ -98,7 +98,7 @@ class SchedulingActivities(Scheduling):
         *,
         eviction: str = GRACEFUL,
         limits: Limits = STOCK,
-        upstream: UpstreamWriters | None = None,
+        upstream: ApiWriters | None = None,
         calls: ExtenderCalls | None = None,
     ) -> None:
         """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions; `upstream`: what

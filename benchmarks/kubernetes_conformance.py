@@ -43,7 +43,7 @@ from tests.kubernetes.recorded_replay import Replayed, Scheduler, probe_until_al
 from tests.kubernetes.recorded_scene import Scene
 from tests.kubernetes.recorded_side import WharfingerScheduler
 from tests.kubernetes.recorded_watch import RecordedWatch
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 from wharfinger.dev.settings import Servers
 
 Scenarios = Sequence[Mapping[str, Any]]
@@ -73,7 +73,7 @@ class FreshKubeScheduler:
 
 
 async def replay_all(
-    children: Children, api: Upstream, scheduler: Scheduler, chosen: Scenarios, name: str
+    children: Children, api: ApiClient, scheduler: Scheduler, chosen: Scenarios, name: str
 ) -> dict[str, list[Replayed]]:
     """Every scenario, in turn; what became of them, by family. Raises `BenchmarkFailed` when a process has ended."""
     found: dict[str, list[Replayed]] = defaultdict(list)

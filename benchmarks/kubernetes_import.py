@@ -22,7 +22,7 @@ from kubernetes_turns import Say
 from processes import Child, Children, quiet, up
 from report import percentile
 
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -36,7 +36,7 @@ COPIED_WITHIN = 300.0
 
 
 async def importing(
-    api: ApiServer, client: Upstream, fresh: Wharfinger, nodes: int, pods: int, say: Say
+    api: ApiServer, client: ApiClient, fresh: Wharfinger, nodes: int, pods: int, say: Say
 ) -> dict[str, float]:
     """Measure an import on an empty etcd, a restart, and the lag. `fresh` is not open yet, and is closed here."""
     say(f"creating {pods} bound pods")
@@ -70,7 +70,7 @@ async def importing(
 
 
 async def binds(
-    children: Children, api: ApiServer, client: Upstream, etcd: Path, folder: Path, nodes: int, pods: int, say: Say
+    children: Children, api: ApiServer, client: ApiClient, etcd: Path, folder: Path, nodes: int, pods: int, say: Say
 ) -> dict[str, float]:
     """Bind pods by promises alone, from a process that does nothing else, with an etcd that has nothing else."""
     say(f"binding {pods} pods by promises alone")
@@ -121,7 +121,7 @@ async def _within(imported: asyncio.Task[float], worker: Child) -> float:
     return imported.result()
 
 
-async def _lags(client: Upstream, store: EtcdStore, nodes: int, count: int) -> list[float]:
+async def _lags(client: ApiClient, store: EtcdStore, nodes: int, count: int) -> list[float]:
     """Seconds until the copy of each pod of a stream is seen."""
     bodies = [pod(f"lag-{number}", on=node_name(number % nodes)) for number in range(count)]
     prefix = keys.pod(NAMESPACE, "lag-")

@@ -24,7 +24,7 @@ from processes import Children, quiet, up
 from report import say
 from streams import Arrival, Taken, send
 
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 
 __all__ = ["PeerSide", "missing"]
 
@@ -37,7 +37,7 @@ class PeerSide:
     """A running kube-scheduler."""
 
     name: str
-    client: Upstream
+    client: ApiClient
     watch: PodWatch
     api: ApiServer
     scheduler: KubeScheduler

@@ -1,6 +1,6 @@
 """Nodes and pods of a Kubernetes API for the benchmarks: loaded at once or at a rate, watched, and deleted again.
 
-Works on any `Upstream`, so its tests need no server. Neighbours: `kubernetes_sides` starts the API server and its
+Works on any `ApiClient`, so its tests need no server. Neighbours: `kubernetes_sides` starts the API server and its
 schedulers, `kubernetes_turns` measures them with what is here.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from streams import send, together
 
-from wharfinger.apiserver.client import EVENTS, NAMESPACES, NODES, PODS, Batch, ChangeKind, Upstream
+from wharfinger.apiserver.client import EVENTS, NAMESPACES, NODES, PODS, ApiClient, Batch, ChangeKind
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 
 NAMESPACE = "bench"
@@ -75,19 +75,19 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, None]]) -> None:
             request.close()  # no effect on one that has run; Python warns of those that never did
 
 
-async def load_nodes(api: Upstream, nodes: Iterable[dict[str, Any]]) -> None:
+async def load_nodes(api: ApiClient, nodes: Iterable[dict[str, Any]]) -> None:
     """Make the nodes, and the namespace of the pods. Raises `BenchmarkFailed` when the API refuses."""
     await all_of([_made(api, NAMESPACES, {"metadata": {"name": NAMESPACE}}, "")])
     await all_of(_made(api, NODES, body, "") for body in nodes)
 
 
-async def load_pods(api: Upstream, pods: Iterable[dict[str, Any]]) -> None:
+async def load_pods(api: ApiClient, pods: Iterable[dict[str, Any]]) -> None:
     """Make the pods. Raises `BenchmarkFailed` when the API refuses."""
     await all_of(_made(api, PODS, body, NAMESPACE) for body in pods)
 
 
 async def load_at_rate(
-    api: Upstream, pods: Sequence[dict[str, Any]], rate: float, answered: Callable[[str, float], None]
+    api: ApiClient, pods: Sequence[dict[str, Any]], rate: float, answered: Callable[[str, float], None]
 ) -> None:
     """Make so many pods a second, whatever each request takes; `answered` gets each name and when it was due."""
 
@@ -98,12 +98,12 @@ async def load_at_rate(
     await send((number / rate for number in range(len(pods))), one)
 
 
-async def delete_pods(api: Upstream, names: Iterable[str]) -> None:
+async def delete_pods(api: ApiClient, names: Iterable[str]) -> None:
     """Delete these pods, without grace."""
     await all_of(_deleted(api, PODS, name) for name in names)
 
 
-async def clear(api: Upstream) -> None:
+async def clear(api: ApiClient) -> None:
     """Delete all pods of the benchmarks, without grace, and all of their events."""
     for resource in (PODS, EVENTS):
         names = [
@@ -114,13 +114,13 @@ async def clear(api: Upstream) -> None:
         await all_of(_deleted(api, resource, name) for name in names)
 
 
-async def _made(api: Upstream, resource: Any, body: dict[str, Any], namespace: str) -> None:
+async def _made(api: ApiClient, resource: Any, body: dict[str, Any], namespace: str) -> None:
     answer = await api.create(resource, body, namespace=namespace, deadline=SILENCE)
     if not answer.done:
         raise BenchmarkFailed(f"the API server refuses {resource.plural}/{body['metadata']['name']}: {answer.message}")
 
 
-async def _deleted(api: Upstream, resource: Any, name: str) -> None:
+async def _deleted(api: ApiClient, resource: Any, name: str) -> None:
     answer = await api.delete(resource, name, namespace=NAMESPACE, grace_seconds=0, deadline=SILENCE)
     if not answer.done and answer.code != 404:
         raise BenchmarkFailed(f"the API server does not delete {resource.plural}/{name}: {answer.message}")
@@ -143,7 +143,7 @@ class PodWatch:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, api: Upstream, room: int = PODS_PER_NODE) -> AsyncIterator[PodWatch]:
+    async def open(cls, api: ApiClient, room: int = PODS_PER_NODE) -> AsyncIterator[PodWatch]:
         """A watch that has seen all pods that there are, and sees what comes."""
         watch = cls(room)
         watch._following = asyncio.create_task(watch._follow(api))
@@ -182,7 +182,7 @@ class PodWatch:
         if not event.is_set():
             raise BenchmarkFailed(f"{len(self._left)} pods are not bound after {SILENCE:.0f} s of silence")
 
-    async def _follow(self, api: Upstream) -> None:
+    async def _follow(self, api: ApiClient) -> None:
         """Until cancelled; a watch that the server ends is resumed where it was, as every client of Kubernetes does."""
         revision: int | None = None
         while True:

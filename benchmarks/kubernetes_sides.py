@@ -21,8 +21,8 @@ import yaml
 from processes import Child, Children, answers, up
 
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpUpstream
-from wharfinger.cli.processes.upstream_options import upstream_arguments
+from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.cli.processes.kubernetes_options import kubernetes_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.kube_apiserver import ApiserverFiles, KubeApiserver
@@ -30,7 +30,7 @@ from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
-from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.settings import ElectionSettings, KubernetesSettings
 
 PEER = "kube-scheduler"
 OURS = "wharfinger"
@@ -60,9 +60,9 @@ class ApiServer:
         """The admin's."""
         return self.files.kubeconfig
 
-    def client(self) -> HttpUpstream:
+    def client(self) -> HttpApiClient:
         """A client that is not held back."""
-        return HttpUpstream(read_access(self.kubeconfig), qps=UNLIMITED)
+        return HttpApiClient(read_access(self.kubeconfig), qps=UNLIMITED)
 
     @classmethod
     async def start(cls, children: Children, etcd: Path, folder: Path) -> ApiServer:
@@ -172,14 +172,14 @@ class Wharfinger:
         upstream = None
         if self.api is not None:
             election = ElectionSettings(enabled=False)
-            upstream = UpstreamSettings(kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=election)
+            upstream = KubernetesSettings(kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=election)
         command = python_command(
             "worker",
             f"--etcd={self.etcd.url}",
             f"--temporal={self.temporal.near}",
             f"--health-port={self.port}",
             f"--max-txn-ops={MAX_TXN_OPS}",
-            *(upstream_arguments(upstream) if upstream is not None else ()),
+            *(kubernetes_arguments(upstream) if upstream is not None else ()),
             *self.options,
         )
         self.process = await self.children.start(f"{self.name}-worker", command)

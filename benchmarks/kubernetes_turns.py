@@ -24,7 +24,7 @@ from kubernetes_sides import ApiServer, Side
 from processes import quiet, up
 from report import latencies
 
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 
 WARM = 20
 """Pods that are bound before those that are measured."""
@@ -52,7 +52,7 @@ class Turn:
     """One side's turn."""
 
     api: ApiServer
-    client: Upstream
+    client: ApiClient
     watch: PodWatch
     side: Side
     sizes: Sizes

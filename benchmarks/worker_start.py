@@ -40,7 +40,7 @@ from report import say
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from wharfinger.apiserver.client import PODS, Upstream, uid_of
+from wharfinger.apiserver.client import PODS, ApiClient, uid_of
 from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
@@ -188,7 +188,7 @@ def _store_of(side: Wharfinger) -> EtcdStore:
     return EtcdStore(EtcdSettings(endpoints=(side.etcd.url,)))
 
 
-async def _followed(client: Upstream, watch: PodWatch, store: Store, side: Wharfinger, name: str) -> list[str]:
+async def _followed(client: ApiClient, watch: PodWatch, store: Store, side: Wharfinger, name: str) -> list[str]:
     """The timeline of one pod."""
     assert side.temporal is not None, "it is open"
     timeline = Timeline(time.time())

@@ -174,7 +174,7 @@ def test_the_node_that_keeps_more_cards_free_scores_higher() -> None:
 
 
 def test_bound_pods_keep_their_cards_and_ending_ones_give_them_back() -> None:
-    """Upstream, pods that were bound before a restart are not counted at all."""
+    """ApiClient, pods that were bound before a restart are not counted at all."""
     simulator = cluster(gpu_node("only", 4), gpu_pod("first", 3), gpu_pod("second", 2))
     simulator.bind(("default", "first"), "only")
     refused = simulator.decide(("default", "second"))

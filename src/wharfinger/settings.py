@@ -253,7 +253,7 @@ class ElectionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamSettings:
+class KubernetesSettings:
     """The Kubernetes API that is the store of the cluster."""
 
     kubeconfig: Path | None = None
@@ -301,7 +301,7 @@ class WorkerSettings:
     """Everything a worker process needs."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    upstream: UpstreamSettings | None = None
+    upstream: KubernetesSettings | None = None
     """The Kubernetes API whose pods are scheduled; None = the cluster's objects are in etcd itself."""
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"

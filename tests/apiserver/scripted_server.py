@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from tests.etcd.certificates import Authority
-from wharfinger.apiserver.client import PODS, ApiAnswer, Upstream
+from wharfinger.apiserver.client import PODS, ApiAnswer, ApiClient
 from wharfinger.apiserver.credentials import Access, ApiIdentity
 
 BODY = {"metadata": {"name": "a"}}
@@ -142,6 +142,6 @@ async def ok(request: web.Request) -> web.StreamResponse:
     return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
 
-async def bind(upstream: Upstream, deadline: float = 4.0) -> ApiAnswer:
+async def bind(upstream: ApiClient, deadline: float = 4.0) -> ApiAnswer:
     """A write whose body is sent."""
     return await upstream.create(PODS, BODY, namespace="ns", name="a", subresource="binding", deadline=deadline)

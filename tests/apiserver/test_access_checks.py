@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.upstream_recorder import UpstreamRecorder, Written
+from tests.apiserver.api_recorder import UpstreamRecorder, Written
 from wharfinger.apiserver.access_checks import (
     BIND_ACCESS,
     DELETE_ACCESS,

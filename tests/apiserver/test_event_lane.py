@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.apiserver.upstream_recorder import UpstreamRecorder, Written
+from tests.apiserver.api_recorder import UpstreamRecorder, Written
 from tests.clock import Clock
 from wharfinger.apiserver.client import EVENTS, ApiAnswer
 from wharfinger.apiserver.event_lane import (
@@ -23,7 +23,7 @@ from wharfinger.apiserver.event_lane import (
     EventOutcome,
     EventPolicy,
 )
-from wharfinger.apiserver.events import REFRESH, WINDOW, EventReporter, UpstreamEvent, pod_reference
+from wharfinger.apiserver.events import REFRESH, WINDOW, ApiEvent, EventReporter, pod_reference
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -33,11 +33,11 @@ GONE = ApiAnswer(404, reason="NotFound")
 THERE = ApiAnswer(409, reason="AlreadyExists")
 
 
-def bound(pod: str = "web") -> UpstreamEvent:
+def bound(pod: str = "web") -> ApiEvent:
     return REPORTER.scheduled(pod_reference("shop", pod, f"u-{pod}"), "n1", run=f"run of {pod}", now=START)
 
 
-def refused(run: str, pod: str = "web", after: float = 0.0) -> UpstreamEvent:
+def refused(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
     return REPORTER.failed_scheduling(regarding, "no room", run=run, now=START + timedelta(seconds=after))
 

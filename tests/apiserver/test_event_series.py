@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from wharfinger.apiserver.events import REFRESH, WINDOW, EventReporter, RecentEvents, Said, UpstreamEvent, pod_reference
+from wharfinger.apiserver.events import REFRESH, WINDOW, ApiEvent, EventReporter, RecentEvents, Said, pod_reference
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REPORTER = EventReporter("default-scheduler", "w-1")
 
 
-def refusal(run: str, pod: str = "web", after: float = 0.0) -> UpstreamEvent:
+def refusal(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
     return REPORTER.failed_scheduling(regarding, "no room", run=run, now=START + timedelta(seconds=after))
 

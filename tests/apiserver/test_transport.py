@@ -1,4 +1,4 @@
-"""Requests of `HttpUpstream`: what is sent, what answers mean, and what is not known without one."""
+"""Requests of `HttpApiClient`: what is sent, what answers mean, and what is not known without one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from aiohttp import web
 
 from tests.apiserver.scripted_server import BODY, FixedCredentials, bind, gone, ok, scripted_server, status
 from tests.conftest import free_port
-from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiAnswer, PatchType, Upstream
+from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiAnswer, ApiClient, PatchType
 from wharfinger.apiserver.credentials import Access
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 
-_typed: type[Upstream] = HttpUpstream
+_typed: type[ApiClient] = HttpApiClient
 
 
 async def test_writes_are_spelled_as_the_api_has_them(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         await bind(upstream)
         await upstream.create(PODS, BODY, namespace="ns", dry_run=True)
         await upstream.replace(LEASES, "l", BODY, namespace="ns")
@@ -62,7 +62,7 @@ async def test_writes_are_spelled_as_the_api_has_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
 async def test_name_that_leads_to_another_path_is_refused(name: str) -> None:
-    upstream = HttpUpstream(Access("https://127.0.0.1:1", FixedCredentials()))
+    upstream = HttpApiClient(Access("https://127.0.0.1:1", FixedCredentials()))
 
     with pytest.raises(ValueError, match="is no name of an object"):
         await upstream.get(PODS, name, namespace="ns")
@@ -95,7 +95,7 @@ async def test_decided_requests_are_answers(
         return answer()
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         assert await bind(upstream) == expected
         await upstream.close()
 
@@ -118,7 +118,7 @@ async def test_failures_of_the_server_are_unavailable(
         return status(code, "too\nbusy", **({"Retry-After": header} if header else {}))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), now=lambda: 1_000_000.0)
+        upstream = HttpApiClient(server.access(), now=lambda: 1_000_000.0)
         with pytest.raises(UpstreamUnavailable, match=f"code {code}: too busy$") as write:
             await bind(upstream)
         with pytest.raises(UpstreamUnavailable) as read:
@@ -136,7 +136,7 @@ async def test_write_without_an_answer_in_time_may_be_applied(tmp_path: Path) ->
         return await (ok(request) if request.path == "/version" else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         await upstream.read("/version")
         with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.2 s") as write:
             await bind(upstream, deadline=0.2)
@@ -160,7 +160,7 @@ async def test_cut_connection_may_have_applied_and_is_not_sent_twice(tmp_path: P
         return web.json_response({})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         await upstream.read("/version")
         cut = True
         sent = {
@@ -177,7 +177,7 @@ async def test_cut_connection_may_have_applied_and_is_not_sent_twice(tmp_path: P
 
 
 async def test_connection_that_cannot_be_opened_has_applied_nothing() -> None:
-    upstream = HttpUpstream(Access(f"https://127.0.0.1:{free_port()}", FixedCredentials()))
+    upstream = HttpApiClient(Access(f"https://127.0.0.1:{free_port()}", FixedCredentials()))
 
     with pytest.raises(UpstreamUnavailable, match="cannot connect: ") as refused:
         await bind(upstream)
@@ -191,7 +191,7 @@ async def test_answer_that_is_no_json_is_no_answer(tmp_path: Path) -> None:
         return web.Response(text="<html>welcome</html>")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="is this an API server") as write:
             await bind(upstream)
         await upstream.close()
@@ -208,7 +208,7 @@ async def test_answers_have_a_limit(tmp_path: Path, chunked: bool) -> None:
         return response
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), answer_limit=50_000)
+        upstream = HttpApiClient(server.access(), answer_limit=50_000)
         with pytest.raises(UpstreamUnavailable, match="more than 50000 bytes"):
             await upstream.read("/version")
         await upstream.close()
@@ -223,7 +223,7 @@ async def test_list_gives_pages_until_the_last(tmp_path: Path) -> None:
         return web.json_response({"metadata": metadata, "items": [{"metadata": {"name": token or "first"}}]})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         pages = upstream.list(PODS, field_selector="status.phase!=Failed", page=1)
         shown = [await anext(pages), await anext(pages)]
         with pytest.raises(HistoryGone, match="too old"):
@@ -246,7 +246,7 @@ async def test_requests_are_observed(tmp_path: Path) -> None:
         seen.append((method, code))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), observe=observe)
+        upstream = HttpApiClient(server.access(), observe=observe)
         await bind(upstream)
         await upstream.close()
         with pytest.raises(UpstreamUnavailable):

@@ -1,4 +1,4 @@
-"""Who `HttpUpstream` is to a server, whom it trusts, and that its secrets stay with the two."""
+"""Who `HttpApiClient` is to a server, whom it trusts, and that its secrets stay with the two."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.conftest import free_port
 from wharfinger.apiserver import connection
 from wharfinger.apiserver.client import PODS
 from wharfinger.apiserver.credentials import ApiIdentity
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 
 async def test_certificate_that_is_not_trusted_is_named(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok, host="other.example") as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="its certificate is not trusted") as refused:
             await bind(upstream)
-        named = HttpUpstream(server.access(tls_server_name="other.example"))
+        named = HttpApiClient(server.access(tls_server_name="other.example"))
         answer = await bind(named)
         await upstream.close()
         await named.close()
@@ -41,7 +41,7 @@ async def test_after_a_401_credentials_are_read_again_once(tmp_path: Path) -> No
 
     credentials = FixedCredentials("old", "new")
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(credentials))
+        upstream = HttpApiClient(server.access(credentials))
         answers = [await bind(upstream), await bind(upstream)]
         await upstream.close()
 
@@ -56,7 +56,7 @@ async def test_credentials_refused_twice_are_denied(tmp_path: Path) -> None:
 
     credentials = FixedCredentials("old")
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(credentials))
+        upstream = HttpApiClient(server.access(credentials))
         with pytest.raises(UpstreamDenied, match="does not accept our credentials"):
             await bind(upstream)
         async with upstream.watch(PODS, revision=1) as batches:
@@ -73,7 +73,7 @@ async def test_redirects_are_not_followed(tmp_path: Path) -> None:
         raise web.HTTPTemporaryRedirect(f"https://127.0.0.1:{free_port()}/elsewhere")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="redirected with code 307, which is not followed"):
             await bind(upstream)
         await upstream.close()
@@ -94,7 +94,7 @@ async def test_secrets_are_in_no_text(tmp_path: Path, caplog: pytest.LogCaptureF
 
     texts: list[str] = []
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         answer = await upstream.read("/forbidden")
         for path in ("/broken", "/busy"):
             with pytest.raises(UpstreamUnavailable) as raised:
@@ -127,9 +127,9 @@ async def test_client_certificate_is_shown_and_renewed(tmp_path: Path) -> None:
         credentials.identities = [
             ApiIdentity(certificate=one.cert.read_bytes(), key=one.key.read_bytes()) for one in signed
         ]
-        upstream = HttpUpstream(server.access(credentials))
+        upstream = HttpApiClient(server.access(credentials))
         answers = [await bind(upstream), await bind(upstream)]
-        nobody = HttpUpstream(server.access())
+        nobody = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable):
             await bind(nobody)
         await nobody.close()
@@ -143,7 +143,7 @@ async def test_user_and_password_are_sent(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
         credentials = FixedCredentials()
         credentials.identities = [ApiIdentity(username="ada", password="pass word")]
-        upstream = HttpUpstream(server.access(credentials))
+        upstream = HttpApiClient(server.access(credentials))
         await bind(upstream)
         await upstream.close()
 
@@ -153,7 +153,7 @@ async def test_user_and_password_are_sent(tmp_path: Path) -> None:
 async def test_proxy_passes_what_it_cannot_read(tmp_path: Path) -> None:
     """CONNECT: TLS, and with it the token, goes through the proxy to the server."""
     async with scripted_server(tmp_path, ok) as server, connect_proxy() as proxy:
-        upstream = HttpUpstream(server.access(proxy=proxy.url))
+        upstream = HttpApiClient(server.access(proxy=proxy.url))
         answer = await bind(upstream)
         await upstream.close()
 
@@ -165,7 +165,7 @@ async def test_proxy_passes_what_it_cannot_read(tmp_path: Path) -> None:
 
 async def test_proxy_that_refuses_has_sent_nothing(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server, connect_proxy(code=407) as proxy:
-        upstream = HttpUpstream(server.access(proxy=proxy.url.replace("http://", "http://user:hidden@")))
+        upstream = HttpApiClient(server.access(proxy=proxy.url.replace("http://", "http://user:hidden@")))
         with pytest.raises(UpstreamUnavailable, match="the proxy refuses the connection with code 407") as refused:
             await bind(upstream)
         await upstream.close()

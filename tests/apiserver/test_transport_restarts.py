@@ -1,4 +1,4 @@
-"""`HttpUpstream` and a real API server that is killed, stopped and started again."""
+"""`HttpApiClient` and a real API server that is killed, stopped and started again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.apiserver.api_server_process import ApiServerProcess
 from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, revision_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 
 pytestmark = pytest.mark.servers
@@ -27,7 +27,7 @@ def revision(answer: ApiAnswer) -> int:
 async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apiserver: ApiServerProcess) -> None:
     """Its watch cache begins anew: an older revision is answered with 410, inside a 200, and the list goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1)
+    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1)
     old = revision(await upstream.create(NAMESPACES, namespace("a")))
     newer = revision(await upstream.create(NAMESPACES, namespace("b")))
     async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
@@ -55,7 +55,7 @@ async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apis
 async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGSTOP: the kernel takes the request, and no answer comes. Afterwards the same client goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1, silence=1.0)
+    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1, silence=1.0)
     await upstream.read("/version")
     server.pause()
     try:
@@ -73,7 +73,7 @@ async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiS
 async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGKILL amid binds: what was answered is done, and what is certainly not applied is not."""
     server = mortal_kube_apiserver
-    upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1)
+    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1)
     names = [f"doubtful-{number}" for number in range(150)]
     containers = [{"name": "app", "image": "registry.invalid/app"}]
     for name in names:
@@ -118,7 +118,7 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: Api
 
 async def test_watch_of_the_future_is_given_up(mortal_kube_apiserver: ApiServerProcess) -> None:
     server = mortal_kube_apiserver
-    upstream = HttpUpstream(read_access(server.kubeconfig), qps=-1, silence=1.0)
+    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1, silence=1.0)
 
     async with upstream.watch(NAMESPACES, revision=10**9) as batches:
         with pytest.raises(UpstreamUnavailable):

@@ -1,4 +1,4 @@
-"""Watches of `HttpUpstream`: lines, the first list, and everything that ends them."""
+"""Watches of `HttpApiClient`: lines, the first list, and everything that ends them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.apiserver.scripted_server import bookmark, error_event, event, gone, 
 from tests.clock import Clock
 from wharfinger.apiserver import watching
 from wharfinger.apiserver.client import PODS, Batch, ChangeKind, ReadRefused
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.apiserver.watching import EventDecoder, LineQueue, LineSplitter, LineTooLong
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable
 
@@ -23,7 +23,7 @@ FIRST = (
 )
 
 
-async def shown(upstream: HttpUpstream, revision: int | None, selector: str = "") -> tuple[list[Batch], UpstreamError]:
+async def shown(upstream: HttpApiClient, revision: int | None, selector: str = "") -> tuple[list[Batch], UpstreamError]:
     """Everything that a watch shows, and what ends it."""
     batches: list[Batch] = []
     try:
@@ -46,7 +46,7 @@ async def test_first_list_comes_by_the_watch_itself(tmp_path: Path) -> None:
         return await lines(request, first, event("DELETED", "a", 12), bookmark(20), then="cut")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, error = await shown(upstream, None, "status.phase!=Failed")
         await upstream.close()
 
@@ -64,7 +64,7 @@ async def test_watch_resumes_with_bookmarks(tmp_path: Path) -> None:
         return await lines(request, event("MODIFIED", "a", 8), bookmark(11))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -88,7 +88,7 @@ async def test_server_without_that_is_asked_for_pages(tmp_path: Path, code: int)
         return web.json_response({"metadata": {"resourceVersion": "12", "continue": page[1]}, "items": items})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, _ = await shown(upstream, None)
         await upstream.close()
 
@@ -110,7 +110,7 @@ async def test_forgotten_history_in_an_event_or_an_answer(tmp_path: Path) -> Non
         return status(410, "too old", "Gone")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, inside = await shown(upstream, 7)
         _, real = await shown(upstream, 6)
         await upstream.close()
@@ -126,7 +126,7 @@ async def test_other_errors_in_a_watch_are_unavailable(tmp_path: Path) -> None:
         return await lines(request, error_event(500, "etcd is away", "InternalError"), then="hang")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         _, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -140,7 +140,7 @@ async def test_refused_watch_has_its_code(tmp_path: Path, code: int) -> None:
         return status(code, "no", "Forbidden")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         _, error = await shown(upstream, None)
         await upstream.close()
 
@@ -154,7 +154,7 @@ async def test_busy_server_says_when_to_come_again(tmp_path: Path) -> None:
         return status(429, "the watch cache is not ready", "TooManyRequests", **{"Retry-After": "1"})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         _, error = await shown(upstream, None)
         await upstream.close()
 
@@ -170,7 +170,7 @@ async def test_silent_watch_is_given_up(tmp_path: Path, first: bytes) -> None:
         return await (lines(request, first, then="hang") if first else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), silence=0.3)
+        upstream = HttpApiClient(server.access(), silence=0.3)
         batches, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -184,7 +184,7 @@ async def test_cut_in_the_middle_of_a_line_keeps_the_whole_ones(tmp_path: Path) 
         return await lines(request, event("ADDED", "a", 8) + event("ADDED", "b", 9)[:40])
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -202,7 +202,7 @@ async def test_line_that_is_no_event_ends_the_watch(tmp_path: Path, line: bytes)
         return await lines(request, event("ADDED", "a", 8), line, then="hang")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         batches, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -223,7 +223,7 @@ async def test_connection_is_read_while_its_listener_is_busy(tmp_path: Path) -> 
         return response
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         async with upstream.watch(PODS) as batches:
             seen = [await anext(batches)]
             await sent.wait()
@@ -319,7 +319,7 @@ async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> Non
         return await gone(request)
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access())
+        upstream = HttpApiClient(server.access())
         async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
             assert not (await anext(batches)).changes
             batch = await anext(batches)
@@ -353,7 +353,7 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
         await asyncio.sleep(3 * watching.GATHER)
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), clock=Clock(), pause=pause)
+        upstream = HttpApiClient(server.access(), clock=Clock(), pause=pause)
         async with upstream.watch(PODS, revision=1, gather=0.01) as batches:
             assert await anext(batches) == Batch((), 1), "nothing has changed before"
             begun.set()
@@ -438,7 +438,7 @@ async def test_new_object_is_not_held_back_by_a_watch_that_is_resumed(tmp_path: 
         await asyncio.Event().wait()
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpUpstream(server.access(), pause=pause)
+        upstream = HttpApiClient(server.access(), pause=pause)
         async with upstream.watch(PODS, revision=1, newest=8) as batches:
             batch = await anext(batches)
         await upstream.close()

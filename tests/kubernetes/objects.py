@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ApiAnswer, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiClient
 
 NAMESPACE = "default"
 
-Request = Callable[[Upstream], Coroutine[Any, Any, ApiAnswer]]
+Request = Callable[[ApiClient], Coroutine[Any, Any, ApiAnswer]]
 """Sends one request; may be sent again."""
 
 

@@ -17,7 +17,7 @@ from tests.kubernetes import recorded_objects
 from tests.kubernetes.recorded_objects import Fields, Scenario
 from tests.kubernetes.recorded_watch import RecordedWatch
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstream, uid_of
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, PatchType, uid_of
 
 Key = tuple[str, str]
 """Namespace and recorded name of a pod."""
@@ -48,7 +48,7 @@ class ActualPod(NamedTuple):
 class Scene:
     """The objects of one scenario."""
 
-    def __init__(self, api: Upstream, watch: RecordedWatch, scenario: Scenario) -> None:
+    def __init__(self, api: ApiClient, watch: RecordedWatch, scenario: Scenario) -> None:
         self.api = api
         self.watch = watch
         self.scenario = scenario
@@ -239,7 +239,7 @@ async def made(request: Any, also: int = 0) -> Mapping[str, Any]:
     return answer.object or {}
 
 
-async def clear(api: Upstream) -> None:
+async def clear(api: ApiClient) -> None:
     """Delete all pods without grace, then Services, PodDisruptionBudgets and nodes."""
     for resource in (client.PODS, *GENERAL):
         found = [one["metadata"] async for page, _ in api.list(resource) for one in page]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ChangeKind, Upstream, uid_of
+from wharfinger.apiserver.client import ApiClient, ChangeKind, uid_of
 from wharfinger.errors import UpstreamUnavailable
 
 Object = Mapping[str, Any]
@@ -24,7 +24,7 @@ AGAIN_AFTER = 0.01
 class RecordedWatch:
     """Two watches: of pods, and of events."""
 
-    def __init__(self, api: Upstream) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._changed = asyncio.Event()
         self._listed: set[client.ApiResource] = set()
@@ -34,7 +34,7 @@ class RecordedWatch:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, api: Upstream) -> AsyncIterator[RecordedWatch]:
+    async def open(cls, api: ApiClient) -> AsyncIterator[RecordedWatch]:
         """Both watches, once they have seen what is there."""
         watch = cls(api)
         tasks = [asyncio.create_task(watch._follow(one)) for one in (client.PODS, client.EVENTS)]

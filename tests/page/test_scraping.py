@@ -11,7 +11,7 @@ from tests.etcd.certificates import Authority
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from wharfinger.errors import UsageError
-from wharfinger.kubernetes.page.view import UpstreamAlerts
+from wharfinger.kubernetes.page.view import KubernetesAlerts
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.options import ScrapeOptions
@@ -46,7 +46,7 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
             parts.following.clock,
             [
                 WorkerAlerts(parts.following, parts.view(SchedulingView).pending, scraper),
-                UpstreamAlerts(parts.following, scraper),
+                KubernetesAlerts(parts.following, scraper),
             ],
         )
         assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN

@@ -10,9 +10,9 @@ from tests.apiserver.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from tests.apiserver.scripted_server import bind, ok, scripted_server
 from wharfinger.apiserver.client import TOKEN_REVIEWS
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.kubernetes.loops.connecting import open_upstream
+from wharfinger.kubernetes.loops.connecting import open_api_server
 from wharfinger.programs.kube_pages import KubePages
-from wharfinger.settings import UpstreamSettings
+from wharfinger.settings import KubernetesSettings
 
 
 def home(tmp_path: Path, server: str, authority: Path, token: str) -> KubeconfigFolder:
@@ -29,9 +29,11 @@ async def test_reviews_take_none_of_the_schedulers_rate(tmp_path: Path, own: boo
         (tmp_path / name).mkdir()
     async with scripted_server(tmp_path / "server", ok) as server:
         at = server.url, server.authority.pem
-        settings = UpstreamSettings(kubeconfig=home(tmp_path / "scheduler", *at, "scheduler").path, qps=0.001, burst=1)
+        settings = KubernetesSettings(
+            kubeconfig=home(tmp_path / "scheduler", *at, "scheduler").path, qps=0.001, burst=1
+        )
         reviewing = home(tmp_path / "reviewer", *at, "reviewer").path if own else None
-        api = open_upstream(settings)
+        api = open_api_server(settings)
         reviewer = KubePages(reviewing=reviewing).reviewer(api)
         try:
             for _ in range(20):

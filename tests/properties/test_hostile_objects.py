@@ -27,7 +27,7 @@ from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.records import AttemptRecord, InstanceRecord
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import observe
@@ -43,7 +43,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.cache = Cache(clock=Clock())
-        self.cache.upstream = UpstreamSide()
+        self.cache.upstream = KubernetesSide()
         self.view = View(self.cache, Metrics())
         self.revision = 0
 

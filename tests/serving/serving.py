@@ -11,7 +11,7 @@ from typing import Any, cast
 import aiohttp
 
 from tests.etcd.certificates import Signed
-from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, Object
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.serving.content import Content
 from wharfinger.serving.options import ServingOptions
@@ -45,8 +45,8 @@ class Reviews:
         """Data of the ConfigMap with the authorities of clients."""
 
     @property
-    def upstream(self) -> Upstream:
-        return cast("Upstream", self)
+    def upstream(self) -> ApiClient:
+        return cast("ApiClient", self)
 
     async def create(self, resource: ApiResource, body: Object, **_: Any) -> ApiAnswer:
         self.asked.append(body)

@@ -15,18 +15,18 @@ from wharfinger.apiserver.client import (
     PODS,
     TOKEN_REVIEWS,
     ApiAnswer,
+    ApiClient,
     ApiResource,
     Batch,
     ChangeKind,
     ReadRefused,
-    Upstream,
     revision_of,
 )
 from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamUnavailable
 from wharfinger.testing import MemoryUpstream
 from wharfinger.testing.memory_faults import MemoryRequest
 
-_typed: type[Upstream] = MemoryUpstream
+_typed: type[ApiClient] = MemoryUpstream
 POD = {"metadata": {"name": "a"}, "spec": {}}
 
 

@@ -35,8 +35,8 @@ from wharfinger.apiserver.client import (
     STORAGE_CLASSES,
     TOKEN_REVIEWS,
     VOLUME_ATTACHMENTS,
+    ApiClient,
     ApiResource,
-    Upstream,
 )
 from wharfinger.errors import UpstreamUnavailable
 
@@ -197,7 +197,7 @@ class AccessReport:
 
 
 async def review(
-    upstream: Upstream, needs: Iterable[NeededAccess], *, deadline: float = REVIEW_DEADLINE
+    upstream: ApiClient, needs: Iterable[NeededAccess], *, deadline: float = REVIEW_DEADLINE
 ) -> AccessReport:
     """Ask for every row, several at once, for at most `deadline` seconds.
 
@@ -225,7 +225,7 @@ async def review(
     )
 
 
-async def is_allowed(upstream: Upstream, need: NeededAccess) -> bool | None:
+async def is_allowed(upstream: ApiClient, need: NeededAccess) -> bool | None:
     """Whether we may do this; None when the server does not answer, or does not do such reviews.
 
     Raises `UpstreamDenied` when it does not accept the credentials.

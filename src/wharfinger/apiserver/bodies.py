@@ -1,6 +1,6 @@
 """The bodies of writes to a pod: its binding, the fence, the conditions, the nomination.
 
-Pure. An `Upstream` (`client.py`) sends them; the body of a delete is made there.
+Pure. An `ApiClient` (`client.py`) sends them; the body of a delete is made there.
 Conditions follow `podutil.UpdatePodCondition` of Kubernetes 1.36, and texts are kube-scheduler's, so that users and
 tools read the same from both. Patches are strategic merges of `pods/status`: the server merges `status.conditions` by
 `type` and leaves the conditions of others alone. Each patch has the uid, so that it cannot reach a pod that was

@@ -4,7 +4,7 @@ Objects are the API's JSON as mappings. ApiResource versions are compared as num
 the API servers of one cluster. What a server can be expected to say of a write (done, not there, conflict,
 invalid, forbidden) is a value, `ApiAnswer`; exceptions are for no answer, and for credentials that are refused.
 
-Implementations: `wharfinger.apiserver.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
+Implementations: `wharfinger.apiserver.transport.HttpApiClient` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
 One conformance suite holds for both (`tests/apiserver/conformance`).
 """
 
@@ -139,7 +139,7 @@ class ReadRefused(UpstreamError):
         self.code = code
 
 
-class Upstream(Protocol):
+class ApiClient(Protocol):
     """A Kubernetes API server. Every call ends within its deadline.
 
     Raises, besides what each method says: `UpstreamUnavailable` (no answer, 429 or 5xx; `maybe_applied` for

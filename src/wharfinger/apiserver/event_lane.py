@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from wharfinger.apiserver.client import EVENTS, ApiAnswer, Upstream
-from wharfinger.apiserver.events import SCHEDULED, WARNING, RecentEvents, Said, Series, UpstreamEvent, series_patch
+from wharfinger.apiserver.client import EVENTS, ApiAnswer, ApiClient
+from wharfinger.apiserver.events import SCHEDULED, WARNING, ApiEvent, RecentEvents, Said, Series, series_patch
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 
 SENDERS = 16
@@ -49,7 +49,7 @@ class EventPolicy(StrEnum):
     """All but `Scheduled`: no event for each bind, which costs the server more than the bind."""
     NONE = "none"
 
-    def admits(self, event: UpstreamEvent) -> bool:
+    def admits(self, event: ApiEvent) -> bool:
         """Whether the event is sent."""
         return self is EventPolicy.ALL or (self is EventPolicy.FAILURES and event.reason != SCHEDULED)
 
@@ -80,7 +80,7 @@ class EventOutcome(StrEnum):
 class _Job(NamedTuple):
     series: Series | None
     """To bring up to date in the server; None = not remembered."""
-    event: UpstreamEvent | None
+    event: ApiEvent | None
     """To create; in a job that `repeats`, only where the server no longer has the event. None = written anyway."""
     repeats: bool = False
 
@@ -90,7 +90,7 @@ class EventLane:
 
     def __init__(
         self,
-        upstream: Upstream,
+        upstream: ApiClient,
         *,
         clock: Callable[[], float],
         rng: random.Random,
@@ -137,7 +137,7 @@ class EventLane:
         self._tasks.append(asyncio.create_task(self._sweep_often(), name="event series"))
         self._tasks.append(asyncio.create_task(self._gather(), name="event gathering"))
 
-    def say(self, event: UpstreamEvent) -> None:
+    def say(self, event: ApiEvent) -> None:
         """Send an event some time soon, or count it as a repeat, or drop it."""
         if not self._policy.admits(event):
             return
@@ -261,7 +261,7 @@ class EventLane:
                 else:
                     self._recent.forget(job.series)
 
-    async def _say_again(self, series: Series, event: UpstreamEvent | None) -> None:
+    async def _say_again(self, series: Series, event: ApiEvent | None) -> None:
         """Write the count of a series. Where the server no longer has the event, create it as the repeat says it."""
         count, patch = series.count, series_patch(series.count, series.last)
         answer = await self._ask(lambda: self._upstream.patch(EVENTS, series.name, patch, namespace=series.namespace))
@@ -277,7 +277,7 @@ class EventLane:
             log.debug("event_series_ended event=%s code=%d message=%r", series.name, answer.code, answer.message)
             self._recent.forget(series)
 
-    async def _create(self, event: UpstreamEvent, count: int = 1) -> EventOutcome:
+    async def _create(self, event: ApiEvent, count: int = 1) -> EventOutcome:
         body = event.body(count)
         answer = await self._ask(lambda: self._upstream.create(EVENTS, body, namespace=event.namespace))
         if answer is None:

@@ -90,7 +90,7 @@ def reference(resource: ApiResource, obj: Object) -> ObjectReference:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamEvent:
+class ApiEvent:
     """One event, before it is sent."""
 
     name: str
@@ -160,12 +160,12 @@ class EventReporter:
     host: str
     """Name of the process or its host, unique among the workers of the installation."""
 
-    def scheduled(self, pod: ObjectReference, node: str, *, run: str, now: datetime) -> UpstreamEvent:
+    def scheduled(self, pod: ObjectReference, node: str, *, run: str, now: datetime) -> ApiEvent:
         """The pod was bound."""
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         return self._event(pod, NORMAL, SCHEDULED, action="Binding", note=note, run=run, now=now)
 
-    def failed_scheduling(self, pod: ObjectReference, message: str, *, run: str, now: datetime) -> UpstreamEvent:
+    def failed_scheduling(self, pod: ObjectReference, message: str, *, run: str, now: datetime) -> ApiEvent:
         """The pod fits nowhere, or could not be bound; `message` is that of the condition."""
         return self._event(pod, WARNING, FAILED_SCHEDULING, action="Scheduling", note=message, run=run, now=now)
 
@@ -178,7 +178,7 @@ class EventReporter:
         run: str,
         now: datetime,
         preemptor_kind: str = "pod",
-    ) -> UpstreamEvent:
+    ) -> ApiEvent:
         """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name.
 
         `preemptor_kind`: `pod`, or `podgroup` where `preemptor` is a PodGroup.
@@ -198,7 +198,7 @@ class EventReporter:
         policy: str,
         run: str,
         now: datetime,
-    ) -> UpstreamEvent:
+    ) -> ApiEvent:
         """A gang is bound in part, and the rest cannot follow.
 
         `gang`: `<namespace>/<name>`. `cause`: why the rest cannot follow. `policy`: what happens to the bound
@@ -209,15 +209,15 @@ class EventReporter:
 
     def dry_run_unsupported(
         self, pod: ObjectReference, gang: str, message: str, *, run: str, now: datetime
-    ) -> UpstreamEvent:
+    ) -> ApiEvent:
         """The server refuses dry runs of a gang's binds; they are sent without. `message`: the server's words."""
         note = f"the binds of gang {gang} are sent without a dry run, because the API server refuses one: {message}"
         return self._event(pod, WARNING, DRY_RUN_UNSUPPORTED, action="Binding", note=note, run=run, now=now)
 
     def _event(
         self, regarding: ObjectReference, type_: str, reason: str, *, action: str, note: str, run: str, now: datetime
-    ) -> UpstreamEvent:
-        return UpstreamEvent(
+    ) -> ApiEvent:
+        return ApiEvent(
             name=event_name(regarding, run, reason),
             regarding=regarding,
             type=type_,
@@ -323,7 +323,7 @@ class RecentEvents:
     def __len__(self) -> int:
         return len(self._series)
 
-    def say(self, event: UpstreamEvent, now: float) -> tuple[Said, Series]:
+    def say(self, event: ApiEvent, now: float) -> tuple[Said, Series]:
         """Take in an event; `now` in seconds of a clock that does not go back."""
         key = event.key
         series = self._series.get(key)

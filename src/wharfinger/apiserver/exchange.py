@@ -1,6 +1,6 @@
 """One request and its answer: rate limit, deadline, second try after a 401, and what the answer means.
 
-This file implements the rules of `client.Upstream` for errors. A write whose answer is lost may be applied:
+This file implements the rules of `client.ApiClient` for errors. A write whose answer is lost may be applied:
 `maybe_applied` is true from the moment at which its body is handed to the connection. It is false if the server
 answered that it did nothing (429, a redirect), and for a dry run.
 """

@@ -1,8 +1,8 @@
-"""`HttpUpstream`: a Kubernetes API server over HTTP, for everything that `client.Upstream` promises.
+"""`HttpApiClient`: a Kubernetes API server over HTTP, for everything that `client.ApiClient` promises.
 
 ::
 
-    HttpUpstream ─► exchange    one request: its pace, deadline, second try after a 401, and what its answer means
+    HttpApiClient ─► exchange    one request: its pace, deadline, second try after a 401, and what its answer means
         │              ├─► pacing       how many requests a second, and how many events
         │              ├─► connection   TLS, credentials; failures as text
         │              │     └─► kept_connections   for answers that are read whole (whole_answers), without aiohttp
@@ -51,7 +51,7 @@ PAGE_DEADLINE = 60.0
 Page = tuple[tuple[Object, ...], int]
 """Objects, and the revision of the whole list."""
 FetchPage = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Given the query of a page: the list as the server prints it. Raises as `Upstream.list` does."""
+"""Given the query of a page: the list as the server prints it. Raises as `ApiClient.list` does."""
 
 
 async def pages(fetch: FetchPage, field_selector: str, limit: int) -> AsyncGenerator[Page, None]:
@@ -70,7 +70,7 @@ async def pages(fetch: FetchPage, field_selector: str, limit: int) -> AsyncGener
             return
 
 
-class HttpUpstream:
+class HttpApiClient:
     """One API server as one user, over connections that are kept open. Made anywhere, used on one event loop."""
 
     def __init__(
@@ -102,7 +102,7 @@ class HttpUpstream:
             pause: waits for so many seconds.
         """
         self._beside = partial(
-            HttpUpstream, access,
+            HttpApiClient, access,
             clock=clock, now=now, silence=silence, context=context, observe=observe, answer_limit=answer_limit,
             pause=pause,
         )  # fmt: skip
@@ -115,9 +115,9 @@ class HttpUpstream:
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
 
     def __repr__(self) -> str:
-        return f"HttpUpstream({self.server!r})"
+        return f"HttpApiClient({self.server!r})"
 
-    def beside(self, qps: float, burst: int) -> HttpUpstream:
+    def beside(self, qps: float, burst: int) -> HttpApiClient:
         """The same server as the same user, by connections and a rate of its own; its maker closes it."""
         return self._beside(qps=qps, burst=burst)
 

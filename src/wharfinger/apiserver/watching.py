@@ -71,12 +71,12 @@ class WatchSource(Protocol):
         """Wait for so many seconds."""
 
     async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
-        """The answer to a watch, at its first line. Raises as `Upstream.watch` does."""
+        """The answer to a watch, at its first line. Raises as `ApiClient.watch` does."""
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
-        """As `Upstream.list`."""
+        """As `ApiClient.list`."""
 
 
 async def batches(
@@ -89,7 +89,7 @@ async def batches(
     newest: int = 0,
     gather: float = 0.0,
 ) -> AsyncGenerator[Batch, None]:
-    """What `Upstream.watch` shows. `clock` measures slices of work, and the time between batches."""
+    """What `ApiClient.watch` shows. `clock` measures slices of work, and the time between batches."""
     if revision is None:
         try:
             response = await source.open_watch(resource, wire.first_watch(field_selector))

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.apiserver.client import PODS, ApiChange, ChangeKind, Upstream, uid_of
+from wharfinger.apiserver.client import PODS, ApiChange, ApiClient, ChangeKind, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.dev import binaries, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
@@ -47,7 +47,7 @@ class Departures:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        api = HttpUpstream(read_access(self._kubeconfig), qps=-1)
+        api = HttpApiClient(read_access(self._kubeconfig), qps=-1)
         try:
             while True:
                 try:
@@ -59,7 +59,7 @@ class Departures:
             await api.close()
 
 
-async def follow(api: Upstream) -> None:
+async def follow(api: ApiClient) -> None:
     """Remove each bound pod that is being deleted. Ends by an error only: raises `UpstreamError`."""
     async with api.watch(PODS) as batches:
         async for batch in batches:

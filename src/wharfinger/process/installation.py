@@ -74,7 +74,7 @@ async def claim(store: Store, *, cluster: str, namespace: str, upstream: str = "
             f"start with --format {theirs.format}, or check --etcd"
         )
     if theirs.upstream != ours.upstream:
-        raise InstallationMismatch(_other_upstream(theirs.upstream, ours.upstream))
+        raise InstallationMismatch(_other_cluster(theirs.upstream, ours.upstream))
     if theirs.model_copy(update={"id": ours.id}) != ours:
         raise InstallationMismatch(
             f"this etcd belongs to cluster {theirs.cluster!r} with Temporal namespace {theirs.temporal_namespace!r}, "
@@ -89,7 +89,7 @@ async def _has_own_pods(store: Store) -> bool:
     return any([(await store.first(prefix)).items for prefix in (keys.PODS, keys.NODES)])
 
 
-def _other_upstream(theirs: str, ours: str) -> str:
+def _other_cluster(theirs: str, ours: str) -> str:
     if not theirs:
         return "the pods and nodes of this etcd are its own, not copies of a Kubernetes API's: check --etcd"
     if not ours:

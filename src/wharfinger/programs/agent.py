@@ -38,7 +38,7 @@ from wharfinger.fleet.spec.agent_settings import AgentSettings
 from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
-from wharfinger.kubernetes.loops.connecting import connect_upstream, open_upstream
+from wharfinger.kubernetes.loops.connecting import connect_api_server, open_api_server
 from wharfinger.process.build import build_id, release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime
@@ -294,9 +294,9 @@ async def _cluster_uid(settings: AgentSettings, found: Opened, stop: asyncio.Eve
     installed = await unless_stopped(stop, installation_of(found.process.store))
     if installed is not None and installed.upstream:
         return installed.upstream
-    api = open_upstream(settings.upstream)
+    api = open_api_server(settings.upstream)
     try:
-        connecting = connect_upstream(
+        connecting = connect_api_server(
             api,
             settings.upstream,
             found.process.store,

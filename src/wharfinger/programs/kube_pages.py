@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wharfinger.apiserver.client import ApiResource, Upstream
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.client import ApiClient, ApiResource
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import UpstreamError, UsageError
 from wharfinger.etcd.store import Store
-from wharfinger.kubernetes.loops.connecting import open_upstream
+from wharfinger.kubernetes.loops.connecting import open_api_server
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.pod_resources import stored_amounts
 from wharfinger.serving.server import Server
-from wharfinger.settings import UpstreamSettings
+from wharfinger.settings import KubernetesSettings
 from wharfinger.telemetry import Metrics
 
 CONFIG_MAPS = ApiResource("", "v1", "configmaps", namespaced=True)
 NAMESPACE, NAME, KEY = "kube-system", "extension-apiserver-authentication", "client-ca-file"
 
 
-async def client_authorities(upstream: Upstream, *, logged: set[str] | None = None) -> str:
+async def client_authorities(upstream: ApiClient, *, logged: set[str] | None = None) -> str:
     """Their certificates as PEM; empty, with a log line, where they cannot be had: then no certificate is accepted.
 
     `logged` keeps the reason that was logged last, which is not logged again until it is another one.
@@ -75,15 +75,15 @@ class KubePages:
     needs_client_ca: bool = False
     """Whether the process must not start without it."""
 
-    def reviewer(self, api: HttpUpstream, metrics: Metrics | None = None) -> HttpUpstream:
+    def reviewer(self, api: HttpApiClient, metrics: Metrics | None = None) -> HttpApiClient:
         """Who is asked about callers; the caller closes it. Raises `ConfigurationError`.
 
         Its rate is its own: anybody can have credentials reviewed, and none of that may delay a bind.
         """
         if self.reviewing is None:
             return api.beside(REVIEWS, REVIEWS_AT_ONCE)
-        settings = UpstreamSettings(kubeconfig=self.reviewing, qps=REVIEWS, burst=REVIEWS_AT_ONCE)
-        return open_upstream(settings, metrics)
+        settings = KubernetesSettings(kubeconfig=self.reviewing, qps=REVIEWS, burst=REVIEWS_AT_ONCE)
+        return open_api_server(settings, metrics)
 
     def fill(self, content: Content) -> None:
         """The pages that need no cluster; `healthz` has no checks of its own, since nothing here is a watchdog."""
@@ -97,7 +97,7 @@ class KubePages:
         """`/metrics/resources`, once etcd answers."""
         content.pods = lambda: stored_amounts(store)
 
-    async def require_authorities(self, server: Server, upstream: Upstream) -> None:
+    async def require_authorities(self, server: Server, upstream: ApiClient) -> None:
         """Trust the cluster's authorities before anything else, where the flags say so. Raises `UsageError`."""
         if not self.needs_client_ca:
             return
@@ -109,7 +109,7 @@ class KubePages:
             )
         server.trust(found)
 
-    async def follow_authorities(self, server: Server, upstream: Upstream) -> None:
+    async def follow_authorities(self, server: Server, upstream: ApiClient) -> None:
         """Trust the cluster's authorities as they are, until cancelled."""
         logged: set[str] = set()
         while self.looks_up_client_ca:

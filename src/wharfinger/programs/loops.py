@@ -16,7 +16,7 @@ from wharfinger.configuration.following import DynamicConfig
 from wharfinger.configuration.kinds import CohortKind
 from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
-from wharfinger.kubernetes.loops.worker_loops import MakeUpstreamLoops
+from wharfinger.kubernetes.loops.worker_loops import MakeKubernetesLoops
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.connecting import Reachability
 from wharfinger.process.parts import ProcessParts
@@ -63,7 +63,7 @@ class Loops:
         *,
         health_url: str = "",
         grant: OwnGrant | None = None,
-        upstream: MakeUpstreamLoops | None = None,
+        upstream: MakeKubernetesLoops | None = None,
     ) -> None:
         """`grant`: the worker lives under it; None = it was started by hand. `upstream`: makes the loops that a
         Kubernetes API needs, where one is the store.

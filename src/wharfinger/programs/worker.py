@@ -23,7 +23,7 @@ from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
-from wharfinger.kubernetes.loops.connecting import ConnectedUpstream
+from wharfinger.kubernetes.loops.connecting import ConnectedApi
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process import logs
 from wharfinger.process.build import build_id
@@ -36,8 +36,8 @@ from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.running import unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.programs.grants import OwnGrant, while_granted
+from wharfinger.programs.kubernetes_parts import KubernetesParts
 from wharfinger.programs.loops import Loops
-from wharfinger.programs.upstream_parts import UpstreamParts
 from wharfinger.scheduling.contracts.attempts import AttemptTimings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.scheduling.loops.attempts import TemporalAttempts
@@ -65,7 +65,7 @@ class Worker:
         configured: Configured | None = None,
         health_url: str = "",
         grant: OwnGrant | None = None,
-        upstream: ConnectedUpstream | None = None,
+        upstream: ConnectedApi | None = None,
     ) -> None:
         """`configured`: what `settings.config` comes to, when it was read already; `grant`: the one that the settings
         name; `upstream`: the Kubernetes API whose pods are scheduled.
@@ -92,7 +92,7 @@ class Worker:
                 ExtenderBinders(self.cache, self._profiles, calls),
                 bool(configured.configuration.extenders),
             )
-            parts = UpstreamParts(process, upstream, settings, binders=binders, whole=whole)
+            parts = KubernetesParts(process, upstream, settings, binders=binders, whole=whole)
         self._upstream_uid = upstream.uid if upstream is not None else ""
         self.cache.upstream = parts.side if parts is not None else None
         revision = str(settings.grant.revision) if settings.grant is not None else ""

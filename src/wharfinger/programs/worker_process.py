@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from temporalio.client import Client
 
-from wharfinger.apiserver.client import Upstream
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.client import ApiClient
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
-from wharfinger.kubernetes.loops.connecting import ConnectedUpstream, connect_upstream, open_upstream
+from wharfinger.kubernetes.loops.connecting import ConnectedApi, connect_api_server, open_api_server
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.names import check_cluster
@@ -105,7 +105,7 @@ class _WorkerProcess:
         )
         api = None
         if self._settings.upstream is not None:
-            api = open_upstream(self._settings.upstream, self._metrics)
+            api = open_api_server(self._settings.upstream, self._metrics)
             self._stack.push_async_callback(api.close)
         health = await self._serve(serving, content, api)
         log.info("worker_starts tenant=%s", self._settings.tenant)
@@ -144,12 +144,12 @@ class _WorkerProcess:
         await worker.run(self._stop)
         return self._code()
 
-    async def _serve(self, serving: ServingOptions | None, content: Content, api: HttpUpstream | None) -> Server:
+    async def _serve(self, serving: ServingOptions | None, content: Content, api: HttpApiClient | None) -> Server:
         """Begin to serve the pages; those of kube-scheduler have the cluster decide about callers."""
         options = serving
         if options is None:
             options = of_process(self._settings.bind_address, self._settings.health_port)
-        reviewer: HttpUpstream | None = None
+        reviewer: HttpApiClient | None = None
         if api is not None:
             reviewer = (self._pages or KubePages()).reviewer(api, self._metrics)
             self._stack.push_async_callback(reviewer.close)
@@ -174,11 +174,11 @@ class _WorkerProcess:
         early = Membership(store, place, self._settings.lease, clock=time.monotonic, rng=self._rng, grant=self._grant)
         return registered_while(early, f"temporal: {self._waits_for['temporal']}", connecting)
 
-    async def _connected(self, api: Upstream, store: Store, client: Client) -> ConnectedUpstream:
+    async def _connected(self, api: ApiClient, store: Store, client: Client) -> ConnectedApi:
         """The Kubernetes API, as soon as it answers. Raises `InstallationMismatch`."""
         assert self._settings.upstream is not None, "there is an API"
         self._waits_for |= {"temporal": OK, "kubernetes": WAITING}
-        return await connect_upstream(
+        return await connect_api_server(
             api,
             self._settings.upstream,
             store,

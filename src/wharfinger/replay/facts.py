@@ -19,7 +19,7 @@ from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.scheduling.contracts.computation import OwnNodes
 from wharfinger.scheduling.loops.shards import Roster
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe
@@ -189,7 +189,7 @@ class Facts:
 
     def _made(self) -> View:
         cache = Cache(clock=lambda: 0.0)
-        cache.upstream = UpstreamSide() if self._copies else None
+        cache.upstream = KubernetesSide() if self._copies else None
         return View(cache, self._metrics, format_=self._format)
 
     def _observe(self, event: Event) -> ObservedKey | None:

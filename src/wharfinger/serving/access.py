@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from wharfinger.apiserver.client import ACCESS_REVIEWS, TOKEN_REVIEWS, Upstream
+from wharfinger.apiserver.client import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiClient
 from wharfinger.apiserver.credential_files import open_to_all
 from wharfinger.errors import UpstreamError, UpstreamUnavailable, UsageError
 from wharfinger.serving.file_changes import FileChanges
@@ -196,7 +196,7 @@ class Authenticator:
     def __init__(
         self,
         options: AuthenticationOptions,
-        upstream: Upstream | None,
+        upstream: ApiClient | None,
         *,
         clock: Callable[[], float],
         utc_seconds: Callable[[], float] = time.time,
@@ -255,7 +255,7 @@ class Authenticator:
         groups = tuple(value for key, value in subject if key == "organizationName")
         return Caller(name, groups=(*groups, AUTHENTICATED), by_certificate=True) if name else None
 
-    async def _review(self, upstream: Upstream, token: str) -> tuple[Caller | Barred, float]:
+    async def _review(self, upstream: ApiClient, token: str) -> tuple[Caller | Barred, float]:
         """Ask the API server. Raises `UpstreamError`."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         answer = await upstream.create(TOKEN_REVIEWS, body)
@@ -281,7 +281,9 @@ _UNSAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 class Authorizer:
     """Decides for one server."""
 
-    def __init__(self, options: AuthorizationOptions, upstream: Upstream | None, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, options: AuthorizationOptions, upstream: ApiClient | None, *, clock: Callable[[], float]
+    ) -> None:
         """`upstream`: the cluster; None = there is none to ask. `clock`: monotonic seconds."""
         self._options = options
         self._upstream = upstream
@@ -304,7 +306,7 @@ class Authorizer:
             log.warning("access_review_failed user=%r path=%r error=%r", caller.name, path, str(error))
             return Barred(503, "ServiceUnavailable", UNREVIEWED)
 
-    async def _review(self, upstream: Upstream, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:
+    async def _review(self, upstream: ApiClient, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:
         """Ask the cluster. Raises `UpstreamError`."""
         spec = {**_user(caller), "nonResourceAttributes": {"path": path, "verb": verb}}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

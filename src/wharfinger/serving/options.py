@@ -53,7 +53,7 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationOptions:
-    """How callers show who they are. Tokens are reviewed as well where the server is given an `Upstream`."""
+    """How callers show who they are. Tokens are reviewed as well where the server is given an `ApiClient`."""
 
     client_ca_file: Path | None = None
     """PEM of the authorities that sign clients' certificates; None = certificates are not requested."""
@@ -65,7 +65,7 @@ class AuthenticationOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationOptions:
-    """What callers may read. Where the server is given an `Upstream`, the cluster decides about the others."""
+    """What callers may read. Where the server is given an `ApiClient`, the cluster decides about the others."""
 
     always_allow_paths: tuple[str, ...] = HEALTH_PATHS
     """Read without any credentials; a trailing `*` allows what begins so."""

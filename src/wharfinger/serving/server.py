@@ -22,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 from wharfinger.errors import WharfingerError
 from wharfinger.serving import zpages
 from wharfinger.serving.access import Authenticator, Authorizer, Barred, Caller
@@ -56,7 +56,7 @@ class Server:
         options: ServingOptions,
         content: Content,
         *,
-        upstream: Upstream | None = None,
+        upstream: ApiClient | None = None,
         clock: Callable[[], float] = time.monotonic,
         limits: ConnectionLimits = USUAL,
     ) -> None:

@@ -186,7 +186,7 @@ class MemoryClient:
                 raise self._unanswered(request)
 
     def _met(self, fault: MemoryFault, request: MemoryRequest) -> ApiAnswer:
-        """What a fault answers; it raises what `Upstream` raises for that."""
+        """What a fault answers; it raises what `ApiClient` raises for that."""
         text = f"{request.verb} {request.name} at {self._server}: code {fault.code}: {fault.message}"
         if fault.code == 401:
             raise UpstreamDenied(text)

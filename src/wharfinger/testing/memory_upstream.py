@@ -42,7 +42,7 @@ Pages = AsyncGenerator[tuple[tuple[Object, ...], int], None]
 
 
 class MemoryUpstream(MemoryClient):
-    """One client of an API server in memory; all its clients live on one event loop. Implements `Upstream`."""
+    """One client of an API server in memory; all its clients live on one event loop. Implements `ApiClient`."""
 
     @property
     def server(self) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.apiserver.api_server_process import ApiServerProcess
-from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, ApiChange, Batch, Upstream, revision_of
+from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, ApiChange, ApiClient, Batch, revision_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.testing.memory_upstream import MemoryUpstream
 
 _numbers = itertools.count(1)
@@ -22,18 +22,18 @@ _numbers = itertools.count(1)
 class Cluster:
     """What a test of the conformance suite stands on."""
 
-    upstream: Upstream
+    upstream: ApiClient
     namespace: str
     memory: MemoryUpstream | None = None
     process: ApiServerProcess | None = None
-    clients: list[Upstream] = field(default_factory=list)
+    clients: list[ApiClient] = field(default_factory=list)
 
-    def client(self) -> Upstream:
+    def client(self) -> ApiClient:
         """Another client of the same server."""
         if self.memory is not None:
             return self.memory.client()
         assert self.process is not None
-        client = HttpUpstream(read_access(self.process.kubeconfig), qps=-1)
+        client = HttpApiClient(read_access(self.process.kubeconfig), qps=-1)
         self.clients.append(client)
         return client
 
@@ -104,7 +104,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
         made = Cluster(memory, namespace, memory)
     else:
         process: ApiServerProcess = request.getfixturevalue("kube_apiserver")
-        made = Cluster(HttpUpstream(read_access(process.kubeconfig), qps=-1), namespace, process=process)
+        made = Cluster(HttpApiClient(read_access(process.kubeconfig), qps=-1), namespace, process=process)
     answer = await made.upstream.create(NAMESPACES, {"metadata": {"name": namespace}})
     assert answer.code == 201, answer
     yield made

@@ -15,8 +15,8 @@ from wharfinger.kubernetes.cli.status import _lines
 from wharfinger.kubernetes.loops.connecting import COPIED_KINDS
 from wharfinger.kubernetes.reading import audit as audits
 from wharfinger.kubernetes.reading import status
-from wharfinger.kubernetes.reading.audit import UpstreamAudit, audit
-from wharfinger.kubernetes.reading.status import UpstreamStatus, read_status
+from wharfinger.kubernetes.reading.audit import CopiesAudit, audit
+from wharfinger.kubernetes.reading.status import KubernetesStatus, read_status
 from wharfinger.objects.documents.copies import copy_of
 from wharfinger.process.records import InstallationRecord
 from wharfinger.scheduling.contracts import promise_records
@@ -33,12 +33,12 @@ async def nothing() -> None:
 
 async def audited(
     between: Between, pause: Callable[[], Awaitable[None]] = nothing, *, late: float = 0.0
-) -> UpstreamAudit:
+) -> CopiesAudit:
     """`late`: seconds after `NOW` at which it is done."""
     return await audit(between.store, between.api, KINDS, pause=pause, now=lambda: NOW + timedelta(seconds=late))
 
 
-def problems(found: UpstreamAudit) -> dict[str, str]:
+def problems(found: CopiesAudit) -> dict[str, str]:
     return {one.object: one.problem for one in found.differences}
 
 
@@ -192,7 +192,7 @@ async def test_promised_copy_with_another_request_is_a_difference() -> None:
 
 async def status_of(
     between: Between, *, seconds: float = 1.0, trouble: str = "", uid: str = "uid-1", hindered: str = ""
-) -> UpstreamStatus:
+) -> KubernetesStatus:
     """`seconds`: since the importer's last sign, which says what hinders it."""
     told = (NOW - timedelta(seconds=seconds)).isoformat()
     await between.store.put(keys.IMPORTED, promise_records.stored(Imported({"nodes": 7}, 0, told, hindered=hindered)))

@@ -18,7 +18,7 @@ from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.cli.objects.watching import show_changes
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
-from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
+from wharfinger.cli.processes.kubernetes_options import KubernetesOptions, check_alone, kubernetes_arguments
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.applying import ApiWriter
@@ -31,8 +31,8 @@ from wharfinger.scheduling.cli.story import tell
 from wharfinger.scheduling.model.promises import Promise
 from wharfinger.scheduling.reading.explanation import PROMISED
 from wharfinger.scheduling.reading.pods_and_nodes import every_pod, one_pod
-from wharfinger.scheduling.reading.upstream_pods import promises_of, story
-from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.scheduling.reading.promised_pods import promises_of, story
+from wharfinger.settings import ElectionSettings, KubernetesSettings
 from wharfinger.testing import MemoryStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -240,11 +240,11 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
         "leader_elect_resource_name": "mine",
     }
 
-    upstream = settings_from(UpstreamOptions, {"kubeconfig": str(file), **given}).settings()
+    upstream = settings_from(KubernetesOptions, {"kubeconfig": str(file), **given}).settings()
 
-    assert upstream_arguments(None) == ()
-    assert upstream_arguments(UpstreamSettings()) == ("--kubeconfig=in-cluster",)
-    assert upstream_arguments(upstream) == (
+    assert kubernetes_arguments(None) == ()
+    assert kubernetes_arguments(KubernetesSettings()) == ("--kubeconfig=in-cluster",)
+    assert kubernetes_arguments(upstream) == (
         f"--kubeconfig={file}",
         "--kube-context=east",
         "--kube-api-qps=-1",
@@ -258,12 +258,12 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
 
 def test_evictions_of_nodes_are_left_to_kubernetes() -> None:
     with pytest.raises(UsageError, match="--lost-pods, --lost-after and --taint-eviction exclude --kubeconfig"):
-        check_alone(UpstreamSettings(), ClusterFormat.KUBERNETES, node_evictions=True)
+        check_alone(KubernetesSettings(), ClusterFormat.KUBERNETES, node_evictions=True)
 
     check_alone(None, ClusterFormat.RK8S, node_evictions=True)
-    check_alone(UpstreamSettings(), ClusterFormat.KUBERNETES, node_evictions=False)
+    check_alone(KubernetesSettings(), ClusterFormat.KUBERNETES, node_evictions=False)
 
 
 def test_documents_of_rk8s_exclude_an_api() -> None:
     with pytest.raises(UsageError, match="exclude each other"):
-        check_alone(UpstreamSettings(), ClusterFormat.RK8S, node_evictions=False)
+        check_alone(KubernetesSettings(), ClusterFormat.RK8S, node_evictions=False)

@@ -10,7 +10,7 @@ import pytest
 from tests.clock import Clock
 from wharfinger.apiserver.client import LEASES
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.kubernetes.effects.copying import UpstreamWentBack
+from wharfinger.kubernetes.effects.copying import ApiWentBack
 from wharfinger.kubernetes.effects.election import Election, HoldState, LeaseTerms
 from wharfinger.testing.memory_upstream import MemoryUpstream
 
@@ -198,7 +198,7 @@ async def test_a_lease_of_the_past_is_raised_once(booth: Booth) -> None:
     await booth.election.attempt()
     booth.api.restore(backup)
     booth.rival(holder="")
-    with pytest.raises(UpstreamWentBack):
+    with pytest.raises(ApiWentBack):
         await booth.election.attempt()
     assert await booth.election.attempt() is HoldState.HELD
 

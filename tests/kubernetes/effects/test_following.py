@@ -14,7 +14,7 @@ from wharfinger.apiserver.client import NODES, PODS, ReadRefused, revision_of
 from wharfinger.errors import HistoryGone, RequestTooLarge, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
-from wharfinger.kubernetes.effects.copying import UpstreamWentBack
+from wharfinger.kubernetes.effects.copying import ApiWentBack
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
 from wharfinger.process.transactions import Limits
 from wharfinger.telemetry import Metrics
@@ -203,7 +203,7 @@ async def test_a_list_that_breaks_off_is_begun_anew(followed: Followed) -> None:
 async def test_a_list_of_the_past_is_a_restored_api(followed: Followed, resumed: bool) -> None:
     ahead = followed.api.revision + 1
     followed.begin_to_follow(floor=ahead, revision=ahead if resumed else None)
-    with pytest.raises(UpstreamWentBack):
+    with pytest.raises(ApiWentBack):
         await followed.task
     assert followed.progress.revision == (ahead if resumed else None)
 

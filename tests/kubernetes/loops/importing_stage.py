@@ -22,7 +22,7 @@ from wharfinger.process.records import InstanceRecord
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, MayBind
-from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.settings import ElectionSettings, KubernetesSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
@@ -61,7 +61,7 @@ class ImportingHand:
         self.importing = Importing(
             process,
             self.api,
-            UpstreamSettings(election=replace(settings, enabled=elects)),
+            KubernetesSettings(election=replace(settings, enabled=elects)),
             election=Election(self.api, terms, clock=site.time, utc_now=site.utc_now) if elects else None,
             resources=(PODS, NODES),
             limits=Limits(),

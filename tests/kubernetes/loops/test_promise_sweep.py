@@ -21,7 +21,7 @@ from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.scheduling.contracts import promise_records
-from wharfinger.scheduling.model.promises import UpstreamSide, VolumeStep
+from wharfinger.scheduling.model.promises import KubernetesSide, VolumeStep
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.testing.memory_faults import MemoryRequest
@@ -49,7 +49,7 @@ class Swept(Between):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.time = VirtualTime()
-        self.side = UpstreamSide()
+        self.side = KubernetesSide()
         self.shards = OwnShards()
         self.cache = Cache(clock=self.time)
         self.sweep = PromiseSweep(

@@ -9,8 +9,8 @@ import pytest
 from tests.kubernetes.loops.importing_stage import Site
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES
-from wharfinger.kubernetes.loops.worker_loops import UpstreamLoops
-from wharfinger.scheduling.model.promises import Imported, UpstreamSide
+from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops
+from wharfinger.scheduling.model.promises import Imported, KubernetesSide
 from wharfinger.scheduling.state.informer.changes import Changes
 
 TOLD = Imported({"pods": 7})
@@ -29,9 +29,9 @@ class Watching:
 
     def __init__(self) -> None:
         self.time = VirtualTime()
-        self.side = UpstreamSide()
+        self.side = KubernetesSide()
         self.trouble: dict[str, str] = {}
-        self.loops = UpstreamLoops(
+        self.loops = KubernetesLoops(
             self.side,
             self,  # type: ignore[arg-type]  # of the importer only `trouble` is read
             self,  # type: ignore[arg-type]

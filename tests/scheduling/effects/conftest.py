@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.scheduling.effects.called_plugins import Licences, profiles_with
-from tests.scheduling.effects.upstream_world import UpstreamWorld
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld
 from tests.scheduling.world import Hand, World, world
 from wharfinger.etcd import keys
 

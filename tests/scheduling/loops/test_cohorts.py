@@ -18,7 +18,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod
 from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
 from wharfinger.scheduling.loops.dispatcher import CHAINS
 from wharfinger.scheduling.loops.starts import LATER
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
 from wharfinger.settings import DispatchSettings
 
@@ -146,7 +146,7 @@ async def test_group_counts_until_the_api_shows_its_binds() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, "p0", "p1", "p2")
         await stage.until(lambda: stage.attempts.cohorts)
-        stage.cache.upstream = UpstreamSide()
+        stage.cache.upstream = KubernetesSide()
         p0, p1, p2 = (PodKey("default", name) for name in ("p0", "p1", "p2"))
         with stage.cache.unanswered.of([p0, p1, p2], promised={p0}) as bound:
             for name in ("p0", "p1", "p2"):

@@ -10,10 +10,10 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import nested, setting
 from wharfinger.settings import (
     EtcdSettings,
+    KubernetesSettings,
     LeaseSettings,
     LogLevel,
     TemporalSettings,
-    UpstreamSettings,
     bind_address_option,
     health_port_option,
     log_level_option,
@@ -76,7 +76,7 @@ class AgentSettings:
     """Whether plugins of installed packages take part that no configuration names."""
     worker_options: tuple[str, ...] = ()
     """More options for every instance (`--cohorts=off`), as given to the agent."""
-    upstream: UpstreamSettings | None = None
+    upstream: KubernetesSettings | None = None
     """The Kubernetes API whose pods the instances schedule; its options are in `worker_options`, too."""
     lease: LeaseSettings = nested(LeaseSettings)
     host_lost: float = setting(

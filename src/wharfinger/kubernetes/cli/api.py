@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.processes.upstream_options import kubeconfig_file
+from wharfinger.cli.processes.kubernetes_options import kubeconfig_file
 from wharfinger.options import setting
-from wharfinger.settings import KUBERNETES_PANEL, UpstreamSettings, allow_insecure_option, kube_context_option
+from wharfinger.settings import KUBERNETES_PANEL, KubernetesSettings, allow_insecure_option, kube_context_option
 
 if TYPE_CHECKING:
-    from wharfinger.apiserver.client import Upstream
+    from wharfinger.apiserver.client import ApiClient
 
 USUAL_FILE = Path("~/.kube/config")
 """Where kubectl looks without `$KUBECONFIG`."""
@@ -43,12 +43,12 @@ class ApiOptions:
 
 
 @asynccontextmanager
-async def open_api(options: ApiOptions) -> AsyncIterator[Upstream]:
+async def open_api(options: ApiOptions) -> AsyncIterator[ApiClient]:
     """The API that the options name. Nothing is sent yet. Raises `ConfigurationError`."""
-    from wharfinger.kubernetes.loops.connecting import open_upstream
+    from wharfinger.kubernetes.loops.connecting import open_api_server
 
     file, context, insecure = options.kubeconfig or _usual_file(), options.context, options.allow_insecure
-    api = open_upstream(UpstreamSettings(file, context, allow_insecure=insecure, qps=UNLIMITED))
+    api = open_api_server(KubernetesSettings(file, context, allow_insecure=insecure, qps=UNLIMITED))
     try:
         yield api
     finally:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.apiserver.client import NODES, ApiAnswer, ApiResource, PatchType, Upstream
+from wharfinger.apiserver.client import NODES, ApiAnswer, ApiClient, ApiResource, PatchType
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.options import configured
 from wharfinger.cli.output import Output, OutputOption, plain, show
@@ -51,7 +51,7 @@ class ApiWrite:
 class ApiWriter:
     """Writes objects to one API; remembers what it serves."""
 
-    def __init__(self, upstream: Upstream, namespace: str) -> None:
+    def __init__(self, upstream: ApiClient, namespace: str) -> None:
         """`namespace`: of objects that name none."""
         self._upstream = upstream
         self._namespace = namespace

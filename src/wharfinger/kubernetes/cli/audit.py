@@ -16,7 +16,7 @@ from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 from wharfinger.kubernetes.cli.status import installed
 
 if TYPE_CHECKING:
-    from wharfinger.kubernetes.reading.audit import UpstreamAudit
+    from wharfinger.kubernetes.reading.audit import CopiesAudit
 
 
 def register(group: typer.Typer) -> None:
@@ -57,7 +57,7 @@ async def audit(
         raise typer.Exit(1)
 
 
-async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> UpstreamAudit:
+async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> CopiesAudit:
     from wharfinger.kubernetes.loops.connecting import cluster_uid, copied_kinds
     from wharfinger.kubernetes.reading import audit as audits
 
@@ -78,7 +78,7 @@ async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: f
         )
 
 
-def _lines(found: UpstreamAudit) -> Iterator[str]:
+def _lines(found: CopiesAudit) -> Iterator[str]:
     rows = [
         (kind.plural, str(kind.objects), str(kind.copies), str(len(kind.differences)) if kind.differences else "")
         for kind in found.kinds

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wharfinger.apiserver.access_checks import LeaseName
     from wharfinger.apiserver.client import ApiResource
     from wharfinger.etcd.store import Store
-    from wharfinger.kubernetes.reading.status import UpstreamStatus
+    from wharfinger.kubernetes.reading.status import KubernetesStatus
     from wharfinger.process.records import InstallationRecord
 
 _LEASE = ElectionSettings()
@@ -67,7 +67,7 @@ async def status(
         typer.echo("\n".join(_lines(found)))
 
 
-async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> UpstreamStatus:
+async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> KubernetesStatus:
     from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, cluster_uid, copied_kinds
     from wharfinger.kubernetes.reading.status import read_status
 
@@ -113,7 +113,7 @@ async def lease_of(store: Store, election: ElectionSettings, cluster: str) -> Le
     return LeaseName(election.namespace, lease_name(election, cluster, await served_profiles(store)))
 
 
-def _lines(found: UpstreamStatus) -> Iterator[str]:
+def _lines(found: KubernetesStatus) -> Iterator[str]:
     lease, importer, imported = found.lease, found.importer, found.imported
     ours = f" (this installation, {found.installation.cluster})" if lease.ours else ""
     held = f"held by {lease.holder}{ours}" if lease.holder else "not held"
@@ -137,7 +137,7 @@ def _lines(found: UpstreamStatus) -> Iterator[str]:
         yield plain(f"warning: {warning}")
 
 
-def _may_not_bind(found: UpstreamStatus) -> str:
+def _may_not_bind(found: KubernetesStatus) -> str:
     return f"no: {found.hindered}" if found.hindered else "no"
 
 
@@ -148,7 +148,7 @@ def _imported(seconds: float | None, generation: int) -> str:
     return f"{max(seconds, 0.0):.1f} s ago{restored}"
 
 
-def _promises(found: UpstreamStatus) -> str:
+def _promises(found: KubernetesStatus) -> str:
     if not found.promises:
         return "none"
     age = f", the oldest {found.oldest_seconds:.1f} s old" if found.oldest_seconds is not None else ""

@@ -44,7 +44,7 @@ READ_TOGETHER = 64
 """Objects that are read in one transaction."""
 
 
-class UpstreamWentBack(Exception):
+class ApiWentBack(Exception):
     """The API shows an older state than was seen already: it was restored from a backup."""
 
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of
-from wharfinger.kubernetes.effects.copying import UpstreamWentBack
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of
+from wharfinger.kubernetes.effects.copying import ApiWentBack
 
 NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2
@@ -60,7 +60,7 @@ class Election:
     """One worker's tries to hold the Lease for its installation."""
 
     def __init__(
-        self, upstream: Upstream, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
+        self, upstream: ApiClient, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
     ) -> None:
         """`clock`: monotonic seconds."""
         self._upstream = upstream
@@ -76,7 +76,7 @@ class Election:
         """Why the API did not let us; empty when it did."""
 
     async def attempt(self) -> HoldState:
-        """Take the Lease, or renew it. Raises `UpstreamError`, and `UpstreamWentBack` for a Lease of the past."""
+        """Take the Lease, or renew it. Raises `UpstreamError`, and `ApiWentBack` for a Lease of the past."""
         answer = await self._get()
         if answer.code == NOT_FOUND:
             return self._settled(await self._create())
@@ -84,7 +84,7 @@ class Election:
             return self._refused(answer)
         before, self._revision = self._revision, revision_of(answer.object)
         if self._revision < before:
-            raise UpstreamWentBack(f"the Lease is at revision {self._revision} and was at {before}")
+            raise ApiWentBack(f"the Lease is at revision {self._revision} and was at {before}")
         spec = answer.object.get("spec") or {}
         self._observe(spec)
         self.holder = str(spec.get("holderIdentity") or "")

@@ -19,7 +19,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import disruption_patch, is_other_object
-from wharfinger.apiserver.client import ApiAnswer, Upstream, revision_of, uid_of
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of, uid_of
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.states import PODS, ObjectState
@@ -41,7 +41,7 @@ class TrueCopies:
     etcd could make a pod more important than it is, or another one less. So both are read in the API first.
     """
 
-    def __init__(self, upstream: Upstream, adopter: Adopter) -> None:
+    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
         self._upstream = upstream
         self._adopter = adopter
 
@@ -84,10 +84,10 @@ def _revision(raw: bytes) -> int:
         return 0
 
 
-class UpstreamEvictions:
+class KubernetesEvictions:
     """Evicts pods from the API."""
 
-    def __init__(self, upstream: Upstream, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
+    def __init__(self, upstream: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
         self._upstream = upstream
         self._adopter = adopter
         self._utc_now = utc_now

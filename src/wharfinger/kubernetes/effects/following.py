@@ -14,10 +14,10 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Upstream
+from wharfinger.apiserver.client import ApiChange, ApiClient, ApiResource, Batch, ChangeKind
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import present
-from wharfinger.kubernetes.effects.copying import Copying, SeenState, UpstreamWentBack
+from wharfinger.kubernetes.effects.copying import ApiWentBack, Copying, SeenState
 from wharfinger.kubernetes.effects.states import COPIED_TOGETHER, PODS, ObjectState
 from wharfinger.objects.documents.copies import StateOfCopy
 from wharfinger.scheduling.contracts.promise_records import StateEffect
@@ -69,7 +69,7 @@ class FollowedKind:
     def __init__(
         self,
         progress: KindProgress,
-        upstream: Upstream,
+        upstream: ApiClient,
         copying: Copying,
         metrics: Metrics,
         *,
@@ -88,7 +88,7 @@ class FollowedKind:
         """List where that is needed, then watch; ends only by an error.
 
         Raises `UpstreamError` (`HistoryGone`: call again, and it lists), `StoreError`, `NotTheImporter`,
-        `UpstreamWentBack`.
+        `ApiWentBack`.
         """
         progress, resource = self.progress, self.progress.resource
         selector = UNFINISHED if resource.plural == PODS else ""
@@ -98,7 +98,7 @@ class FollowedKind:
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
         elif (newest := await self._upstream_revision()) < progress.revision:
-            raise UpstreamWentBack  # a watch from a revision to come shows nothing, and does not fail
+            raise ApiWentBack  # a watch from a revision to come shows nothing, and does not fail
         try:
             async with self._upstream.watch(
                 resource, revision=progress.revision, newest=newest, field_selector=selector, gather=GATHER
@@ -138,7 +138,7 @@ class FollowedKind:
         if not batch.listed:
             return False
         if batch.revision < self._floor:
-            raise UpstreamWentBack
+            raise ApiWentBack
         await self._copy(SeenState(self._gone(key, batch.revision)) for key in known)
         log.info("upstream_listed kind=%s revision=%d removed=%d", self.progress.name, batch.revision, len(known))
         self._advance(batch.revision)

@@ -22,7 +22,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import expectation_patch
-from wharfinger.apiserver.client import ApiAnswer, ApiResource, PatchType, Upstream, revision_of, uid_of
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, PatchType, revision_of, uid_of
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 from wharfinger.etcd.store import Store
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
@@ -40,7 +40,7 @@ Object = Mapping[str, Any]
 class ExpectedNodes:
     """Writes the expected nodes of one worker's promises to the API."""
 
-    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
         self._store = store
         self._upstream = upstream
         self._adopter = adopter
@@ -97,7 +97,7 @@ class Preparation:
 class VolumePreparation:
     """Prepares the volumes of one worker's promises."""
 
-    def __init__(self, store: Store, upstream: Upstream) -> None:
+    def __init__(self, store: Store, upstream: ApiClient) -> None:
         self._store = store
         self._upstream = upstream
 

@@ -30,7 +30,7 @@ from datetime import datetime
 from wharfinger.apiserver import client
 from wharfinger.apiserver.access_checks import BIND_ACCESS, is_allowed
 from wharfinger.apiserver.bodies import binding
-from wharfinger.apiserver.client import ApiAnswer, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiClient
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.kubernetes.effects import withdrawing
@@ -108,7 +108,7 @@ class Promises:
     def __init__(
         self,
         store: Store,
-        upstream: Upstream,
+        upstream: ApiClient,
         adopter: Adopter,
         right: RightToBind,
         *,

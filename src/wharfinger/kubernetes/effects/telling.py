@@ -15,7 +15,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import is_other_object, no_nomination_patch, refusal_patch
-from wharfinger.apiserver.client import ApiAnswer, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiClient
 from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.apiserver.events import EventReporter, ObjectReference, pod_reference
 from wharfinger.errors import InvalidObject, UpstreamError
@@ -35,7 +35,7 @@ class Teller:
     """Tells the API what one worker decides."""
 
     def __init__(
-        self, upstream: Upstream, adopter: Adopter, lane: EventLane, *, host: str, utc_now: Callable[[], datetime]
+        self, upstream: ApiClient, adopter: Adopter, lane: EventLane, *, host: str, utc_now: Callable[[], datetime]
     ) -> None:
         """`host`: this worker's name, in events."""
         self._upstream = upstream

@@ -19,7 +19,7 @@ import logging
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import fence_patch, is_other_object
-from wharfinger.apiserver.client import Upstream
+from wharfinger.apiserver.client import ApiClient
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Store
@@ -44,7 +44,7 @@ WHY = (
 class Withdrawals:
     """Gives promises up."""
 
-    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
         self._store = store
         self._upstream = upstream
         self._adopter = adopter
@@ -83,7 +83,7 @@ class Withdrawals:
 class UnprovenPromises:
     """Ends the unproven promises that one worker meets."""
 
-    def __init__(self, store: Store, upstream: Upstream, adopter: Adopter) -> None:
+    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
         self._store = store
         self._upstream = upstream
         self._adopter = adopter

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ApiResource, Upstream, uid_of
+from wharfinger.apiserver.client import ApiClient, ApiResource, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpUpstream
+from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.backoff import delays
@@ -19,7 +19,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.process.installation import claim
 from wharfinger.process.records import InstallationRecord
-from wharfinger.settings import ElectionSettings, UpstreamSettings
+from wharfinger.settings import ElectionSettings, KubernetesSettings
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
@@ -51,18 +51,18 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectedUpstream:
+class ConnectedApi:
     """A Kubernetes API that answers, and what a worker has to know of it before it starts."""
 
-    api: Upstream
-    settings: UpstreamSettings
+    api: ApiClient
+    settings: KubernetesSettings
     uid: str
     """Of the cluster."""
     lease_identity: str
     """Who this installation is to the API's Lease."""
 
 
-def open_upstream(settings: UpstreamSettings, metrics: Metrics | None = None) -> HttpUpstream:
+def open_api_server(settings: KubernetesSettings, metrics: Metrics | None = None) -> HttpApiClient:
     """The API of the settings; nothing is sent yet. `metrics` counts requests. Raises `ConfigurationError`."""
     access = read_access(
         settings.kubeconfig, context=settings.context, master=settings.master, allow_insecure=settings.allow_insecure
@@ -72,19 +72,19 @@ def open_upstream(settings: UpstreamSettings, metrics: Metrics | None = None) ->
         if metrics is not None:
             metrics.upstream_requests.labels(verb=verb, code=str(code or "error")).inc()
 
-    return HttpUpstream(access, qps=settings.qps, burst=settings.burst, observe=observe)
+    return HttpApiClient(access, qps=settings.qps, burst=settings.burst, observe=observe)
 
 
-async def connect_upstream(
-    api: Upstream,
-    settings: UpstreamSettings,
+async def connect_api_server(
+    api: ApiClient,
+    settings: KubernetesSettings,
     store: Store,
     *,
     cluster: str,
     temporal_namespace: str,
     rng: random.Random,
     waiting: Callable[[str], None] = lambda _why: None,
-) -> ConnectedUpstream:
+) -> ConnectedApi:
     """What is to be known of an API before a worker starts, as soon as API and etcd answer.
 
     What hinders is logged once, and passed to `waiting`. Claims etcd for the API's cluster. Raises
@@ -95,7 +95,7 @@ async def connect_upstream(
         try:
             uid = await cluster_uid(api)
             await claim(store, cluster=cluster, namespace=temporal_namespace, upstream=uid)
-            return ConnectedUpstream(api, settings, uid, await lease_identity(store, cluster))
+            return ConnectedApi(api, settings, uid, await lease_identity(store, cluster))
         except (UpstreamError, Unavailable) as error:
             if str(error) != said:
                 said = str(error)
@@ -105,7 +105,7 @@ async def connect_upstream(
     raise AssertionError("delays are endless")
 
 
-async def cluster_uid(upstream: Upstream) -> str:
+async def cluster_uid(upstream: ApiClient) -> str:
     """Which cluster the API is of. Raises `UpstreamError`."""
     answer = await upstream.get(client.NAMESPACES, SYSTEM_NAMESPACE)
     if not answer.done or answer.object is None:
@@ -116,7 +116,7 @@ async def cluster_uid(upstream: Upstream) -> str:
     return uid_of(answer.object)
 
 
-async def copied_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
+async def copied_kinds(upstream: ApiClient) -> tuple[ApiResource, ...]:
     """The kinds that are copied now: those that every server has, and of `OPTIONAL_KINDS` those that are served.
 
     Raises `UpstreamError`.
@@ -124,7 +124,7 @@ async def copied_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
     return (*COPIED_KINDS, *await served_kinds(upstream))
 
 
-async def served_kinds(upstream: Upstream) -> tuple[ApiResource, ...]:
+async def served_kinds(upstream: ApiClient) -> tuple[ApiResource, ...]:
     """Those of `OPTIONAL_KINDS` that the server has, each in one version, in the same order.
 
     The version is the one that the server prefers, else the first that has the kind. Raises `UpstreamError`.

@@ -169,7 +169,7 @@ class LeaseHolding:
         """Keep `active` while this installation may bind; ends only by an error.
 
         `copied`: whether everything has been copied in this epoch; `resumes`: whether an earlier importer had copied
-        everything. Raises `LeaderElectionLost`, `NotTheImporter`, `UpstreamWentBack` and `StoreError`.
+        everything. Raises `LeaderElectionLost`, `NotTheImporter`, `ApiWentBack` and `StoreError`.
         """
         self._holds, self._renewed_at, self._lacks_since = False, float("-inf"), self._clock()
         try:

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from wharfinger.apiserver.client import ApiResource, Upstream
+from wharfinger.apiserver.client import ApiClient, ApiResource
 from wharfinger.errors import (
     HistoryGone,
     LeaseLost,
@@ -32,7 +32,7 @@ from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
-from wharfinger.kubernetes.effects.copying import Copying, UpstreamWentBack, forget_copies
+from wharfinger.kubernetes.effects.copying import ApiWentBack, Copying, forget_copies
 from wharfinger.kubernetes.effects.election import Election
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
 from wharfinger.kubernetes.effects.states import COPIED_TOGETHER
@@ -45,7 +45,7 @@ from wharfinger.process.running import first_to_end
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, Promise
-from wharfinger.settings import UpstreamSettings
+from wharfinger.settings import KubernetesSettings
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ class Importing:
     def __init__(
         self,
         process: ProcessParts,
-        upstream: Upstream,
-        settings: UpstreamSettings,
+        upstream: ApiClient,
+        settings: KubernetesSettings,
         *,
         election: Election | None,
         resources: Sequence[ApiResource],
@@ -200,7 +200,7 @@ class Importing:
                 optional.run(),
                 *(self._follow(followed(progress)) for progress in always),
             )
-        except UpstreamWentBack:
+        except ApiWentBack:
             log.error("upstream_was_restored effect=all_is_copied_anew generation=%d", before.generation + 1)
             forgotten = await forget_copies(self._store, self._plurals, epoch=epoch, generation=before.generation + 1)
             log.error("upstream_copies_forgotten copies=%d promises=%d", *forgotten)

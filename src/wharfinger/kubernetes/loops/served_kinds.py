@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any
 
-from wharfinger.apiserver.client import ApiResource, Upstream
+from wharfinger.apiserver.client import ApiClient, ApiResource
 from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
 from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS, served_kinds
@@ -37,7 +37,7 @@ class ServedKinds:
 
     def __init__(
         self,
-        upstream: Upstream,
+        upstream: ApiClient,
         kinds: MutableMapping[str, KindProgress],
         revisions: Mapping[str, int],
         *,
@@ -62,7 +62,7 @@ class ServedKinds:
         """Looks in a row that did not show the kind, by its name; in the order of `OPTIONAL_KINDS`."""
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises `StoreError`, `NotTheImporter`, `UpstreamWentBack`."""
+        """Follow until cancelled. Raises `StoreError`, `NotTheImporter`, `ApiWentBack`."""
         while not await self._look():
             await self._pause(LOOK_SOON)
         self.looked = True

@@ -25,7 +25,7 @@ from wharfinger.objects.model.refusal import CONTENDED, Refusal
 from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.scheduling.effects.binding.writers import KeptKind, rehearse_gang
 from wharfinger.scheduling.loops.shards import Shards
-from wharfinger.scheduling.model.promises import Promise, UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide, Promise
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 
@@ -60,7 +60,7 @@ class PromiseSweep:
     def __init__(
         self,
         promises: Promises,
-        side: UpstreamSide,
+        side: KubernetesSide,
         cache: Cache,
         shards: Shards,
         *,

@@ -19,7 +19,7 @@ from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.scheduling.loops.shards import Shards
-from wharfinger.scheduling.model.promises import Imported, UpstreamSide
+from wharfinger.scheduling.model.promises import Imported, KubernetesSide
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.telemetry import Metrics
 
@@ -32,12 +32,12 @@ FLUSH_WITHIN = 2.0
 """Seconds that events which wait get when the worker stops."""
 
 
-class UpstreamLoops:
+class KubernetesLoops:
     """What a worker runs beside its other loops; a `Subscriber`."""
 
     def __init__(
         self,
-        side: UpstreamSide,
+        side: KubernetesSide,
         importing: Importing,
         sweep: PromiseSweep,
         refusals: RefusalSweep,
@@ -74,7 +74,7 @@ class UpstreamLoops:
             self._resumed()
 
     @property
-    def all(self) -> tuple[UpstreamLoops | Importing | PromiseSweep | RefusalSweep, ...]:
+    def all(self) -> tuple[KubernetesLoops | Importing | PromiseSweep | RefusalSweep, ...]:
         """What the worker has to run."""
         return self, self.importing, self.sweep, self.refusals
 
@@ -121,5 +121,5 @@ class UpstreamLoops:
         return "ok"
 
 
-MakeUpstreamLoops = Callable[[Shards, Mapping[PodKey, Refusal], Callable[[], None]], UpstreamLoops]
+MakeKubernetesLoops = Callable[[Shards, Mapping[PodKey, Refusal], Callable[[], None]], KubernetesLoops]
 """From the shards, the attempt records, and what is called when placing may go on."""

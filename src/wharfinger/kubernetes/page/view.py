@@ -50,7 +50,7 @@ def is_copied(following: Following) -> bool:
     return side is not None and side.imported is not None
 
 
-def upstream(following: Following, namespace: str = "") -> dict[str, Any]:
+def copies_and_promises(following: Following, namespace: str = "") -> dict[str, Any]:
     """How the copies and the promises stand; `copied` alone says false where etcd itself is the store.
 
     `namespace`: only the promises of one.
@@ -98,7 +98,7 @@ def _told(key: PodKey, promise: Promise) -> dict[str, Any]:
     }
 
 
-class UpstreamAlerts(AlertSource):
+class KubernetesAlerts(AlertSource):
     """Evaluated on workers, where a Kubernetes API is the store."""
 
     rules = RULES
@@ -119,11 +119,11 @@ class KubernetesView(PageView):
         super().__init__(page)
         scheduling = page.view(SchedulingView)
         self._following = scheduling.following
-        self.alerts = UpstreamAlerts(self._following, scheduling.scraper)
+        self.alerts = KubernetesAlerts(self._following, scheduling.scraper)
 
     def routes(self) -> Iterable[Route]:
         """How copies and promises stand."""
-        return [get("kubernetes", lambda asked: upstream(self._following, asked.namespace))]
+        return [get("kubernetes", lambda asked: copies_and_promises(self._following, asked.namespace))]
 
     def status(self, namespace: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all
         """Whether an API is the store."""

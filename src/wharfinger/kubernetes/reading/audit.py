@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from wharfinger.apiserver.client import ApiResource, Object, Upstream, revision_of
+from wharfinger.apiserver.client import ApiClient, ApiResource, Object, revision_of
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
@@ -35,7 +35,7 @@ from wharfinger.objects.documents.copies import (
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.model.promises import Promise
-from wharfinger.scheduling.reading.upstream_pods import promises_of
+from wharfinger.scheduling.reading.promised_pods import promises_of
 
 OLD_PROMISE = 60.0
 """Seconds after which a promise is reported: it is sent again after 15."""
@@ -74,7 +74,7 @@ class AuditedKind:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamAudit:
+class CopiesAudit:
     """What an audit found."""
 
     kinds: tuple[AuditedKind, ...]
@@ -96,12 +96,12 @@ class UpstreamAudit:
 
 async def audit(
     store: Store,
-    api: Upstream,
+    api: ApiClient,
     kinds: Sequence[ApiResource],
     *,
     pause: Callable[[], Awaitable[None]],
     now: Callable[[], datetime],
-) -> UpstreamAudit:
+) -> CopiesAudit:
     """Look, and where something differs, look again after a pause. Raises `UpstreamError` and `StoreError`."""
     first = [await _look(store, api, kind) for kind in kinds]
     looks = 1
@@ -115,10 +115,10 @@ async def audit(
         ]
     promises = await promises_of(store)
     old = {key: one for key, one in sorted(promises.items()) if (seconds_since(one.since, now()) or 0.0) > OLD_PROMISE}
-    return UpstreamAudit(tuple(first), old, looks)
+    return CopiesAudit(tuple(first), old, looks)
 
 
-def to_plain(found: UpstreamAudit) -> dict[str, Any]:
+def to_plain(found: CopiesAudit) -> dict[str, Any]:
     """As plain values."""
     return {
         "clean": found.clean,
@@ -143,7 +143,7 @@ def _lasting(kind: AuditedKind, earlier: set[CopyDifference]) -> AuditedKind:
     return AuditedKind(kind.plural, kind.objects, kind.copies, kind.bound, lasting)
 
 
-async def _look(store: Store, api: Upstream, resource: ApiResource) -> AuditedKind:
+async def _look(store: Store, api: ApiClient, resource: ApiResource) -> AuditedKind:
     """One kind now."""
     plural, group = resource.plural, KindProgress(resource).group
     copies: dict[str, KeyValue] = {}

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
-from wharfinger.apiserver.client import LEASES, ApiResource, Upstream
+from wharfinger.apiserver.client import LEASES, ApiClient, ApiResource
 from wharfinger.errors import UpstreamError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
@@ -24,7 +24,7 @@ from wharfinger.process.records import InstallationRecord
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.contracts.promise_records import F
 from wharfinger.scheduling.model.promises import Imported, Importer, MayBind, Promise
-from wharfinger.scheduling.reading.upstream_pods import promises_of
+from wharfinger.scheduling.reading.promised_pods import promises_of
 
 BEHIND_AFTER = 10.0
 """Seconds without a sign of the importer after which workers place nothing."""
@@ -55,7 +55,7 @@ class CopiedKindStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamStatus:
+class KubernetesStatus:
     """One moment of an installation."""
 
     server: str
@@ -110,7 +110,7 @@ class UpstreamStatus:
 
 async def read_status(
     store: Store,
-    api: Upstream,
+    api: ApiClient,
     installation: InstallationRecord,
     *,
     cluster_uid: str,
@@ -118,7 +118,7 @@ async def read_status(
     kinds: Sequence[ApiResource],
     lease: LeaseName,
     now: datetime,
-) -> UpstreamStatus:
+) -> KubernetesStatus:
     """The status. `trouble`: why the API did not answer before; then it is not asked again. Raises `StoreError`."""
     importer_kv = (await store.get(keys.IMPORTER)).kv
     imported = _record(Imported, (await store.get(keys.IMPORTED)).kv) or Imported()
@@ -132,7 +132,7 @@ async def read_status(
             access = await review(api, needed_access(lease=lease, optional=kinds))
         except UpstreamError as error:
             trouble = str(error)
-    return UpstreamStatus(
+    return KubernetesStatus(
         server=api.server,
         version=version,
         trouble=trouble,
@@ -151,7 +151,7 @@ async def read_status(
     )
 
 
-def to_plain(status: UpstreamStatus) -> dict[str, Any]:
+def to_plain(status: KubernetesStatus) -> dict[str, Any]:
     """As plain values."""
     lease, importer, active = status.lease, status.importer, status.active
     return {
@@ -193,7 +193,7 @@ def to_plain(status: UpstreamStatus) -> dict[str, Any]:
     }
 
 
-async def _lease(api: Upstream, name: LeaseName, identity: str) -> LeaseHolder:
+async def _lease(api: ApiClient, name: LeaseName, identity: str) -> LeaseHolder:
     answer = await api.get(LEASES, name.name, namespace=name.namespace)
     spec = (answer.object or {}).get("spec") or {}
     holder = str(spec.get("holderIdentity") or "")

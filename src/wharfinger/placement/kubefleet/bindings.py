@@ -1,7 +1,7 @@
 """Bindings and statuses as KubeFleet's scheduler stores them, as written values, and as what a decision of ours makes.
 
 `choose` tells a decision in KubeFleet's terms: bindings that are new, kept, given up and revived, and a status.
-`upstream` does what KubeFleet's own cycles do to them.
+`cycle` does what KubeFleet's own cycles do to them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Cycle:
 
 
 @dataclass(slots=True)
-class UpstreamAttempt:
+class KubeFleetAttempt:
     """All cycles of an attempt, on a copy of the bindings."""
 
     placement: Placement
@@ -251,7 +251,7 @@ def _written_scores(scores: MemberScores | None) -> dict[str, int]:
     return {} if scores is None else {"affinity": scores.affinity, "spread": scores.spread}
 
 
-def choose(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int]) -> frozenset[str]:
+def choose(attempt: KubeFleetAttempt, number: int, identities: Mapping[str, int]) -> frozenset[str]:
     """Decide, and put the outcome into the attempt, as one cycle; the deviations that mattered.
 
     `number` is the active policy's; `identities`: which member each binding was made for, by the binding's id.
@@ -276,7 +276,7 @@ def choose(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int])
     return frozenset(deviations)
 
 
-def _give_up_doubles(attempt: UpstreamAttempt) -> bool:
+def _give_up_doubles(attempt: KubeFleetAttempt) -> bool:
     """KubeFleet has two bindings for a member that a PickFixed names twice. Ours are one choice: the last counts."""
     last: dict[str, Binding] = {}
     doubled = False
@@ -291,7 +291,7 @@ def _give_up_doubles(attempt: UpstreamAttempt) -> bool:
     return doubled
 
 
-def _question(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int]) -> Question:
+def _question(attempt: KubeFleetAttempt, number: int, identities: Mapping[str, int]) -> Question:
     live = [one for one in attempt.bindings.values() if not one.deleting]
     chosen = {
         one.cluster: ChosenMember(
@@ -315,7 +315,7 @@ def _question(attempt: UpstreamAttempt, number: int, identities: Mapping[str, in
     )
 
 
-def _bind(attempt: UpstreamAttempt, decision: PlacementDecision, identities: Mapping[str, int]) -> bool:
+def _bind(attempt: KubeFleetAttempt, decision: PlacementDecision, identities: Mapping[str, int]) -> bool:
     """Make the bindings those of the decision; whether a member that came back would have had its old one."""
     came_back = False
     chosen = decision.names
@@ -349,14 +349,14 @@ def _bind(attempt: UpstreamAttempt, decision: PlacementDecision, identities: Map
 
 
 def _status(
-    attempt: UpstreamAttempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]
+    attempt: KubeFleetAttempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]
 ) -> SnapshotStatus:
     lines = _lines(attempt, question, decision, before, upstream=False)
     return SnapshotStatus(decision.generation, decision.condition, lines)
 
 
 def _lines(
-    attempt: UpstreamAttempt,
+    attempt: KubeFleetAttempt,
     question: Question,
     decision: PlacementDecision,
     before: Mapping[str, Binding],

@@ -20,8 +20,8 @@ from wharfinger.placement.kubefleet.bindings import (
     SCHEDULED,
     UNSCHEDULED,
     Binding,
+    KubeFleetAttempt,
     SnapshotStatus,
-    UpstreamAttempt,
     by_name,
     choose,
     read_binding,
@@ -30,7 +30,7 @@ from wharfinger.placement.kubefleet.bindings import (
     written_cycle,
     written_status,
 )
-from wharfinger.placement.kubefleet.upstream import run
+from wharfinger.placement.kubefleet.cycle import run
 from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.model.placement import Placement, PlacementRef, PlacementType
 from wharfinger.placement.spec import placements
@@ -186,7 +186,7 @@ class PlacementSimulator:
         members = tuple(self._members[name] for name in sorted(self._members))
         now = datetime.fromisoformat(self.now).timestamp()
         ages = {member.name: _ages(member, now) for member in members}
-        attempt = UpstreamAttempt(
+        attempt = KubeFleetAttempt(
             placement=placement,
             snapshot=placed.snapshot,
             members=members,
@@ -297,7 +297,7 @@ class PlacementSimulator:
             raise UsageError(f"{reference} has no binding {binding}")
         return placed, found
 
-    def _changed(self, placed: _Placed, attempt: UpstreamAttempt) -> str:
+    def _changed(self, placed: _Placed, attempt: KubeFleetAttempt) -> str:
         old, new = placed.status, attempt.status
         if old is not None and new is not None and old.condition.status == new.condition.status:
             return placed.changed

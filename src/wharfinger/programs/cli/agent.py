@@ -17,10 +17,10 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.processes.kubernetes_options import KubernetesOptions, check_alone, kubernetes_arguments
 from wharfinger.cli.processes.process_options import SchedulingOptions
 from wharfinger.cli.processes.running import run_process
 from wharfinger.cli.processes.serving_options import ServingChoices
-from wharfinger.cli.processes.upstream_options import UpstreamOptions, check_alone, upstream_arguments
 from wharfinger.errors import UsageError
 from wharfinger.fleet.spec.agent_settings import INSTANCES_PANEL, AgentSettings
 from wharfinger.objects.model.names import is_dns_subdomain
@@ -126,7 +126,7 @@ def agent(
     login: InstanceLogin,
     settings: AgentSettings,
     scheduling: SchedulingOptions,
-    upstream: UpstreamOptions,
+    upstream: KubernetesOptions,
     serving: ServingChoices,
     connection: ConnectionOptions,
 ) -> None:
@@ -158,7 +158,7 @@ def agent(
             f"--log-level={settings.log_level}",
             *([f"--end-with={settings.end_with}"] if settings.end_with else []),
             *arguments(serving),
-            *upstream_arguments(api),
+            *kubernetes_arguments(api),
         ),
         upstream=api,
     )

@@ -191,9 +191,9 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     from wharfinger.process.logs import quiet_sdk, write_lines
     from wharfinger.programs.cli.feature_gates import check_gates, warnings_of
     from wharfinger.programs.cli.settings import (
+        kubernetes_settings,
         reviewing_kubeconfig,
         serving_options,
-        upstream_settings,
         with_flags,
         worker_settings,
     )
@@ -208,7 +208,9 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     path = flags["config"]
     document = with_flags(written_in(Path(path)) if path else {}, flags)
     configured = load_configuration(document, all_plugins=own.all_plugins)
-    upstream = upstream_settings(configured.configuration, flags, events=own.events, allow_insecure=own.allow_insecure)
+    upstream = kubernetes_settings(
+        configured.configuration, flags, events=own.events, allow_insecure=own.allow_insecure
+    )
     serving, reviewing = serving_options(flags), reviewing_kubeconfig(flags)
     read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=own.allow_insecure)  # say now what is wrong
     if reviewing is not None:

@@ -24,7 +24,7 @@ from wharfinger.serving.options import (
     TlsOptions,
     sni_pair,
 )
-from wharfinger.settings import ElectionSettings, Events, UpstreamSettings, WorkerSettings
+from wharfinger.settings import ElectionSettings, Events, KubernetesSettings, WorkerSettings
 
 COMPONENT = "kube-scheduler"
 SECOND = 1e9
@@ -66,13 +66,13 @@ def _of_file(value: Any) -> Any:
     return written_duration(round(value * SECOND)) if isinstance(value, float) else value
 
 
-def upstream_settings(
+def kubernetes_settings(
     configuration: Configuration, flags: KubeFlags, *, events: Events, allow_insecure: bool
-) -> UpstreamSettings:
+) -> KubernetesSettings:
     """Which Kubernetes API, and how. Raises `UsageError`."""
     connection: ClientConnection = configuration.settings.client_connection
     election = election_settings(configuration.settings.leader_election)
-    return UpstreamSettings(
+    return KubernetesSettings(
         kubeconfig=Path(connection.kubeconfig) if connection.kubeconfig else None,
         master=flags["master"],
         allow_insecure=allow_insecure,
@@ -103,7 +103,7 @@ def _importer_ttl(election: ElectionSettings) -> float:
     `active` in etcd is refused (`scheduling.effects.binding.right_to_bind`): 2 s of that, 5 s for ends that are late, a
     read and a bind.
     """
-    usual = UpstreamSettings().importer_ttl
+    usual = KubernetesSettings().importer_ttl
     if not election.enabled:
         return usual
     left = election.lease_duration - election.retry_period - 4.0
@@ -150,7 +150,7 @@ def serving_options(flags: KubeFlags) -> ServingOptions:
 
 
 def worker_settings(
-    settings: WorkerSettings, upstream: UpstreamSettings, serving: ServingOptions, flags: KubeFlags
+    settings: WorkerSettings, upstream: KubernetesSettings, serving: ServingOptions, flags: KubeFlags
 ) -> WorkerSettings:
     """The settings of a worker with what the flags say."""
     duration = flags["pod-max-in-unschedulable-pods-duration"]

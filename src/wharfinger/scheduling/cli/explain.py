@@ -21,7 +21,7 @@ from wharfinger.process.stored_objects import doubts
 from wharfinger.scheduling.reading.explanation import PROMISED
 from wharfinger.scheduling.reading.held_back import gates, unserved
 from wharfinger.scheduling.reading.pods_and_nodes import attempt_records, held_member, one_pod
-from wharfinger.scheduling.reading.upstream_pods import promise_of, story
+from wharfinger.scheduling.reading.promised_pods import promise_of, story
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -103,7 +103,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
         if found.state == "pending":
             found = replace(found, held=await held_back(store, key), doubts=doubts(await one_pod(store, *key)))
         if found.state in ("pending", "bound") and await has_copies(store):
-            found = await with_upstream(store, key, found)
+            found = await with_promise(store, key, found)
         if found.state in ("deleted", "terminating") and found.attempts:
             found = await with_departure(client, store, connection.cluster, key, found)
     if found.state == "deleted" and not found.attempts:
@@ -114,7 +114,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
         show(to_plain(found), output)
 
 
-async def with_upstream(store: Store, key: PodKey, found: Explanation) -> Explanation:
+async def with_promise(store: Store, key: PodKey, found: Explanation) -> Explanation:
     """The same, with what the Kubernetes API shows of the pod."""
     entry, promise = await one_pod(store, *key), await promise_of(store, key)
     if entry.pod is None:

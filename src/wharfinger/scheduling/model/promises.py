@@ -74,7 +74,7 @@ class Promise:
 
 
 @dataclass(slots=True)
-class UpstreamSide:
+class KubernetesSide:
     """What a worker has seen of the Kubernetes API's side in etcd; the informer sets it, binds and senders read it."""
 
     active: int = 0

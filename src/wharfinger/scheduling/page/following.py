@@ -20,7 +20,7 @@ from wharfinger.errors import RevisionWentBack, StoreError, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.objects.documents.formats import format_of
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.page.read_model import ClusterModel
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.informer import Informer
@@ -165,7 +165,7 @@ class Following:
 
     def _begin(self) -> None:
         cache = Cache(clock=self.clock)
-        cache.upstream = UpstreamSide(only_copies=False)
+        cache.upstream = KubernetesSide(only_copies=False)
         self.view = View(cache, self.metrics, format_=format_of(self.store.format), as_stored=self.store.as_stored)
         self.model = ClusterModel(cache, self.view, clock=self.clock, utc_now=self.utc_now, marks=self.marks)
         self.model.watched = self._watched

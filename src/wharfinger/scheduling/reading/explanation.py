@@ -15,7 +15,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.reading.group_members import REFUSED
 from wharfinger.scheduling.reading.history import CALL, WAITED, Attempt, Step
-from wharfinger.scheduling.reading.upstream_pods import UpstreamStory
+from wharfinger.scheduling.reading.promised_pods import PromiseStory
 
 if TYPE_CHECKING:
     from wharfinger.scheduling.reading.preempted import Departure
@@ -51,7 +51,7 @@ class Explanation:
     """Why none is known of a pod that is gone; empty where there is nothing to say."""
     query: str = ""
     """Finds all of its runs in the Temporal UI."""
-    upstream: UpstreamStory | None = None
+    upstream: PromiseStory | None = None
     """What the Kubernetes API shows of it; None where there is none."""
 
 

@@ -20,7 +20,7 @@ from wharfinger.process.installation_record import has_copies
 from wharfinger.process.records import AttemptRecord, HoldRecord
 from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, prefix_of, priority_classes, read, resolved
 from wharfinger.scheduling.reading.held_back import HeldGangs, held_of, pod_groups
-from wharfinger.scheduling.reading.upstream_pods import promise_of, promised_pod, promises_of
+from wharfinger.scheduling.reading.promised_pods import promise_of, promised_pod, promises_of
 
 
 async def every_pod(store: Store, namespace: str = "") -> tuple[int, list[Stored]]:

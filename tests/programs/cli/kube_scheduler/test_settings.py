@@ -13,21 +13,21 @@ from tests.programs.cli.kube_scheduler.command_lines import parsed
 from wharfinger.errors import UsageError
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.programs.cli.settings import (
+    kubernetes_settings,
     reviewing_kubeconfig,
     serving_options,
-    upstream_settings,
     with_flags,
     worker_settings,
 )
 from wharfinger.serving.listening import open_sockets
 from wharfinger.serving.options import ServingOptions
-from wharfinger.settings import UpstreamSettings, WorkerSettings
+from wharfinger.settings import KubernetesSettings, WorkerSettings
 
 
-def upstream(*arguments: str, document: dict[str, Any] | None = None) -> UpstreamSettings:
+def upstream(*arguments: str, document: dict[str, Any] | None = None) -> KubernetesSettings:
     flags = parsed(*arguments)
     configured = load_configuration(with_flags(document or {}, flags))
-    return upstream_settings(configured.configuration, flags, events="all", allow_insecure=False)
+    return kubernetes_settings(configured.configuration, flags, events="all", allow_insecure=False)
 
 
 def serving(*arguments: str) -> ServingOptions:
@@ -95,14 +95,14 @@ def test_lease_that_is_too_short_for_a_holder_that_is_cut_off_is_refused() -> No
 def test_right_to_bind_ends_before_a_shorter_lease_does() -> None:
     short = ("--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=6s")
 
-    assert upstream().importer_ttl == UpstreamSettings().importer_ttl
+    assert upstream().importer_ttl == KubernetesSettings().importer_ttl
     assert upstream(*short).importer_ttl == 4.0
 
 
 def test_waiting_pods_are_tried_again_after_the_duration() -> None:
     flags = parsed("--pod-max-in-unschedulable-pods-duration=90s", "--bind-address=127.0.0.1")
 
-    found = worker_settings(WorkerSettings(), UpstreamSettings(), serving_options(flags), flags)
+    found = worker_settings(WorkerSettings(), KubernetesSettings(), serving_options(flags), flags)
 
     assert found.dispatching.restart_every == 90.0
     assert (found.bind_address, found.health_port) == ("127.0.0.1", 10259)

@@ -8,7 +8,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.framework.extenders.extender_server import ExtenderServer
-from tests.scheduling.effects.upstream_world import UpstreamWorld, sent
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld, sent
 from tests.scheduling.world import Hand
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls

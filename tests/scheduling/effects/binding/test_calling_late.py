@@ -14,9 +14,9 @@ from tests.scheduling.effects.binding.test_calling_upstream import held as held_
 from tests.scheduling.effects.binding.test_calling_upstream import placed_by
 from tests.scheduling.effects.binding.test_calling_upstream import site as site  # noqa: PLC0414 - a fixture
 from tests.scheduling.effects.called_plugins import Crane, Licences, answered, call_step, held, profiles_with
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld
 from tests.scheduling.effects.refusing.test_evicting_upstream import put
 from tests.scheduling.effects.refusing.test_preemption import eviction, nominate
-from tests.scheduling.effects.upstream_world import UpstreamWorld
 from tests.scheduling.world import Hand, World, settled
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.etcd import keys

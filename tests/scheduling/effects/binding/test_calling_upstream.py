@@ -15,7 +15,7 @@ from tests.scheduling.effects.called_plugins import (
     call_step,
     profiles_with,
 )
-from tests.scheduling.effects.upstream_world import UpstreamWorld, sent
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld, sent
 from tests.scheduling.world import NOW, Hand
 from wharfinger.apiserver.client import PODS
 from wharfinger.framework.async_plugins import BindCall

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld, group
 from tests.scheduling.effects.refusing.test_evicting_upstream import nominated, put, terminating
 from tests.scheduling.effects.refusing.test_preemption import eviction, nominate
-from tests.scheduling.effects.upstream_world import UpstreamWorld, group
 from tests.scheduling.world import Hand, pod_object
 from wharfinger.apiserver.client import PODS
 from wharfinger.etcd import keys

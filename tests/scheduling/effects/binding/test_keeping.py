@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.scheduling.effects.upstream_world import UpstreamWorld, group, kinds, sent
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld, group, kinds, sent
 from tests.scheduling.world import Hand
 from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.etcd import keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.scheduling.effects.upstream_world import UpstreamWorld, group, kinds, sent
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld, group, kinds, sent
 from wharfinger.apiserver.client import PODS
 from wharfinger.etcd import keys
 from wharfinger.testing.memory_faults import MemoryRequest

@@ -12,7 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Read
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.right_to_bind import ENDS_LATE, FRESH, SHORTEST_TTL, ActiveTerms, RightToBind
-from wharfinger.scheduling.model.promises import MayBind, UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide, MayBind
 from wharfinger.settings import ElectionSettings
 from wharfinger.testing import MemoryStore
 
@@ -57,7 +57,7 @@ def test_shorter_lease_has_shorter_active(terms: tuple[float, float, float], ttl
 
 async def test_active_counts_only_after_a_sign_of_an_importer() -> None:
     """It may be a backup's, whose holder is gone."""
-    store, side = MemoryStore(), UpstreamSide()
+    store, side = MemoryStore(), KubernetesSide()
     await store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
     right = RightToBind(store, clock=lambda: 1.0, side=side)
     with pytest.raises(UpstreamUnavailable, match="no importer has given a sign"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from tests.scheduling.effects.kubernetes_world import UpstreamWorld
 from tests.scheduling.effects.refusing.test_preemption import eviction, nominate
-from tests.scheduling.effects.upstream_world import UpstreamWorld
 from tests.scheduling.world import Hand, pod_object
 from wharfinger.apiserver.client import PODS
 from wharfinger.etcd import keys

@@ -31,10 +31,10 @@ from wharfinger.objects.model.texts import one_line
 from wharfinger.process.failures import MESSAGE_LIMIT
 from wharfinger.scheduling.contracts.plugin_calls import PLUGIN_FAILED, Held, PluginAnswer
 from wharfinger.scheduling.contracts.scheduling import BindInput, BindOutcome, Bound, CallInput, Gone
+from wharfinger.scheduling.effects.binding.after_commit import HeldPod, HeldPods
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference
 from wharfinger.scheduling.effects.binding.rounds import Bindings
-from wharfinger.scheduling.effects.binding.upstream import HeldPod, HeldPods
 from wharfinger.scheduling.effects.placing import payload
 
 log = logging.getLogger(__name__)

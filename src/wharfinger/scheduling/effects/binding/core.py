@@ -15,7 +15,7 @@ from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.effects.binding.eligibility import Eligibility
 from wharfinger.scheduling.effects.binding.verification import Verification
-from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
+from wharfinger.scheduling.effects.binding.writers import ApiWriters
 from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
@@ -131,7 +131,7 @@ class Core:
     verification: Verification
     tally: Tally
     locks: Locks = field(default_factory=Locks)
-    upstream: UpstreamWriters | None = None
+    upstream: ApiWriters | None = None
     """What writes to the Kubernetes API, where one is the store."""
 
     @classmethod
@@ -143,7 +143,7 @@ class Core:
         settings: BindSettings,
         limits: Limits,
         *,
-        upstream: UpstreamWriters | None = None,
+        upstream: ApiWriters | None = None,
     ) -> Core:
         """Made once for a worker. `upstream`: where a Kubernetes API is the store."""
         store, cache = process.store, pool.cache

@@ -17,7 +17,7 @@ That holds for one leader of etcd: a new leader begins each lease anew, so a cha
 seconds adds one TTL and an election time-out. See decision 28.
 
 After etcd was restored from a backup, `active` is there again with a lease that begins anew, and its holder may be
-gone. So `active` counts only where an importer has given a sign since this worker began (`UpstreamSide.signed`). The
+gone. So `active` counts only where an importer has given a sign since this worker began (`KubernetesSide.signed`). The
 restored key of the importer keeps others from being it for longer than `active` lives; so the first sign comes from the
 holder itself, or after `active` has ended.
 """
@@ -32,7 +32,7 @@ from wharfinger.apiserver.client import REQUEST_DEADLINE
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.settings import ElectionSettings
 
 FRESH = 0.5
@@ -84,7 +84,7 @@ class ActiveTerms:
 class RightToBind:
     """Asks for `active`; one read serves everything that is sent in the next seconds."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float], side: UpstreamSide | None = None) -> None:
+    def __init__(self, store: Store, *, clock: Callable[[], float], side: KubernetesSide | None = None) -> None:
         """`clock`: seconds that go on while the machine is suspended (`objects.model.boot_time`); `side`: what this
         worker's watch has shown, None = `active` always counts.
         """

@@ -39,6 +39,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, Bou
 from wharfinger.scheduling.contracts.plugin_calls import CallsMade, Held
 from wharfinger.scheduling.contracts.scheduling import BindInput, BindOutcome, Bound, Contended
 from wharfinger.scheduling.effects.binding.across_nodes import EVERYWHERE
+from wharfinger.scheduling.effects.binding.after_commit import Keeping
 from wharfinger.scheduling.effects.binding.cohort_payload import bound_many
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.outcome import (
@@ -72,7 +73,6 @@ from wharfinger.scheduling.effects.binding.transaction import (
     together,
     what_moved,
 )
-from wharfinger.scheduling.effects.binding.upstream import Keeping
 from wharfinger.scheduling.effects.binding.verification import LEANS
 
 TURNS = 5

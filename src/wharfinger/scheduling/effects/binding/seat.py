@@ -351,7 +351,7 @@ class Seats:
     def give_up(self, seated: Seated) -> None:
         """No transaction of it is out, and its seat is free again."""
         self._cache.forget(seated.identity)
-        if not seated.hold:  # else a late try of this bind may happen until the record is gone (`upstream`)
+        if not seated.hold:  # else a late try of this bind may happen until the record is gone (`after_commit`)
             self.undo(seated.group, seated.number, seated.found.pod, seated.seat.node)
 
     def ended(

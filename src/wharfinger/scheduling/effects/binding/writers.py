@@ -176,7 +176,7 @@ class TornPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamWriters:
+class ApiWriters:
     """Made once for a worker."""
 
     promises: PromiseKeeper

@@ -34,7 +34,7 @@ from wharfinger.scheduling.contracts.eviction import GRACEFUL, IMMEDIATE, LISTED
 from wharfinger.scheduling.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, StoredPod
-from wharfinger.scheduling.effects.binding.writers import CopyKind, UpstreamWriters
+from wharfinger.scheduling.effects.binding.writers import ApiWriters, CopyKind
 from wharfinger.scheduling.effects.clearing_nodes import decoded
 from wharfinger.scheduling.effects.refusing import nominations
 
@@ -193,7 +193,7 @@ class Evictions:
             if done and kv is None:
                 return
 
-    async def _has_lost_its_bind(self, saga: Saga, upstream: UpstreamWriters, pod: Pod, kv: KeyValue) -> bool:
+    async def _has_lost_its_bind(self, saga: Saga, upstream: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
         """Give up the bind of a victim that waits for its volumes or plugins; whether it is not bound now.
 
         Such a pod runs nowhere, so it is not deleted: it waits again, as in kube-scheduler. Raises `Superseded`,
@@ -212,7 +212,7 @@ class Evictions:
         saga.revision = max(saga.revision, copy.mod_revision)
         return True
 
-    async def _evict_upstream(self, saga: Saga, upstream: UpstreamWriters, pod: Pod, kv: KeyValue) -> bool:
+    async def _evict_upstream(self, saga: Saga, upstream: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
         """Evict a victim from the Kubernetes API, after a look at whether it still is to go; whether it was done.
 
         Raises `Superseded`, `StoreError` and `UpstreamError`.
@@ -323,7 +323,7 @@ class Evictions:
                     kv = await self._clear_upstream(saga, self._upstream, other, kv, cleared)
 
     async def _clear_upstream(
-        self, saga: Saga, upstream: UpstreamWriters, other: Pod, kv: KeyValue, cleared: bytes
+        self, saga: Saga, upstream: ApiWriters, other: Pod, kv: KeyValue, cleared: bytes
     ) -> KeyValue | None:
         """Clear a nomination in the Kubernetes API, whose answer clears it in the copy; the copy afterwards.
 

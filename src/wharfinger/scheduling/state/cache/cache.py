@@ -25,7 +25,7 @@ from wharfinger.objects.model.storage import STORAGE_TYPES, StorageObject
 from wharfinger.objects.model.storage_index import place_of
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
 from wharfinger.objects.model.volume_matching import VolumePlan, plan_of
-from wharfinger.scheduling.model.promises import UpstreamSide, VolumeStep
+from wharfinger.scheduling.model.promises import KubernetesSide, VolumeStep
 from wharfinger.scheduling.state.cache.accounting import AntiAffinity, OverfullNodes, PodAccounting, is_overfull
 from wharfinger.scheduling.state.cache.assumptions import Assumption
 from wharfinger.scheduling.state.cache.held_volumes import promised_plan
@@ -50,7 +50,7 @@ class Cache:
         """By namespace, or `*` for all: rewritten by every bind of a pod whose anti-affinity selects pods there."""
         self.volumes = Versions()
         """By volume, or by `<namespace>:<claim>`: rewritten by every bind that takes it."""
-        self.upstream: UpstreamSide | None = None
+        self.upstream: KubernetesSide | None = None
         """What is known of the Kubernetes API's side; None = etcd itself is the store of the cluster."""
         self.unanswered = UnansweredBinds()
         """Binds that the Kubernetes API has not answered yet."""

@@ -19,9 +19,9 @@ from wharfinger.placement.kubefleet.bindings import (
     UNSCHEDULED,
     Binding,
     Failure,
+    KubeFleetAttempt,
     SnapshotStatus,
     StatusLine,
-    UpstreamAttempt,
     by_name,
     unselected,
 )
@@ -29,10 +29,10 @@ from wharfinger.placement.model.members import Member
 from wharfinger.placement.model.placement import MemberScores, PlacementType, PolicyCondition
 
 
-class UpstreamCycle:
+class KubeFleetCycle:
     """One cycle, on the bindings of an attempt."""
 
-    def __init__(self, attempt: UpstreamAttempt) -> None:
+    def __init__(self, attempt: KubeFleetAttempt) -> None:
         self.attempt = attempt
         self.placement = attempt.placement
         self.policy = attempt.placement.policy
@@ -293,11 +293,11 @@ CYCLES = 1000
 """A bound on the cycles of one attempt; each picks one member at least."""
 
 
-def run(attempt: UpstreamAttempt) -> None:
+def run(attempt: KubeFleetAttempt) -> None:
     """Cycle until nothing is left to do, or a cycle fails."""
     while len(attempt.cycles) < CYCLES:
         before = dict(attempt.bindings)
-        cycle = UpstreamCycle(attempt)
+        cycle = KubeFleetCycle(attempt)
         outcome = cycle.run()
         failure = outcome if isinstance(outcome, Failure) else None
         attempt.note(before, again=outcome is True, wrote=cycle.wrote, failure=failure)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object, PatchType, Upstream
+from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, Object, PatchType
 
 
 class Written(NamedTuple):
@@ -30,8 +30,8 @@ class UpstreamRecorder:
     most_at_once: int = 0
 
     @property
-    def upstream(self) -> Upstream:
-        return cast("Upstream", self)
+    def upstream(self) -> ApiClient:
+        return cast("ApiClient", self)
 
     async def create(self, resource: ApiResource, body: Object, *, namespace: str = "", **rest: object) -> ApiAnswer:
         assert not rest

@@ -12,14 +12,14 @@ from pathlib import Path
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
-from wharfinger.settings import KUBERNETES_PANEL, UpstreamSettings
+from wharfinger.settings import KUBERNETES_PANEL, KubernetesSettings
 
 IN_CLUSTER = "in-cluster"
 """In the place of a file: the service account of the pod that the process runs in."""
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamOptions:
+class KubernetesOptions:
     """Which Kubernetes API, and how."""
 
     kubeconfig: str = setting(
@@ -30,9 +30,9 @@ class UpstreamOptions:
         shown=False,
         panel=KUBERNETES_PANEL,
     )
-    others: UpstreamSettings = nested(UpstreamSettings)
+    others: KubernetesSettings = nested(KubernetesSettings)
 
-    def settings(self) -> UpstreamSettings | None:
+    def settings(self) -> KubernetesSettings | None:
         """What these options mean; None without a Kubernetes API. Raises `UsageError`."""
         if self.kubeconfig:
             return replace(self.others, kubeconfig=kubeconfig_file(self.kubeconfig))
@@ -51,7 +51,7 @@ def kubeconfig_file(named: str) -> Path | None:
     return path
 
 
-def upstream_arguments(upstream: UpstreamSettings | None) -> tuple[str, ...]:
+def kubernetes_arguments(upstream: KubernetesSettings | None) -> tuple[str, ...]:
     """The same options for another process here; defaults are left out."""
     if upstream is None:
         return ()
@@ -59,7 +59,7 @@ def upstream_arguments(upstream: UpstreamSettings | None) -> tuple[str, ...]:
     return (f"--kubeconfig={IN_CLUSTER if file is None else file.resolve()}", *arguments(upstream))
 
 
-def check_alone(upstream: UpstreamSettings | None, format_: ClusterFormat, *, node_evictions: bool) -> None:
+def check_alone(upstream: KubernetesSettings | None, format_: ClusterFormat, *, node_evictions: bool) -> None:
     """Raise `UsageError` for what a Kubernetes API as the store excludes.
 
     `node_evictions`: whether an option was given by which wharfinger itself evicts the pods of nodes.

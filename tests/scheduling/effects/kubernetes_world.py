@@ -30,7 +30,7 @@ from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.adopting import Adopter, present
-from wharfinger.kubernetes.effects.evicting import UpstreamEvictions
+from wharfinger.kubernetes.effects.evicting import KubernetesEvictions
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.kubernetes.effects.states import ObjectState
@@ -42,9 +42,9 @@ from wharfinger.process.transactions import STOCK
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, CohortPod, PlacedMany
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
-from wharfinger.scheduling.effects.binding.writers import UpstreamWriters
-from wharfinger.scheduling.model.promises import Importer, MayBind, Promise, UpstreamSide
-from wharfinger.scheduling.reading.upstream_pods import promise_of
+from wharfinger.scheduling.effects.binding.writers import ApiWriters
+from wharfinger.scheduling.model.promises import Importer, KubernetesSide, MayBind, Promise
+from wharfinger.scheduling.reading.promised_pods import promise_of
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.telemetry import Metrics
@@ -90,7 +90,7 @@ class UpstreamWorld(World):
         """One more worker, synced. `calls`: to the extenders of its profiles."""
         store, api = self.store.client(), self.api.client()
         cache = Cache(clock=lambda: 0.0, assume_expiry=QUICK.assume_expiry)
-        cache.upstream = UpstreamSide()
+        cache.upstream = KubernetesSide()
         cache.progress = progress = FedProgress(store)
         adopter = Adopter(store, utc_now=lambda: NOW)
         right = RightToBind(store, clock=Clock())
@@ -104,10 +104,10 @@ class UpstreamWorld(World):
             QUICK,
             eviction=eviction,
             limits=STOCK,
-            upstream=UpstreamWriters(
+            upstream=ApiWriters(
                 Promises(store, api, adopter, right, utc_now=lambda: NOW, binders=binders),
                 Teller(api, adopter, lane, host="host", utc_now=lambda: NOW),
-                UpstreamEvictions(api, adopter, utc_now=lambda: NOW),
+                KubernetesEvictions(api, adopter, utc_now=lambda: NOW),
             ),
             calls=calls,
         )

@@ -10,41 +10,41 @@ from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_a
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.kubernetes.effects.adopting import Adopter
 from wharfinger.kubernetes.effects.election import Election, LeaseTerms
-from wharfinger.kubernetes.effects.evicting import UpstreamEvictions
+from wharfinger.kubernetes.effects.evicting import KubernetesEvictions
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.kubernetes.effects.telling import Teller
-from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, ConnectedUpstream, lease_name, served_kinds
+from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, ConnectedApi, lease_name, served_kinds
 from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
-from wharfinger.kubernetes.loops.worker_loops import MakeUpstreamLoops, UpstreamLoops
+from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.refusal import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
-from wharfinger.scheduling.effects.binding.writers import TornPolicy, UpstreamWriters
+from wharfinger.scheduling.effects.binding.writers import ApiWriters, TornPolicy
 from wharfinger.scheduling.loops.shards import Shards
-from wharfinger.scheduling.model.promises import UpstreamSide
+from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.settings import WorkerSettings
 
 
-class UpstreamParts:
+class KubernetesParts:
     """Made once for a worker."""
 
     def __init__(
         self,
         process: ProcessParts,
-        upstream: ConnectedUpstream,
+        upstream: ConnectedApi,
         settings: WorkerSettings,
         *,
         binders: ExtenderBinders | None = None,
         whole: bool = False,
     ) -> None:
         """`binders`: the extenders that bind pods; `whole`: copies of pods and nodes keep all fields, for extenders."""
-        self.side = UpstreamSide()
+        self.side = KubernetesSide()
         self._process = process
         self._upstream = upstream
         self._worker = settings
@@ -64,20 +64,20 @@ class UpstreamParts:
             binds_wait=lambda: promises.some_wait,
         )
         self._teller = Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now)
-        self.writers = UpstreamWriters(
+        self.writers = ApiWriters(
             promises,
             self._teller,
-            UpstreamEvictions(upstream.api, adopter, utc_now=process.utc_now),
+            KubernetesEvictions(upstream.api, adopter, utc_now=process.utc_now),
             TornPolicy(upstream.settings.torn_gangs),
         )
 
-    def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeUpstreamLoops:
+    def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeKubernetesLoops:
         """What makes the loops, once the shards are there. `profiles`: the names that the worker serves."""
 
-        def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> UpstreamLoops:
+        def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> KubernetesLoops:
             settings, clock = self._upstream.settings, self._process.clock
             sweep = PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock)
-            return UpstreamLoops(
+            return KubernetesLoops(
                 self.side,
                 self._importing(profiles),
                 sweep,

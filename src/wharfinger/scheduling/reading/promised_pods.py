@@ -20,7 +20,7 @@ from wharfinger.scheduling.model.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamStory:
+class PromiseStory:
     """Of one pod."""
 
     promise: Promise | None
@@ -73,9 +73,9 @@ def promised_pod(key: str) -> PodKey | None:
     return PodKey(*parts) if parts is not None else None
 
 
-def story(pod: Pod, record: AttemptRecord | None, promise: Promise | None) -> UpstreamStory:
+def story(pod: Pod, record: AttemptRecord | None, promise: Promise | None) -> PromiseStory:
     """The story of a pod. `record`: the refusal that it waits with."""
     shown = None
     if record is not None and pod.pending and record.reason != CONTENDED:
         shown = pod.condition == ("False", record.reason, record.message)
-    return UpstreamStory(promise, shown, pod.condition)
+    return PromiseStory(promise, shown, pod.condition)

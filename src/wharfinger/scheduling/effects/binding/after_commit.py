@@ -60,11 +60,11 @@ from wharfinger.scheduling.effects.binding.outcome import (
 from wharfinger.scheduling.effects.binding.seat import Seats
 from wharfinger.scheduling.effects.binding.verification import steps_due
 from wharfinger.scheduling.effects.binding.writers import (
+    ApiWriters,
     KeptKind,
     KeptPromise,
     PromiseKeeper,
     TornPolicy,
-    UpstreamWriters,
     rehearse_gang,
 )
 from wharfinger.scheduling.model.promises import Promise
@@ -172,7 +172,7 @@ class Keeping:
         return outcomes
 
     async def _kept(
-        self, group: BindGroup, upstream: UpstreamWriters, number: int, bound: Bound, known: Promise | None
+        self, group: BindGroup, upstream: ApiWriters, number: int, bound: Bound, known: Promise | None
     ) -> Outcome:
         """What became of a promise."""
         kept: KeptPromise | Outcome | None = None
@@ -198,7 +198,7 @@ class Keeping:
                 return Failed(PluginError(EXTENDER, "Bind", kept.message))
         return Contended(message=kept.message)  # or it came to concern an extender after the group had been decided
 
-    async def _rehearsed(self, group: BindGroup, upstream: UpstreamWriters, outcomes: Outcomes) -> str:
+    async def _rehearsed(self, group: BindGroup, upstream: ApiWriters, outcomes: Outcomes) -> str:
         """Why a gang is not bound, as far as a dry run can show; empty when it is."""
         pods = [group.key(number) for number in outcomes.bound]
         rehearsal = await rehearse_gang(upstream.promises, pods, group.chain)
@@ -213,7 +213,7 @@ class Keeping:
             return ""
         return next((f"pod {group.key(one)}: {why_unbound(how)}" for one, how in outcomes.unbound.items()), "")
 
-    async def _tell_torn(self, group: BindGroup, upstream: UpstreamWriters, outcomes: Outcomes) -> None:
+    async def _tell_torn(self, group: BindGroup, upstream: ApiWriters, outcomes: Outcomes) -> None:
         """Report that members went or changed after their dry run, and treat the bound ones by the policy."""
         bound, torn, policy = outcomes.bound, outcomes.unbound, upstream.torn_gangs
         log.warning("gang_torn gang=%s bound=%d torn=%d policy=%s", group.gang, len(bound), len(torn), policy)
