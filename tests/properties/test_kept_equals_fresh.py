@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from tests.properties.clusters import a_node, a_pod, clusters, pods
 from tests.properties.shares import in_quarters
 from tests.properties.whole_clusters import World
+from wharfinger.framework.config.drafts import ProfileDraft
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.interface import Filter, NodeFilter, NodeScore, PreFilter, Score, Selective
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.profiles import load_configuration, profile_from
+from wharfinger.framework.profiles import load_configuration
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.pod import Pod
@@ -32,7 +33,7 @@ COMPLETED = {
 
 def fresh(percentage: int | None = None) -> Profile:
     """A new default profile, perhaps a sampling one."""
-    return profile_from(COMPLETED[percentage], CATALOG)
+    return ProfileDraft(COMPLETED[percentage], CATALOG).profile()
 
 
 changes = st.sampled_from(["place", "remove", "node", "resize"])

@@ -29,7 +29,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, PreemptionVerdicts
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.framework.status import SKIP, SUCCESS, Status
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.pod import Pod
@@ -98,6 +98,12 @@ class PreFilterResult:
     """Skip leaves out this plugin's Filter for this pod."""
     nodes: frozenset[str] | None = None
     """Only these can be feasible; None = no such knowledge."""
+
+
+PASSES = PreFilterResult()
+"""The plugin's Filter is called for the pod."""
+SKIPS = PreFilterResult(SKIP)
+"""The plugin's Filter is left out for the pod."""
 
 
 @runtime_checkable

@@ -22,11 +22,10 @@ from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
-from wharfinger.framework.extenders.extending import add_scores
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form
-from wharfinger.framework.scoring import Preference, Scorer
+from wharfinger.framework.scoring import Preference, Scorer, add_scores
 from wharfinger.framework.search import Domain, Search
 from wharfinger.framework.searcher import FailedSearch, Searcher
 from wharfinger.framework.snapshot import Snapshot

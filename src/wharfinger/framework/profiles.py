@@ -15,7 +15,7 @@ from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog, Installed, points_of
 from wharfinger.framework.config import dynamic
 from wharfinger.framework.config.completion import CompletedProfile
-from wharfinger.framework.config.drafts import ProfileDraft, drafted
+from wharfinger.framework.config.drafts import drafted
 from wharfinger.framework.config.dynamic import ProfileValue
 from wharfinger.framework.config.load import Configuration, read
 from wharfinger.framework.config.notes import not_named, without_effect
@@ -123,14 +123,6 @@ def _kept(completed: CompletedProfile, running: Configured | None) -> dict[str, 
     return {
         plugin.name: plugin for plugin in plugins if theirs.args.get(plugin.name) == completed.args.get(plugin.name)
     }
-
-
-def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
-    """One profile with its plugins made. Raises InvalidConfiguration."""
-    draft = ProfileDraft(completed, catalog)
-    if draft.problems:
-        raise refuse(draft.problems)
-    return draft.profile()
 
 
 def written_in(config: Source) -> Mapping[str, Any]:

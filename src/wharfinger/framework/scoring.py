@@ -24,7 +24,7 @@ from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames, RowNu
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_table import DEAD, LocalTable, skips_score
-from wharfinger.framework.search import Search
+from wharfinger.framework.search import Extended, Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, ask
 from wharfinger.objects.model.pod import Pod
@@ -136,6 +136,19 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
             scores.sums += column
 
 
+def add_scores(scores: Scores, extended: Extended) -> None:
+    """Add the extenders' points to scores of feasible rows alone, and show each extender as one that scored."""
+    columns = {name: column[scores.rows] for name, column in extended.scores.items()}
+    if not columns:
+        return
+    total: IntColumn = sum(columns.values(), np.zeros(len(scores.sums), dtype=np.int64))
+    lowest = int(total.min(initial=0))  # below 0, a sum would mean that the node is not feasible
+    scores.sums = scores.sums + (total - lowest)
+    scores.constant += lowest
+    scores.order = (*scores.order, *columns)
+    scores.made.update(columns)
+
+
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
@@ -156,7 +169,8 @@ def prefer(best: int, scores: Scores, snapshot: Snapshot, pod: Pod, preference: 
     highest = sums.max(initial=DEAD)
     if highest < _nearest(int(scores.sums[best]), preference):
         return best
-    return _first(own[sums == highest], scores, snapshot, pod)
+    places = own[sums == highest]
+    return int(places[_tie_break(places, scores, snapshot, pod).argmax()])
 
 
 def ranking(
@@ -200,13 +214,6 @@ def _nearest(highest: int, preference: Preference) -> int:
     return max(highest - preference.margin, DEAD + 1)
 
 
-def _first(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
-    """Of positions with the same total the one that goes first."""
-    if len(places) == 1:
-        return int(places[0])
-    return int(places[_tie_break(places, scores, snapshot, pod).argmax()])
-
-
 def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> NDArray[np.uint64]:
     """A number for each of these positions: the highest goes first, of equal ones the first."""
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
@@ -227,21 +234,15 @@ class PreferredNodes:
         """The workers that share the nodes, sorted."""
         self.me: str | None = None
         """This worker among them; None while it serves nothing."""
-        self._known: tuple[NodeNames, Preference] | None = None
-        self._digest = ""
-
-    @property
-    def digest(self) -> str:
+        self.digest = members_digest(self.members)
         """Of the members."""
-        if not self._digest:
-            self._digest = members_digest(self.members)
-        return self._digest
+        self._known: tuple[NodeNames, Preference] | None = None
 
     def share(self, members: Iterable[str], me: str | None) -> None:
         """Take over who shares the nodes."""
         self.members, self.me = tuple(sorted(members)), me
+        self.digest = members_digest(self.members)
         self._known = None
-        self._digest = ""
 
     def preference(self, snapshot: Snapshot) -> Preference | None:
         """This worker's nodes among those of the snapshot; None when no other worker shares them, or it serves nothing.

@@ -18,11 +18,10 @@ from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts
-from wharfinger.framework.extenders.extending import extend, refuses
 from wharfinger.framework.interface import NOT_ASKED, PreemptionTurn, PreFilter
 from wharfinger.framework.local_table import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Domain, Search, SpanningVerdicts, contradiction, outside
+from wharfinger.framework.search import Domain, Search, SpanningVerdicts, contradiction, extend, outside, refuses
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.objects.model.pod import Pod
@@ -97,7 +96,7 @@ class Searcher:
         self._choose_from(search, pod, start, verdicts)
         state.lap.done("Filter")
         if verdicts is not None:
-            search.extended = extend(search, verdicts, self._last + 1)
+            extend(search, verdicts, self._last + 1)
         return search
 
     def verify(
@@ -166,7 +165,9 @@ class Searcher:
                 if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     break
             if answer.nodes is not None:
-                possible = _common(name, possible, answer.nodes)
+                if not isinstance(answer.nodes, Set):
+                    raise PluginError(name, "PreFilter", f"named the nodes {answer.nodes!r}, not a set of names")
+                possible = frozenset(answer.nodes) if possible is None else possible & answer.nodes
                 restricting = tuple(sorted((*restricting, name)))
                 if not possible:
                     rejection = unresolvable(contradiction(restricting)).by(restricting[0])
@@ -286,13 +287,6 @@ def with_pods(info: NodeInfo, pods: Sequence[Pod]) -> NodeInfo:
     return info
 
 
-def _common(plugin: str, possible: frozenset[str] | None, named: object) -> frozenset[str]:
-    """The nodes that are possible still, now that a plugin named its own."""
-    if not isinstance(named, Set):
-        raise PluginError(plugin, "PreFilter", f"named the nodes {named!r}, not a set of names")
-    return frozenset(named) if possible is None else possible & named
-
-
 class FailedSearch:
     """A search that found nothing; see `interface.Trial`."""
 
@@ -317,14 +311,13 @@ class FailedSearch:
 
     def resolvable(self) -> RowNumbers:
         """Rows refused as Unschedulable, ascending."""
-        rejection = self._search.rejection
+        rejection, final = self._search.rejection, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         if rejection is not None:
-            final = rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            rows = np.arange(0 if final else len(self.snapshot))
+            rows = np.arange(0 if rejection.code is final else len(self.snapshot))
             domain = self._search.domain
             return rows if domain is None else rows[domain.rows[rows]]
         codes, table = self._search.first
-        helps = np.array([code > 0 and _resolvable(status) for code, status in enumerate(table)], dtype=np.bool_)
+        helps = np.array([code > 0 and one.code is not final for code, one in enumerate(table)], dtype=np.bool_)
         return np.flatnonzero(helps[codes])
 
     def fits(self, row: int, info: NodeInfo) -> Status:
@@ -332,7 +325,3 @@ class FailedSearch:
         if self.alike is not None:
             return verify_alone(self._pod, self._search, info)
         return self._searcher.verify(self._pod, self.snapshot, row, info, self._skipped)
-
-
-def _resolvable(status: Status) -> bool:
-    return status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE

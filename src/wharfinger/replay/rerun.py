@@ -40,8 +40,7 @@ from wharfinger.replay.lived_pods import (
 from wharfinger.replay.report.report import written
 from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
 from wharfinger.whatif.simulator.cluster import Cluster
-from wharfinger.whatif.simulator.simulator import SimulatedDecision, SimulatedGang, Simulator
-from wharfinger.whatif.simulator.waiting import WaitingPods
+from wharfinger.whatif.simulator.simulator import SimulatedDecision, SimulatedGang, Simulator, WaitingPods
 
 TRIES = 50
 """Decisions a pod, on average, after which pods are taken to wake each other without end."""

@@ -164,9 +164,9 @@ def unpack(text: str) -> Packable:
     if not inflating.eof:
         raise ValueError(f"inflates to more than {MOST_INFLATED} bytes, or is cut")
     version, kind, fields = json.loads(content.decode(errors="surrogatepass"))
-    if version != _VERSION or kind not in _READERS:
+    read = _read(kind, fields) if version == _VERSION else None
+    if read is None:
         raise ValueError(f"is of an unknown kind or version: {kind} {version}")
-    read: Packable = _READERS[kind](fields)
     return read
 
 
@@ -203,14 +203,22 @@ def _candidate(one: CandidateVictims) -> list[Any]:
     return [one.node, one.violations, victims]
 
 
-def _question(fields: Any) -> ExtenderQuestion:
-    revision, start, extenders, nodes = fields
-    return ExtenderQuestion(revision, tuple(nodes), tuple(extenders), start)
-
-
-def _verdicts(fields: Any) -> ExtenderVerdicts:
-    revision, start, nodes, verdicts = fields
-    return ExtenderVerdicts(revision, tuple(nodes), tuple(map(_read_verdict, verdicts)), start)
+def _read(kind: str, fields: Any) -> Packable | None:
+    """What `_fields` made; None for a kind that is not known."""
+    match kind:
+        case "ask":
+            revision, start, extenders, nodes = fields
+            return ExtenderQuestion(revision, tuple(nodes), tuple(extenders), start)
+        case "verdicts":
+            revision, start, nodes, verdicts = fields
+            return ExtenderVerdicts(revision, tuple(nodes), tuple(map(_read_verdict, verdicts)), start)
+        case "ask-preemption":
+            revision, extenders, candidates = fields
+            return PreemptionQuestion(revision, tuple(_read_candidate(*one) for one in candidates), tuple(extenders))
+        case "preemption":
+            error, candidates = fields
+            return PreemptionVerdicts(tuple(_read_candidate(*one) for one in candidates), error)
+    return None
 
 
 def _read_verdict(fields: Any) -> ExtenderVerdict:
@@ -218,16 +226,6 @@ def _read_verdict(fields: Any) -> ExtenderVerdict:
     read = tuple(NodeRefusals(reason, resolvable, _read_bitmap(nodes)) for reason, resolvable, nodes in refusals)
     points = dict(zip(numbers_in(_read_bitmap(scored)), scores, strict=True))
     return ExtenderVerdict(name, read, points, weight, failure)
-
-
-def _preemption_question(fields: Any) -> PreemptionQuestion:
-    revision, extenders, candidates = fields
-    return PreemptionQuestion(revision, tuple(_read_candidate(*one) for one in candidates), tuple(extenders))
-
-
-def _preemption_verdicts(fields: Any) -> PreemptionVerdicts:
-    error, candidates = fields
-    return PreemptionVerdicts(tuple(_read_candidate(*one) for one in candidates), error)
 
 
 def _read_candidate(node: str, violations: int, victims: Any) -> CandidateVictims:
@@ -240,10 +238,4 @@ _KINDS: Mapping[type, str] = {
     ExtenderVerdicts: "verdicts",
     PreemptionQuestion: "ask-preemption",
     PreemptionVerdicts: "preemption",
-}
-_READERS: Mapping[str, Any] = {
-    "ask": _question,
-    "verdicts": _verdicts,
-    "ask-preemption": _preemption_question,
-    "preemption": _preemption_verdicts,
 }

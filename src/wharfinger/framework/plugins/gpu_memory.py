@@ -14,6 +14,8 @@ from collections.abc import Hashable, Sequence
 from wharfinger.framework.columns import bounded
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Local,
     NodeFilter,
@@ -39,9 +41,7 @@ _TOO_SMALL = unresolvable("node(s) had GPU cards with too little memory")
 _UNKNOWN = unresolvable("node(s) had no label with the memory of their GPU cards")
 _TOO_FEW = unresolvable("node(s) had too few GPU cards")
 _TAKEN = unschedulable("node(s) had too few free GPU cards")
-_PASS = PreFilterResult()
 _MEMORY_ALONE = PreFilterResult(unresolvable("pod asks for memory of GPU cards, and for no card"))
-_SKIP = PreFilterResult(SKIP)
 
 
 class GpuMemory(PreFilter, NodeFilter, PreScore, NodeScore, Reserve, Local, QueueingHints):
@@ -52,8 +52,8 @@ class GpuMemory(PreFilter, NodeFilter, PreScore, NodeScore, Reserve, Local, Queu
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
         """Skip for a pod without cards; refuses one that asks for their memory alone."""
         if _cards(pod):
-            return _PASS
-        return _MEMORY_ALONE if pod.requests.get(GPU_MEMORY, 0) else _SKIP
+            return PASSES
+        return _MEMORY_ALONE if pod.requests.get(GPU_MEMORY, 0) else SKIPS
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:  # noqa: ARG002
         """Refuses nodes with too few cards, with too few free ones, and with cards that are too small."""

@@ -18,6 +18,8 @@ from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     MAX_NODE_SCORE,
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     Normalize,
@@ -49,8 +51,6 @@ _STATUSES = (
     unschedulable("node(s) didn't match pod anti-affinity rules"),
     unresolvable("node(s) didn't match pod affinity rules"),
 )
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 _NO_PODS = Counts()
 
 
@@ -68,8 +68,8 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHi
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
         """Skip for a pod without required terms that no pod repels."""
         if pod.required_affinity or pod.required_anti_affinity or self._census(snapshot).repelling(pod, snapshot):
-            return _PASS
-        return _SKIP
+            return PASSES
+        return SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """First the pod's affinity, then its anti-affinity, then the anti-affinity of placed pods."""

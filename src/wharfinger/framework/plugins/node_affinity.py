@@ -12,6 +12,8 @@ import numpy as np
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     Local,
@@ -41,8 +43,6 @@ _ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity"
 _REQUIRED = unresolvable("node(s) didn't match Pod's node affinity/selector")
 _STATUSES = (SUCCESS, _ENFORCED, _REQUIRED)
 _CONFLICT = PreFilterResult(unresolvable("pod affinity terms conflict"))
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 _NAME_FIELD = "metadata.name"
 
 
@@ -60,12 +60,12 @@ class NodeAffinity(PreFilter, Filter, NodeFilter, PreScore, Score, NodeScore, Lo
         """Skip for a pod without requirements; the only possible nodes when every term names its nodes."""
         terms = pod.required_node_terms
         if terms is None and self._added_required is None and not pod.node_selector:
-            return _SKIP
+            return SKIPS
         if not terms:
-            return _PASS
+            return PASSES
         named = pinned_nodes(terms)
         if named is None:
-            return _PASS
+            return PASSES
         return PreFilterResult(nodes=named) if named else _CONFLICT
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002

@@ -11,6 +11,8 @@ import numpy as np
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     Local,
@@ -22,15 +24,13 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 
 _LACKING = unresolvable("node(s) didn't match Pod's required features")
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 
 
 class NodeDeclaredFeatures(PreFilter, Filter, NodeFilter, Local, QueueingHints):
@@ -40,7 +40,7 @@ class NodeDeclaredFeatures(PreFilter, Filter, NodeFilter, Local, QueueingHints):
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
         """Skip for a pod that requires nothing."""
-        return _PASS if pod.required_features else _SKIP
+        return PASSES if pod.required_features else SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes that lack a feature."""

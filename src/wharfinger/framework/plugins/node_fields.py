@@ -8,6 +8,8 @@ import numpy as np
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     Local,
@@ -19,7 +21,7 @@ from wharfinger.framework.interface import (
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.node import Node
@@ -99,8 +101,6 @@ def _tolerates_now(pod: Pod, event: ClusterEvent) -> bool:  # noqa: ARG001
 
 
 _TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 
 
 def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
@@ -119,7 +119,7 @@ class NodePorts(PreFilter, Filter, NodeFilter, Local, QueueingHints):
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
         """Skip for a pod without host ports."""
-        return _PASS if pod.host_ports else _SKIP
+        return PASSES if pod.host_ports else SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes where a wanted port is taken."""

@@ -6,9 +6,9 @@ Order of reasons and integer rules: kube-scheduler 1.36, `plugins/noderesources`
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,42 +251,30 @@ _SHAPE_SCALE = 10
 """Shape scores run to 10, node scores to 100."""
 
 
-class Strategy(Protocol):
-    """Scores one resource, then takes the mean over resources."""
+class Strategy(ABC):
+    """Scores one resource, then takes the mean over resources, cut toward zero."""
 
+    @abstractmethod
     def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
         """0..100 a node, and where the resource counts in the mean (None = everywhere).
 
         A node without any of the resource (capacity 0) is left out and scores 0.
         """
-        ...
+
+    @abstractmethod
+    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
+        """`scores` of one node."""
 
     def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
         """`total` over `weights`, 0 where nothing counted."""
-        ...
-
-    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
-        """`scores` of one node."""
-        ...
-
-    def mean_one(self, total: int, weights: int) -> int:
-        """`mean` of one node; `weights` above 0."""
-        ...
-
-
-class _Truncating:
-    """The mean cut toward zero."""
-
-    def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
-        """See Strategy."""
         return total // np.maximum(weights, 1)
 
     def mean_one(self, total: int, weights: int) -> int:
-        """See Strategy."""
+        """`mean` of one node; `weights` above 0."""
         return total // weights
 
 
-class LeastAllocated(_Truncating):
+class LeastAllocated(Strategy):
     """The emptier the better: 100 x what would stay free."""
 
     def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
@@ -302,7 +290,7 @@ class LeastAllocated(_Truncating):
         return ((capacity - use) * 100 // capacity if use < capacity else 0), True
 
 
-class MostAllocated(_Truncating):
+class MostAllocated(Strategy):
     """The fuller the better: 100 x what would be used."""
 
     def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
@@ -316,7 +304,7 @@ class MostAllocated(_Truncating):
         return (min(use, capacity) * 100 // capacity, True) if capacity else (0, False)
 
 
-class RequestedToCapacityRatioStrategy:
+class RequestedToCapacityRatioStrategy(Strategy):
     """A broken line from use (percent) to score; resources that score 0 are left out of the mean."""
 
     def __init__(self, shape: tuple[ShapePoint, ...]) -> None:

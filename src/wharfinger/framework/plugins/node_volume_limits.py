@@ -15,6 +15,8 @@ import numpy as np
 from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     NodeFilter,
@@ -27,7 +29,7 @@ from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.volume_restrictions import uses_volumes
 from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unschedulable
+from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.keyed import Keyed
@@ -38,8 +40,6 @@ from wharfinger.objects.model.volume_limits import MIGRATED_DRIVERS, attached_to
 from wharfinger.objects.model.volumes import CsiVolume
 
 _TOO_MANY = unschedulable("node(s) exceed max volume count")
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 
 
 class NodeVolumeLimits(PreFilter, Filter, NodeFilter, QueueingHints):
@@ -59,9 +59,9 @@ class NodeVolumeLimits(PreFilter, Filter, NodeFilter, QueueingHints):
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
         """Skip for a pod without volumes that a driver may have to attach."""
         if not pod.claims and not _counted_in_line(pod):
-            return _SKIP
+            return SKIPS
         state.write(self.name, snapshot.surroundings.storage)
-        return _PASS
+        return PASSES
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
         """Refuses nodes where the pod's volumes are more than the limit leaves."""

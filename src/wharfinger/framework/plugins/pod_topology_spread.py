@@ -26,6 +26,8 @@ from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     MAX_NODE_SCORE,
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     PreFilter,
@@ -47,8 +49,6 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.surroundings import Surroundings
 
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 _HARD = "PodTopologySpread/hard"
 _SOFT = "PodTopologySpread/soft"
 
@@ -67,7 +67,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score, QueueingHints):
         """Skip for a pod without hard constraints."""
         spreads = self._spreads.of(pod, snapshot.surroundings, hard=True)
         state.write(_HARD, spreads)
-        return _PASS if spreads else _SKIP
+        return PASSES if spreads else SKIPS
 
     def spreads_hard(self, pod: Pod, surroundings: Surroundings) -> bool:
         """Whether hard constraints hold for the pod: its bind then has to look at its whole namespace."""

@@ -8,11 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, Filter, NodeFilter, PreFilter, PreFilterResult, QueueingHints
+from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
+    EventHint,
+    Filter,
+    NodeFilter,
+    PreFilter,
+    PreFilterResult,
+    QueueingHints,
+)
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.node import Node
@@ -20,8 +29,6 @@ from wharfinger.objects.model.pod import Pod
 
 MOST_TERMS = 128
 """Affinity terms and spread constraints a pod may have together; each is counted over the whole cluster."""
-_PASS = PreFilterResult()
-_SKIP = PreFilterResult(SKIP)
 _TOO_MANY = f"more than {MOST_TERMS} terms about other pods"
 
 
@@ -48,7 +55,7 @@ class UnsupportedFeatures(PreFilter, Filter, NodeFilter, QueueingHints):
         around = snapshot.surroundings
         devices = [one for one, amount in pod.requests.items() if amount > 0 and "/" in one and around.are_devices(one)]
         state.write(self.name, devices)
-        return _PASS if devices else _SKIP
+        return PASSES if devices else SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes whose device plugin does not have what the pod asks for."""

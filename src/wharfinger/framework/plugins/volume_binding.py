@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     NodeFilter,
@@ -27,7 +29,7 @@ from wharfinger.framework.plugins.node_volume_limits import uses_claim
 from wharfinger.framework.plugins.volume_columns import Migrations, VolumeColumns
 from wharfinger.framework.plugins.volume_restrictions import uses_volumes
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.pod import Pod
@@ -49,8 +51,6 @@ _STATUSES = (
     ),
 )
 """By what a node lacks."""
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 _NAMED, _LONGEST = 3, 300
 """How many claims are named in what is carried, and characters of each: that is bounded."""
 
@@ -69,14 +69,14 @@ class VolumeBinding(PreFilter, Filter, NodeFilter, Reserve, QueueingHints):
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
         """Skip for a pod without claims; refuse one whose claims are not there, or wait for a volume themselves."""
         if not pod.claims:
-            return _SKIP
+            return SKIPS
         claims = look_up(pod, snapshot.surroundings.storage)
         if isinstance(claims, str):
             return PreFilterResult(unresolvable(claims))
         if claims.immediate:
             return _IMMEDIATE
         state.write(self.name, claims)
-        return _PASS
+        return PASSES
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes that cannot have the pod's volumes."""

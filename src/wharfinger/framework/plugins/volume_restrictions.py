@@ -13,6 +13,8 @@ import numpy as np
 
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     NodeFilter,
@@ -24,7 +26,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.row_memo import DomainSums, RowMemo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.pod import Pod
@@ -37,8 +39,6 @@ _CLAIM_TAKEN = unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 _STATUSES = (SUCCESS, _DISK_TAKEN, _CLAIM_TAKEN)
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 
 
 def uses_volumes(pod: Pod) -> bool:
@@ -69,7 +69,7 @@ class VolumeRestrictions(PreFilter, Filter, NodeFilter, QueueingHints):
             if READ_WRITE_ONCE_POD in claim.access_modes:
                 taken = taken or self._users.uses(snapshot, key)
         state.write(self.name, taken)
-        return _PASS if taken or any(_disks((pod,))) else _SKIP
+        return PASSES if taken or any(_disks((pod,))) else SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
         """Refuses nodes where a disk of the pod is taken, and all nodes where a claim of it is."""

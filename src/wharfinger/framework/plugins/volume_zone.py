@@ -14,6 +14,8 @@ import numpy as np
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    PASSES,
+    SKIPS,
     EventHint,
     Filter,
     NodeFilter,
@@ -25,7 +27,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.volume_restrictions import names_claim, uses_volumes
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.pod import Pod
@@ -44,8 +46,6 @@ _NOW: Mapping[str, str] = {
 """Labels that name a zone or region, each with the label that took its place."""
 _BETWEEN = "__"
 _ELSEWHERE = unresolvable("node(s) had no available volume zone")
-_SKIP = PreFilterResult(SKIP)
-_PASS = PreFilterResult()
 
 
 class VolumeTopology(NamedTuple):
@@ -64,12 +64,12 @@ class VolumeZone(PreFilter, Filter, NodeFilter, QueueingHints):
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
         """Skip for a pod whose volumes name no zone; refuse one whose claims lead nowhere."""
         if not pod.claims:
-            return _SKIP
+            return SKIPS
         found = _topologies(pod, snapshot.surroundings.storage)
         if isinstance(found, str):
             return PreFilterResult(unresolvable(found))
         state.write(self.name, found)
-        return _PASS if found else _SKIP
+        return PASSES if found else SKIPS
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes that lie elsewhere."""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from wharfinger.errors import PluginError
 from wharfinger.etcd import keys
-from wharfinger.framework.plugins.victims import is_leaving
+from wharfinger.framework.plugins.default_preemption import is_leaving
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
