@@ -15,7 +15,7 @@ from temporalio.client import Client
 
 from tests.conftest import start_etcd, start_temporal
 from tests.integration.agent_process import Site
-from tests.patience import patient
+from tests.patience import PROCESSES
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
@@ -27,7 +27,7 @@ from wharfinger.settings import EtcdSettings, TemporalSettings
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 TENANT = "common"
-HOST_LOST = 8.0
+HOST_LOST = 8.0 + 4.0 * PROCESSES
 """Seconds; a host's queue may be silent for half as long."""
 
 
@@ -44,7 +44,7 @@ async def site(addresses: tuple[str, str], tmp_path: Path) -> AsyncIterator[Site
     store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd,)))
     configuration = temporal_configuration(TemporalSettings(address=temporal))
     client = await Client.connect(**configuration, data_converter=data_converter)
-    options = (f"--etcd={etcd}", f"--temporal={temporal}", f"--host-lost={patient(HOST_LOST):g}")
+    options = (f"--etcd={etcd}", f"--temporal={temporal}", f"--host-lost={HOST_LOST:g}")
     site = Site(store, client, options, tmp_path, f"host-{uuid.uuid4().hex[:8]}", [], pause=0.25)
     try:
         yield site

@@ -12,7 +12,7 @@ from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
 from tests.integration.histories import length
 from tests.integration.worker_process import cpu_seconds, scrape, total
-from tests.patience import patient
+from tests.patience import PROCESSES, patient
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -23,8 +23,8 @@ MEASURED = 5.0
 """Seconds over which processor time is measured."""
 WINDOWS = 6
 """Measurements, at most, until one finds the workers at rest: the last of what they did before takes its time."""
-REST = patient(0.05)
-"""Share of a core on this machine's share, which does less in a second."""
+REST = 0.05 if PROCESSES == 1 else 0.25
+"""Share of a core; the same work takes more processor time beside other test processes."""
 
 
 def at_rest(pids: list[int], every_second: list[tuple[str, dict[str, object]]], etcd: Gateway) -> list[float]:
