@@ -25,7 +25,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.page.follow.reaching import TemporalReach
-from wharfinger.page.options import PageOptions, page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.server import PageServer
 from wharfinger.process.records import AttemptRecord, InstanceRecord
@@ -347,7 +347,7 @@ class Page:
 @asynccontextmanager
 async def served(cluster: MemoryCluster, options: PageOptions | None = None) -> AsyncIterator[Page]:
     """The page before this cluster, in step with it."""
-    options = options or page_options("127.0.0.1", 0, temporal_ui="http://127.0.0.1:8233")
+    options = options or PageOptions(0, temporal_ui="http://127.0.0.1:8233")
     links: list[str] = []
     server = PageServer(options, links.append)
     await server.start()
@@ -398,7 +398,7 @@ async def stir(cluster: MemoryCluster, pace: float = 8.0) -> None:
 
 async def _serve(nodes: int, pods: int) -> None:
     cluster = await filled(nodes, pods)
-    async with served(cluster, page_options("127.0.0.1", 10280, temporal_ui="http://127.0.0.1:8233")) as page:
+    async with served(cluster, PageOptions(10280, temporal_ui="http://127.0.0.1:8233")) as page:
         await with_history(cluster, page.parts)
         stirring = asyncio.create_task(stir(cluster))
         print(page.link, flush=True)

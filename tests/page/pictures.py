@@ -15,7 +15,7 @@ from typing import Any
 from tests.page.browser import launched
 from tests.page.cluster import SUBJECT, MemoryCluster, filled, served, stir, with_history
 from tests.page.replay_reports import replayed
-from wharfinger.page.options import PageOptions, page_options
+from wharfinger.page.options import PageOptions
 
 POD = f"/pods/{SUBJECT.namespace}/{SUBJECT.name}"
 VIEWS = {
@@ -56,7 +56,7 @@ async def take(folder: Path, nodes: int, pods: int, *, settle: float, everything
     """Take the pictures."""
     cluster = await filled(nodes, pods)
     with tempfile.TemporaryDirectory() as replays:
-        options = page_options("127.0.0.1", 0, temporal_ui=TEMPORAL_UI, replays_dir=await replayed(Path(replays)))
+        options = PageOptions(0, temporal_ui=TEMPORAL_UI, replays_dir=await replayed(Path(replays)))
         await _taken(folder, cluster, options, settle=settle, everything=everything, only=only)
 
 

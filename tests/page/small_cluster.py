@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.page.cluster import MemoryCluster, Page, served
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 
 TOKEN = "s3cret-of-alice"
 
@@ -35,7 +35,7 @@ async def page(token_file: Path) -> AsyncIterator[Page]:
     await cluster.refusal("default", "big", ("NodeResourcesFit",), "0/3 nodes are available: 3 Insufficient cpu.")
     await cluster.pod("held", "1", schedulingGates=[{"name": "example.com/quota"}])
     await cluster.pod("strange", "1", schedulerName="nobody")
-    async with served(cluster, page_options("127.0.0.1", 0, static_token_file=token_file)) as found:
+    async with served(cluster, PageOptions(0, static_token_file=token_file)) as found:
         yield found
 
 

@@ -21,7 +21,7 @@ from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
 from wharfinger.page.access.guard import MARK_HEADER
 from wharfinger.page.access.sessions import SESSION_LIFE, ForgeryMarks, OneTimeLinks, Sessions
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 
 HTML = {"Accept": "text/html"}
 EVERYTHING = (
@@ -80,7 +80,7 @@ async def test_a_link_is_exchanged_once_for_a_cookie(page: Page, stranger: aioht
 
 async def test_without_tokens_a_link_follows_the_one_that_was_used() -> None:
     async with (
-        served(MemoryCluster(), page_options("127.0.0.1", 0)) as page,
+        served(MemoryCluster(), PageOptions(0)) as page,
         aiohttp.ClientSession(page.server.url) as stranger,
     ):
         link = page.link
@@ -98,7 +98,7 @@ async def test_only_members_of_a_named_group_act(tmp_path: Path) -> None:
     tokens.chmod(0o600)
     cluster = MemoryCluster()
     await cluster.fleet()
-    options = page_options("127.0.0.1", 0, static_token_file=tokens, actor_groups=("operators",))
+    options = PageOptions(0, static_token_file=tokens, actor_groups=("operators",))
     pause = "/api/v1/fleets/common/actions/pause"
     form = {"reason": "look first", "confirm": "common"}
     async with served(cluster, options) as page:
@@ -128,7 +128,7 @@ async def test_only_members_of_a_named_group_act(tmp_path: Path) -> None:
 
 def test_groups_need_tokens_or_certificates() -> None:
     with pytest.raises(UsageError, match="give --static-token-file or --client-ca-file"):
-        page_options("127.0.0.1", 0, actor_groups=("operators",))
+        PageOptions(0, actor_groups=("operators",))
 
 
 async def test_a_token_is_exchanged_for_a_cookie_at_the_door(page: Page, stranger: aiohttp.ClientSession) -> None:
@@ -210,7 +210,7 @@ async def test_actions_do_not_exist(page: Page, client: aiohttp.ClientSession) -
 async def test_actions_have_a_reason_and_a_confirmation(token_file: Path) -> None:
     cluster = MemoryCluster()
     await cluster.fleet()
-    options = page_options("127.0.0.1", 0, static_token_file=token_file, allow_actions=True)
+    options = PageOptions(0, static_token_file=token_file, allow_actions=True)
     path = "/api/v1/fleets/common/actions"
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with served(cluster, options) as page, aiohttp.ClientSession(page.server.url, headers=headers) as client:
@@ -303,7 +303,7 @@ async def test_a_token_has_nothing_to_sign_out_of(client: aiohttp.ClientSession)
 async def test_the_announced_link_works_on_every_address(tmp_path: Path, address: str) -> None:
     authority = Authority(tmp_path, "page-ca")
     pair = authority.sign("server", host=socket.gethostname())
-    options = page_options(address, 0, cert_file=pair.cert, key_file=pair.key)
+    options = PageOptions(0, address, cert_file=pair.cert, key_file=pair.key)
     context = ssl.create_default_context(cafile=str(authority.pem))
     context.check_hostname = False  # certificates of this authority are for addresses
     async with served(MemoryCluster(), options) as page:
@@ -328,10 +328,10 @@ async def test_the_announced_link_works_on_every_address(tmp_path: Path, address
 
 def test_the_first_host_that_was_given_is_announced() -> None:
     files = {"cert_file": Path("c"), "key_file": Path("k")}
-    assert page_options("0.0.0.0", 0, hosts=("Page.example", "other.example"), **files).announced == "page.example"
-    assert page_options("0.0.0.0", 0, hosts=("[fd00::1]",), **files).announced == "fd00::1"
-    assert page_options("10.0.0.1", 0, hosts=("page.example",), **files).announced == "10.0.0.1"
-    assert "localhost" not in page_options("10.0.0.1", 0, **files).allowed_hosts()
+    assert PageOptions(0, "0.0.0.0", hosts=("Page.example", "other.example"), **files).announced == "page.example"
+    assert PageOptions(0, "0.0.0.0", hosts=("[fd00::1]",), **files).announced == "fd00::1"
+    assert PageOptions(0, "10.0.0.1", hosts=("page.example",), **files).announced == "10.0.0.1"
+    assert "localhost" not in PageOptions(0, "10.0.0.1", **files).allowed_hosts()
 
 
 async def test_other_methods_and_bodies_are_refused(client: aiohttp.ClientSession) -> None:
@@ -389,4 +389,4 @@ def test_a_mark_is_of_one_session() -> None:
 )
 def test_options_that_would_be_unsafe_are_refused(address: str, more: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        page_options(address, 0, **more)  # type: ignore[arg-type]
+        PageOptions(0, address, **more)  # type: ignore[arg-type]

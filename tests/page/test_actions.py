@@ -17,7 +17,7 @@ from tests.page.small_cluster import TOKEN
 from wharfinger.etcd import keys
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.page.access.guard import BY_LINK
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 
 FLEET = "/api/v1/fleets"
 
@@ -48,7 +48,7 @@ class Acting:
 
 @pytest.fixture
 async def acting(token_file: Path) -> AsyncIterator[Acting]:
-    options = page_options("127.0.0.1", 0, static_token_file=token_file, allow_actions=True)
+    options = PageOptions(0, static_token_file=token_file, allow_actions=True)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(MemoryCluster(), options) as page,
@@ -126,7 +126,7 @@ async def test_changes_before_compaction_are_no_error(acting: Acting) -> None:
 
 async def test_nobody_is_taken_for_one_who_came_by_a_link(token_file: Path) -> None:
     token_file.write_text(f"{TOKEN},{BY_LINK},1\n")
-    options = page_options("127.0.0.1", 0, static_token_file=token_file)
+    options = PageOptions(0, static_token_file=token_file)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(MemoryCluster(), options) as page,

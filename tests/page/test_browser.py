@@ -20,7 +20,7 @@ from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.testing import node_manifest, pod_manifest
 
@@ -98,7 +98,7 @@ async def test_every_view_is_quiet_and_accessible(chromium: Any, tmp_path: Path)
     """No error, no request to another host, nothing serious for axe-core, nothing wider than a phone."""
     cluster = await filled(240, 1500)
     replays = filled_folder(tmp_path / "replays")
-    async with served(cluster, page_options("127.0.0.1", 0, temporal_ui=TEMPORAL_UI, replays_dir=replays)) as page:
+    async with served(cluster, PageOptions(0, temporal_ui=TEMPORAL_UI, replays_dir=replays)) as page:
         await with_history(cluster, page.parts)
         found: list[str] = []
         for size, scheme in ((WIDE, "light"), (PHONE, "dark")):
@@ -171,7 +171,7 @@ async def test_an_open_page_whose_process_died_leads_to_the_door(chromium: Any) 
         await tab.tab.wait_for_selector(".banner >> text=process does not answer", timeout=15_000)
         assert await tab.tab.query_selector(".reason"), "what was seen last stays"
 
-        async with served(cluster, page_options("127.0.0.1", port)) as another:
+        async with served(cluster, PageOptions(port)) as another:
             await tab.tab.wait_for_selector("text=Open the one-time link", timeout=30_000)
             await tab.tab.goto(another.link)
             await tab.tab.wait_for_selector(".state.good", timeout=15_000)

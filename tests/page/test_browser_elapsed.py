@@ -17,7 +17,7 @@ from tests.page.pictures import POD
 from tests.page.replay_reports import filled_folder
 from tests.page.test_browser import Tab, chromium, let_in
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.scheduling.page.view import SchedulingView
 
 __all__ = ["chromium"]
@@ -41,7 +41,7 @@ QUESTIONS = {
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
     cluster = await filled(40, 200)
     folder = filled_folder(tmp_path / "replays")
-    async with served(cluster, page_options("127.0.0.1", 0, replays_dir=folder)) as found:
+    async with served(cluster, PageOptions(0, replays_dir=folder)) as found:
         await with_history(cluster, found.parts)
         yield found
 

@@ -17,7 +17,7 @@ from tests.page.small_cluster import TOKEN
 from tests.patience import patient
 from wharfinger.errors import Unavailable
 from wharfinger.fleet.page.view import FleetsView
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.placement.page.view import PlacementView
 from wharfinger.scheduling.page.following import PromptStore
 from wharfinger.scheduling.page.view import SchedulingView
@@ -51,7 +51,7 @@ async def fleet_page(token_file: Path) -> AsyncIterator[Page]:
     await cluster.node("n1")
     await cluster.pod("big", "16")
     await cluster.profile()
-    options = page_options("127.0.0.1", 0, static_token_file=token_file, allow_actions=True)
+    options = PageOptions(0, static_token_file=token_file, allow_actions=True)
     async with served(cluster, options) as page:
         yield page
 

@@ -19,7 +19,7 @@ from tests.page.small_cluster import TOKEN
 from tests.patience import patient
 from wharfinger.page.access import admitting
 from wharfinger.page.access.admitting import FormReading, ListTurns, OpenStreams, WrongTokens
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.page.web.server import PageServer
 from wharfinger.serving.listening import ConnectionLimits
 
@@ -84,7 +84,7 @@ async def small_page(token_file: Path, monkeypatch: pytest.MonkeyPatch, connecti
         usual(self, *parts, **more, limits=ConnectionLimits(connections=connections, answer=75.0))
 
     monkeypatch.setattr(PageServer, "__init__", small)
-    async with served(MemoryCluster(), page_options("127.0.0.1", 0, static_token_file=token_file)) as page:
+    async with served(MemoryCluster(), PageOptions(0, static_token_file=token_file)) as page:
         yield page
 
 

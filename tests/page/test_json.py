@@ -21,7 +21,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.page.web.server import PageServer
 from wharfinger.placement.page.view import PlacementView
 from wharfinger.scheduling.contracts import promise_records
@@ -361,7 +361,7 @@ async def test_a_change_is_told_within_a_second(page: Page, client: aiohttp.Clie
 
 
 async def test_before_etcd_answers_health_says_so(token_file: Path) -> None:
-    server = PageServer(page_options("127.0.0.1", 0, static_token_file=token_file), lambda _: None)
+    server = PageServer(PageOptions(0, static_token_file=token_file), lambda _: None)
     await server.start()
     async with aiohttp.ClientSession(server.url, headers={"Authorization": f"Bearer {TOKEN}"}) as session:
         for path, status in (

@@ -15,7 +15,7 @@ from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.page.follow.scraping import Scraper
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.page.web.stream import ViewerStream
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hubs import HubChanges
@@ -125,7 +125,7 @@ async def test_nodes_that_are_not_ready_are_counted() -> None:
 
 
 def scraper(looking: Looking) -> Scraper:
-    return Scraper(page_options("127.0.0.1", 0).scrape, list, looking.following.clock)
+    return Scraper(PageOptions(0).scrape, list, looking.following.clock)
 
 
 async def test_a_row_is_told_to_namespaces_whose_pods_changed_there() -> None:

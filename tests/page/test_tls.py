@@ -13,7 +13,7 @@ from tests.etcd.certificates import Authority
 from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.small_cluster import TOKEN
 from wharfinger.page.access.guard import MARK_HEADER
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ async def secured(authority: Authority, token_file: Path) -> AsyncIterator[Page]
     await cluster.node("n")
     await cluster.pod("p")
     server = authority.sign("server", host="127.0.0.1")
-    options = page_options(
-        "127.0.0.1", 0, cert_file=server.cert, key_file=server.key, client_ca_file=authority.pem,
+    options = PageOptions(
+        0, cert_file=server.cert, key_file=server.key, client_ca_file=authority.pem,
         static_token_file=token_file,
     )  # fmt: skip
     async with served(cluster, options) as page:

@@ -128,7 +128,7 @@ class PageParts:
     def routes(self) -> list[Route]:
         """The addresses of all views; those that change something only where that is allowed."""
         found = [route for view in self._views for route in view.routes()]
-        return found + (self.acting() if self.options.allow_actions else [])
+        return found + (self.acting() if self.options.takes_actions else [])
 
     def acting(self) -> list[Route]:
         """Those that change something."""

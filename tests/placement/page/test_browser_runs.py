@@ -17,7 +17,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.documents.edit import evict_pod
 from wharfinger.objects.documents.pods import GROUP_LABEL, MIN_AVAILABLE_LABEL
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.scheduling.effects.refusing.eviction import PREEMPTED
 from wharfinger.scheduling.page.view import SchedulingView
 
@@ -97,7 +97,7 @@ async def test_views_are_quiet_and_accessible_light_and_dark(chromium: Any) -> N
 
 async def test_a_stage_is_approved_from_the_view_of_its_run(chromium: Any) -> None:
     scene, _ = await hub()
-    options = page_options("127.0.0.1", 0, allow_actions=True)
+    options = PageOptions(0, allow_actions=True)
     async with served(MemoryCluster(store=scene.store), options) as page, let_in(page, chromium) as tab:
         await tab.open("/placements/cluster%2Fweb", "text=0 of 3 delivered")
         await tab.open("/placements", "text=Update runs")
@@ -125,7 +125,7 @@ async def test_a_run_is_stopped_resumed_and_retried_from_its_view(chromium: Any)
     await scene.arrange(stage("prod", maxConcurrency=2), unmatched="Last")
     await scene.put(run_object())
     await scene.settle()
-    options = page_options("127.0.0.1", 0, allow_actions=True)
+    options = PageOptions(0, allow_actions=True)
     async with served(MemoryCluster(store=scene.store), options) as page:
         for size, scheme in ((PHONE, "dark"), (WIDE, "light")):
             async with let_in(page, chromium, size, scheme) as tab:

@@ -17,7 +17,7 @@ from tests.page.small_cluster import TOKEN
 from tests.placement.hub.test_hub import WEB, World, client, store, until_seen
 from tests.placement.run_scene import APPROVAL, external, stage, strategy_object
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.placement.reading.update_runs import UpdateRuns
@@ -116,7 +116,7 @@ async def real(store: EtcdStore, client: Client, token_file: Path) -> AsyncItera
     await world.put(strategy_object(CANARY, REST))
     await world.put(external())
     cluster = MemoryCluster(store=EtcdCluster(store))  # type: ignore[arg-type]
-    options = page_options("127.0.0.1", 0, static_token_file=token_file, allow_actions=True)
+    options = PageOptions(0, static_token_file=token_file, allow_actions=True)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(cluster, options) as page,

@@ -15,7 +15,7 @@ from tests.page.small_cluster import TOKEN
 from tests.placement.delivered import GOOD, DeliveredScene
 from tests.placement.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.placement.scene import TIME, P
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.view import PlacementView
 from wharfinger.testing.memory_store import MemoryStore
@@ -52,9 +52,7 @@ class Site:
 
 @asynccontextmanager
 async def hub_page(store: MemoryStore, tokens: Path, *, actions: bool = False) -> AsyncIterator[Site]:
-    options = page_options(
-        "127.0.0.1", 0, static_token_file=tokens, allow_actions=actions, temporal_ui="http://temporal"
-    )
+    options = PageOptions(0, static_token_file=tokens, allow_actions=actions, temporal_ui="http://temporal")
     async with served(MemoryCluster(store=store), options) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with aiohttp.ClientSession(page.server.url, headers=headers) as session:

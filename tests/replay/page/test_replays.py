@@ -16,7 +16,7 @@ from tests.page.cluster import MemoryCluster, Page, served
 from tests.page.replay_reports import MOST, ends, filled_folder, kept, rerun, shadow
 from tests.page.small_cluster import TOKEN
 from wharfinger.page.follow.plain import LONGEST
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.replay.page.replay_figures import POINTS
 from wharfinger.replay.page.view import FRESH, ReplayPageReader
 from wharfinger.replay.report import kept_reports
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def page(token_file: Path, folder: Path) -> AsyncIterator[Page]:
-    options = page_options("127.0.0.1", 0, static_token_file=token_file, replays_dir=folder)
+    options = PageOptions(0, static_token_file=token_file, replays_dir=folder)
     async with served(MemoryCluster(), options) as found:
         yield found
 
@@ -227,7 +227,7 @@ async def test_many_whole_reports_are_not_kept_in_memory(folder: Path) -> None:
 
 
 async def test_without_a_folder_there_is_nothing(token_file: Path) -> None:
-    options = page_options("127.0.0.1", 0, static_token_file=token_file)
+    options = PageOptions(0, static_token_file=token_file)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(MemoryCluster(), options) as page,

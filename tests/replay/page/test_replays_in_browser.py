@@ -12,7 +12,7 @@ from tests.page import browser
 from tests.page.cluster import Page, filled, served
 from tests.page.replay_reports import MOST, ends, filled_folder, kept, rerun, shadow
 from tests.page.test_browser import HOSTILE, PHONE, let_in, serious
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 
 pytestmark = [
     pytest.mark.skipif(not browser.there(), reason=browser.MISSING),
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def page(folder: Path) -> AsyncIterator[Page]:
-    async with served(await filled(12, 40), page_options("127.0.0.1", 0, replays_dir=folder)) as found:
+    async with served(await filled(12, 40), PageOptions(0, replays_dir=folder)) as found:
         yield found
 
 

@@ -21,7 +21,7 @@ from wharfinger.errors import ServerError
 from wharfinger.etcd import keys
 from wharfinger.objects.documents.edit import evict_pod
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.options import page_options
+from wharfinger.page.options import PageOptions
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.eviction import Victim
 from wharfinger.scheduling.effects.refusing.eviction import PREEMPTED
@@ -216,7 +216,7 @@ async def real(site: Site, token_file: Path) -> AsyncIterator[tuple[Site, Page, 
     await site.node("n1", cpu="4")
     await site.worker(eviction="immediate")
     cluster = MemoryCluster(store=_Client(site.store))  # type: ignore[arg-type]
-    async with served(cluster, page_options("127.0.0.1", 0, static_token_file=token_file)) as page:
+    async with served(cluster, PageOptions(0, static_token_file=token_file)) as page:
         parts = page.parts
 
         async def connected() -> Any:
