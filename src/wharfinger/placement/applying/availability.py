@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from wharfinger.errors import InvalidObject
+from wharfinger.objects.documents.fields import integer, mapping, sequence, text
+
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
 _NETWORKING = "networking.k8s.io"
@@ -57,10 +60,6 @@ class Availability(StrEnum):
     """The object is malformed, so its availability cannot be judged."""
 
 
-class _Malformed(Exception):
-    """A field has a value of a wrong type."""
-
-
 def availability(obj: Mapping[str, Any], group: str, kind: str, *, runs_workloads: bool) -> tuple[Availability, str]:
     """Whether an object is available, and why, in one line.
 
@@ -80,15 +79,15 @@ def availability(obj: Mapping[str, Any], group: str, kind: str, *, runs_workload
         return Availability.NOT_TRACKABLE, f"the availability of a {kind} cannot be tracked"
     try:
         return tracker(obj)
-    except _Malformed as error:
+    except InvalidObject as error:
         return Availability.FAILED, str(error)
 
 
 def _deployment(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status, replicas = _mapping(obj, "status"), _replicas(obj)
-    available = _number(status, "availableReplicas")
-    updated = _number(status, "updatedReplicas")
-    unavailable = _number(status, "unavailableReplicas")
+    status, replicas = mapping(obj, "status"), _replicas(obj)
+    available = _count(status, "availableReplicas")
+    updated = _count(status, "updatedReplicas")
+    unavailable = _count(status, "unavailableReplicas")
     if stale := _stale(obj, status):
         return stale
     counts = f"{available} of {replicas} replicas available, {updated} updated, {unavailable} unavailable"
@@ -96,10 +95,10 @@ def _deployment(obj: Mapping[str, Any]) -> tuple[Availability, str]:
 
 
 def _stateful_set(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status, replicas = _mapping(obj, "status"), _replicas(obj)
-    available = _number(status, "availableReplicas")
-    current, updated = _number(status, "currentReplicas"), _number(status, "updatedReplicas")
-    one_revision = _text(status, "currentRevision") == _text(status, "updateRevision")
+    status, replicas = mapping(obj, "status"), _replicas(obj)
+    available = _count(status, "availableReplicas")
+    current, updated = _count(status, "currentReplicas"), _count(status, "updatedReplicas")
+    one_revision = text(status, "currentRevision") == text(status, "updateRevision")
     if stale := _stale(obj, status):
         return stale
     counts = f"{available} of {replicas} replicas available, {current} current, {updated} updated"
@@ -109,9 +108,9 @@ def _stateful_set(obj: Mapping[str, Any]) -> tuple[Availability, str]:
 
 
 def _daemon_set(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status = _mapping(obj, "status")
-    available, desired = _number(status, "numberAvailable"), _number(status, "desiredNumberScheduled")
-    current, updated = _number(status, "currentNumberScheduled"), _number(status, "updatedNumberScheduled")
+    status = mapping(obj, "status")
+    available, desired = _count(status, "numberAvailable"), _count(status, "desiredNumberScheduled")
+    current, updated = _count(status, "currentNumberScheduled"), _count(status, "updatedNumberScheduled")
     if stale := _stale(obj, status):
         return stale
     counts = f"{available} of {desired} pods available, {current} current, {updated} updated"
@@ -119,52 +118,52 @@ def _daemon_set(obj: Mapping[str, Any]) -> tuple[Availability, str]:
 
 
 def _service(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    spec = _mapping(obj, "spec")
-    type_ = _text(spec, "type") or "ClusterIP"
+    spec = mapping(obj, "spec")
+    type_ = text(spec, "type") or "ClusterIP"
     if type_ in ("ClusterIP", "NodePort"):
-        addresses = _list(spec, "clusterIPs")
+        addresses = sequence(spec, "clusterIPs")
         assigned = bool(addresses) and addresses[0] not in ("", None)
         return _judged(assigned, "a cluster IP is assigned" if assigned else "no cluster IP is assigned yet")
     if type_ == "LoadBalancer":
-        ingress = _list(_mapping(_mapping(obj, "status"), "loadBalancer"), "ingress")
+        ingress = sequence(mapping(mapping(obj, "status"), "loadBalancer", "status."), "ingress")
         first = ingress[0] if ingress else {}
         if not isinstance(first, Mapping):
-            raise _Malformed("status.loadBalancer.ingress has an entry that is no object")
-        ready = bool(_text(first, "ip") or _text(first, "hostname"))
+            raise InvalidObject("status.loadBalancer.ingress has an entry that is no mapping")
+        ready = bool(text(first, "ip") or text(first, "hostname"))
         return _judged(ready, "the load balancer has an address" if ready else "the load balancer has no address yet")
     return Availability.NOT_TRACKABLE, f"the availability of a Service of type {type_[:40]} cannot be tracked"
 
 
 def _definition(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status = _mapping(obj, "status")
+    status = mapping(obj, "status")
     for condition in ("Established", "NamesAccepted"):
-        if _text(_condition(status, condition), "status") != "True":
+        if text(_condition(status, condition), "status") != "True":
             return _judged(False, f"the condition {condition} is not True yet")
     return _judged(True, "the conditions Established and NamesAccepted are True")
 
 
 def _disruption_budget(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status = _mapping(obj, "status")
+    status = mapping(obj, "status")
     condition = _condition(status, "DisruptionAllowed")
-    allowed = _number(status, "disruptionsAllowed")
+    allowed = _count(status, "disruptionsAllowed")
     if stale := _stale(obj, status):
         return stale
     expected = ("True", "SufficientPods") if allowed > 0 else ("False", "InsufficientPods")
-    fits = (_text(condition, "status"), _text(condition, "reason")) == expected
+    fits = (text(condition, "status"), text(condition, "reason")) == expected
     counts = f"{allowed} disruptions allowed"
     return _judged(fits, counts if fits else f"{counts}; the condition DisruptionAllowed is not up to date")
 
 
 def _pod(obj: Mapping[str, Any]) -> tuple[Availability, str]:
-    status = _mapping(obj, "status")
-    if _text(status, "phase") == "Failed":
+    status = mapping(obj, "status")
+    if text(status, "phase") == "Failed":
         return _judged(False, f"the pod failed{_because(status)}")
     ready = _condition(status, "Ready")
     if ready:
-        if _text(ready, "status") == "True":
+        if text(ready, "status") == "True":
             return _judged(True, "the pod is ready")
         return _judged(False, f"the pod is not ready{_because(ready)}")
-    node = _text(_mapping(obj, "spec"), "nodeName")
+    node = text(mapping(obj, "spec"), "nodeName")
     if node:
         return _judged(True, "the pod is bound to a node; no kubelet reports whether it is ready")
     return _judged(False, "the pod is not bound to a node yet")
@@ -186,7 +185,7 @@ def _judged(available: bool, why: str) -> tuple[Availability, str]:
 
 
 def _stale(obj: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Availability, str] | None:
-    observed, generation = _number(status, "observedGeneration"), _number(_mapping(obj, "metadata"), "generation")
+    observed, generation = _count(status, "observedGeneration"), _count(mapping(obj, "metadata"), "generation")
     if observed == generation:
         return None
     return _judged(False, f"the status is of generation {observed}, the object of generation {generation}")
@@ -194,55 +193,23 @@ def _stale(obj: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Availabil
 
 def _because(status: Mapping[str, Any]) -> str:
     """Reason and message, on one line."""
-    given = (_text(status, "reason"), _text(status, "message"))
+    given = (text(status, "reason"), text(status, "message"))
     told = ": ".join(" ".join(part.split()) for part in given if part)[:200]
     return f" ({told})" if told else ""
 
 
 def _condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     """The first condition of a type; empty if there is none."""
-    for one in _list(status, "conditions"):
+    for one in sequence(status, "conditions"):
         if isinstance(one, Mapping) and one.get("type") == type_:
             return one
     return {}
 
 
 def _replicas(obj: Mapping[str, Any]) -> int:
-    spec = _mapping(obj, "spec")
-    return 1 if spec.get("replicas") is None else _number(spec, "replicas")
+    spec = mapping(obj, "spec")
+    return 1 if spec.get("replicas") is None else _count(spec, "replicas")
 
 
-def _mapping(within: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = within.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise _Malformed(f"{name} is no object")
-    return value
-
-
-def _list(within: Mapping[str, Any], name: str) -> list[Any]:
-    value = within.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise _Malformed(f"{name} is no list")
-    return value
-
-
-def _text(within: Mapping[str, Any], name: str) -> str:
-    value = within.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _Malformed(f"{name} is no string")
-    return value
-
-
-def _number(within: Mapping[str, Any], name: str) -> int:
-    value = within.get(name)
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _Malformed(f"{name} is no whole number")
-    return value
+def _count(within: Mapping[str, Any], name: str) -> int:
+    return integer(within, name, "", low=-(2**63), high=2**63 - 1) or 0
