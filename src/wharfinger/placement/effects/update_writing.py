@@ -7,9 +7,6 @@ object. A slow try of an earlier wave, or of another run, therefore changes noth
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import (
@@ -39,7 +36,7 @@ from wharfinger.placement.contracts.update_runs import (
     decoded,
 )
 from wharfinger.placement.effects.update_plans import MadePlan, make_plan
-from wharfinger.placement.effects.works import AT_A_TIME, earlier, is_of, next_record, record_of, shown
+from wharfinger.placement.effects.works import earlier, is_of, next_record, record_of, shown, write_each
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import RunState
 from wharfinger.placement.state.hub_view import HubView
@@ -175,23 +172,9 @@ async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> Wri
     placement = view.placements.get(request.placement)
     if kv is None or placement is None:
         return WrittenRunWorks(moved=tuple(f"{one.member}: the plan" for one in request.writes))
-    plan, places = RunPlanRecord.model_validate_json(kv.value), asyncio.Semaphore(AT_A_TIME)
-
-    async def one(step: RunWrite) -> tuple[str, int]:
-        async with places:
-            return await _write_one(store, request, plan, step)
-
-    answers = await asyncio.gather(*(one(step) for step in request.writes), return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-    done: Sequence[tuple[str, int]] = [answer for answer in answers if not isinstance(answer, BaseException)]
-    pairs = list(zip(request.writes, done, strict=True))
-    return WrittenRunWorks(
-        written=tuple(step.member for step, (moved, _) in pairs if not moved),
-        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in pairs if moved),
-        seen=latest(request.seen, StreamRevisions(hub=max(revision for _, revision in done))),
-    )
+    plan = RunPlanRecord.model_validate_json(kv.value)
+    written, moved, newest = await write_each(request.writes, lambda step: _write_one(store, request, plan, step))
+    return WrittenRunWorks(written=written, moved=moved, seen=latest(request.seen, StreamRevisions(hub=newest)))
 
 
 async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRecord, step: RunWrite) -> tuple[str, int]:

@@ -10,8 +10,8 @@ other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
 from wharfinger.placement.contracts import placement_keys
@@ -32,25 +32,48 @@ async def write(store: Store, view: HubView, request: WriteWorksInput, time: str
     fence, before = await begin_wave(store, request, time)
     if not fence:
         return WrittenWorks(outcome="contended", seen=StreamRevisions(hub=before))
+    written, moved, newest = await write_each(request.steps, lambda step: _write_one(store, view, request, step, fence))
+    seen = StreamRevisions(hub=max(fence, newest))
+    return WrittenWorks(outcome="written", written=written, moved=moved, rollout=fence, seen=seen)
+
+
+class OfMember(Protocol):
+    """A step of one member."""
+
+    @property
+    def member(self) -> str:
+        """Name of the member."""
+
+
+S = TypeVar("S", bound=OfMember)
+
+
+async def write_each(
+    steps: Sequence[S], write: Callable[[S], Awaitable[tuple[str, int]]]
+) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    """Write the works of these steps, some at a time; each write returns the key that had moved, and a revision.
+
+    Returns the members that were written, the others with the key that had moved, and the newest revision. An error of
+    one write is raised after all have ended.
+    """
     places = asyncio.Semaphore(AT_A_TIME)
 
-    async def one(step: PlannedStep) -> tuple[str, int]:
+    async def one(step: S) -> tuple[str, int]:
         async with places:
-            return await _write_one(store, view, request, step, fence)
+            return await write(step)
 
-    answers = await asyncio.gather(*(one(step) for step in request.steps), return_exceptions=True)
-    for answer in answers:
+    answers = await asyncio.gather(*map(one, steps), return_exceptions=True)
+    written, moved, newest = [], [], 0
+    for step, answer in zip(steps, answers, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-    done = [answer for answer in answers if not isinstance(answer, BaseException)]
-    written = tuple(step.member for step, (moved, _) in zip(request.steps, done, strict=True) if not moved)
-    return WrittenWorks(
-        outcome="written",
-        written=written,
-        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in zip(request.steps, done, strict=True) if moved),
-        rollout=fence,
-        seen=StreamRevisions(hub=max([fence, *(revision for _, revision in done)])),
-    )
+        key, revision = answer
+        newest = max(newest, revision)
+        if key:
+            moved.append(f"{step.member}: {key}")
+        else:
+            written.append(step.member)
+    return tuple(written), tuple(moved), newest
 
 
 async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple[int, int]:
@@ -138,7 +161,7 @@ async def _write_one(
     else:
         before = (await store.get(key)).kv if step.work else None
         if (before.mod_revision if before is not None else 0) != step.work:
-            return _moved(key, before, step)
+            return _written(key, before, step)
         work = _work(view, request, step, before)
         if work is None:
             return "overrides", 0
@@ -156,23 +179,18 @@ async def _write_one(
     if answered.succeeded:
         return "", answered.revision
     found = dict(zip((one.key for one in compares), answered.reads, strict=True))
-    if found[placement_keys.rollout(reference)] is not None and compares[0].holds(
-        found[placement_keys.rollout(reference)]
-    ):
-        _, ours = _moved(key, found[key], step)
-        if ours and not (
-            step.kind is StepKind.DROP and found[placement_keys.result(reference, step.member)] is not None
-        ):
-            return "", ours
+    if compares[0].holds(answered.reads[0]):  # the wave goes on: an earlier try of it may have written the work
+        dropped = step.kind is StepKind.DROP and not any(found[one.key] for one in operations)
+        moved, revision = ("", 1) if dropped else _written(key, found[key], step)
+        if not moved:
+            return "", revision
     moved = next(one.key for one in compares if not one.holds(found[one.key]))
     return moved, shown(answered.reads).hub
 
 
-def _moved(key: str, found: KeyValue | None, step: PlannedStep) -> tuple[str, int]:
-    """Whether an earlier try of the same wave wrote it, though nobody was told."""
-    if step.kind is StepKind.DROP:
-        return ("", 1) if found is None else (key, 0)
-    if found is not None and is_of(found, (step.counter, step.want, step.identity)):
+def _written(key: str, found: KeyValue | None, step: PlannedStep) -> tuple[str, int]:
+    """The key as moved, unless an earlier try of the same wave put this work, whose answer was lost."""
+    if step.kind is not StepKind.DROP and found is not None and is_of(found, (step.counter, step.want, step.identity)):
         return "", found.mod_revision
     return key, 0
 
