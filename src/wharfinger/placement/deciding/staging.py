@@ -140,10 +140,7 @@ class _Look:
         for index in range(len(self._stages)):
             if not self._stage(index):
                 return
-        if self.starts:
-            self._walk.fill(removal, self._members)
-        else:
-            self._walk.adopt(removal, self._members)
+        self._take_turn(removal, self._members)
         if self.starts and self._settled(removal.members):
             self._phase = RunPhase.SUCCEEDED
 
@@ -153,14 +150,15 @@ class _Look:
             members = tuple(one for one in reversed(stage.members) if one.name in self._undone)
             lane = RunLane("back", members, stage.concurrency, stage.deadline)
             self._walk.follow(lane, self._undone)
-            if self.starts:
-                self._walk.fill(lane, self._undone)
-            else:
-                self._walk.adopt(lane, self._undone)
+            self._take_turn(lane, self._undone)
             if any(self._undone[one.name].outcome is None for one in members):
                 return
         if self.starts:
             self._phase = RunPhase.FAILED
+
+    def _take_turn(self, lane: RunLane, table: dict[str, MemberProgress]) -> None:
+        """Start members of a lane; a stopped run only takes up those whose works it has written already."""
+        (self._walk.fill if self.starts else self._walk.adopt)(lane, table)
 
     def _stage(self, index: int) -> bool:
         """Whether a stage has ended; go on in it if not."""

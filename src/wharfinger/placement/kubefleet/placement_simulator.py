@@ -85,8 +85,7 @@ class _Placed:
     def placement(self) -> Placement:
         """For deciding."""
         assert self.obj is not None, "only what was added is decided"
-        found = placements.placement_from_mapping(self.obj)
-        return Placement(found.ref, self.generation, found.policy, found.identity, found.deleting)
+        return replace(placements.placement_from_mapping(self.obj), generation=self.generation)
 
     @property
     def snapshot(self) -> str:
@@ -201,12 +200,8 @@ class PlacementSimulator:
             run(attempt)
         else:
             deviations = choose(attempt, placed.number, placed.identities)
-        after = _Placed(
-            name=placed.name,
-            obj=placed.obj,
-            policy=placed.policy,
-            number=placed.number,
-            generation=placed.generation,
+        after = replace(
+            placed,
             bindings=attempt.bindings,
             numbers=attempt.numbers,
             identities=dict(placed.identities),
@@ -264,14 +259,13 @@ class PlacementSimulator:
         self._members[name] = member
 
     def _add_placement(self, obj: Mapping[str, Any]) -> None:
-        reference = str(placements.placement_ref(obj))
+        ref = placements.placement_ref(obj)
         placements.policy_from_mapping(mapping(obj, "spec"))
         policy = mapping(obj, "spec").get("policy")
         given = mapping(obj, "metadata").get("generation")
-        old = self._placed.get(reference)
+        old = self._placed.get(str(ref))
         if old is None:
-            name = placements.placement_ref(obj).name
-            self._placed[reference] = _Placed(name, obj, policy, generation=given or 1)
+            self._placed[str(ref)] = _Placed(ref.name, obj, policy, generation=given or 1)
             return
         if old.obj is None:  # what was restored is by this policy
             old.obj, old.policy, old.generation = obj, policy, given or old.generation

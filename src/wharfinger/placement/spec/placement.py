@@ -34,6 +34,8 @@ from wharfinger.placement.spec.placement_fields import (
     PlacementFields,
     ResourceSelectorFields,
     RolloutStrategyFields,
+    immutable,
+    spelled,
 )
 from wharfinger.placement.spec.placement_override_fields import (
     ClusterOverrideFields,
@@ -91,10 +93,7 @@ def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> No
     problems: list[Problem] = [*forbidden_change(old, new)]
     if new.get("kind") == EVICTION:
         before, after = understood(old, EvictionFields)[0].spec, understood(new, EvictionFields)[0].spec
-        if before.placement_name != after.placement_name:
-            problems.append(("spec.placementName", f"may not change; it is {before.placement_name}"))
-        if before.cluster_name != after.cluster_name:
-            problems.append(("spec.clusterName", f"may not change; it is {before.cluster_name}"))
+        problems += immutable(before, after, "placement_name", "cluster_name")
     if new.get("kind") in PLACEMENTS:
         was, becomes = understood(old, PlacementFields)[0].spec, understood(new, PlacementFields)[0].spec
         before_type = was.policy.placement_type if was.policy is not None else "PickAll"
@@ -314,7 +313,7 @@ def without_effect(written: Mapping[str, Any], fields: ConfigPart, reads_status:
     if isinstance(fields, MemberFields):
         for name, why in _MEMBER_NOTES.items():
             if name in fields.spec.model_fields_set:
-                yield f"spec.{_spelled(fields.spec, name)}", why
+                yield f"spec.{spelled(fields.spec, name)}", why
     if isinstance(fields, PlacementFields):
         yield from _placement_notes(fields)
     metadata = written.get("metadata")
@@ -344,7 +343,7 @@ def _strategy_notes(strategy: RolloutStrategyFields) -> Iterator[Problem]:
     if applied is not None and applied.type == "ReportDiff":
         for name in _ONLY_APPLIED:
             if name in applied.model_fields_set:
-                yield f"spec.strategy.applyStrategy.{_spelled(applied, name)}", "ReportDiff applies nothing"
+                yield f"spec.strategy.applyStrategy.{spelled(applied, name)}", "ReportDiff applies nothing"
     if back is not None and back.type != "Disabled":
         yield "spec.strategy.reportBackStrategy", "nothing is reported back"
 
@@ -355,7 +354,3 @@ def _status_notes(status: Mapping[str, Any], reads_status: bool) -> Iterator[Pro
             yield f"status.{name}", "no decision reads it"
         elif not reads_status:
             yield f"status.{name}", _REPORTED[name]
-
-
-def _spelled(model: ConfigPart, name: str) -> str:
-    return type(model).model_fields[name].alias or name

@@ -254,6 +254,19 @@ class BudgetFields(ObjectFields):
     """How many members evictions leave."""
 
 
+def spelled(model: ConfigPart, name: str) -> str:
+    """A field's name as it is written."""
+    return type(model).model_fields[name].alias or name
+
+
+def immutable(was: ConfigPart, becomes: ConfigPart, *names: str) -> Iterator[Problem]:
+    """That these fields of a specification may not change, where they do."""
+    for name in names:
+        before = getattr(was, name)
+        if before != getattr(becomes, name):
+            yield f"spec.{spelled(was, name)}", f"may not change; it is {before or 'empty'}"
+
+
 class _DeliveryFields(ConfigPart):
     resource_selectors: tuple[ResourceSelectorFields, ...] = ()
     strategy: RolloutStrategyFields = RolloutStrategyFields()

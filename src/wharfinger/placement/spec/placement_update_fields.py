@@ -38,7 +38,7 @@ from wharfinger.placement.model.update_runs import (
     Unmatched,
     UpdateRun,
 )
-from wharfinger.placement.spec.placement_fields import IntOrPercentField, ObjectFields
+from wharfinger.placement.spec.placement_fields import IntOrPercentField, ObjectFields, immutable
 from wharfinger.placement.spec.placement_policy_fields import (
     LARGEST,
     LabelKey,
@@ -237,16 +237,8 @@ def forbidden_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Pr
     if new.get("kind") not in UPDATE_RUNS:
         return ()
     was, becomes = understood(old, UpdateRunFields)[0].spec, understood(new, UpdateRunFields)[0].spec
-    immutable = {
-        "placementName": (was.placement_name, becomes.placement_name),
-        "resourceSnapshotIndex": (was.resource_snapshot_index, becomes.resource_snapshot_index),
-        "stagedRolloutStrategyName": (was.staged_rollout_strategy_name, becomes.staged_rollout_strategy_name),
-    }
-    problems = [
-        (f"spec.{field}", f"may not change; it is {before or 'empty'}")
-        for field, (before, after) in immutable.items()
-        if before != after
-    ]
+    names = ("placement_name", "resource_snapshot_index", "staged_rollout_strategy_name")
+    problems = [*immutable(was, becomes, *names)]
     if (was.state, becomes.state) in _BACK:
         problems.append(("spec.state", f"may not change from {was.state} to {becomes.state}"))
     return tuple(problems)

@@ -21,7 +21,7 @@ from wharfinger.placement.contracts.delivery_records import (
 )
 from wharfinger.placement.model.delivery import ObjectId, Override
 from wharfinger.placement.spec.placement_override_fields import stored_override
-from wharfinger.placement.state.seen import store
+from wharfinger.placement.state.seen import put_below, store
 from wharfinger.process.records import Record
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
@@ -103,15 +103,11 @@ class DeliveryView:
                 return self._take_result(rest, value)
             case "snapshots":
                 reference, _, number = rest.rpartition("/")
-                of_it = self.snapshots.setdefault(reference, {})
-                if value is None:
-                    of_it.pop(int(number), None)
-                else:
-                    of_it[int(number)] = SnapshotRecord.model_validate_json(value)
-                    if not self.listing:
-                        self.taken[reference] = self._clock()
-                if not of_it:
-                    del self.snapshots[reference]
+                snapshot = SnapshotRecord.model_validate_json(value) if value is not None else None
+                put_below(self.snapshots, reference, int(number), snapshot)
+                if snapshot is not None and not self.listing:
+                    self.taken[reference] = self._clock()
+                if reference not in self.snapshots:
                     self.taken.pop(reference, None)
                     self._changes.pop(reference, None)
                 return reference
@@ -124,10 +120,7 @@ class DeliveryView:
     def _take_work(self, rest: str, value: bytes | None) -> str:
         reference, _, member = rest.rpartition("/")
         if value is None:
-            of_it = self.works.get(reference, {})
-            of_it.pop(member, None)
-            if not of_it:
-                self.works.pop(reference, None)
+            put_below(self.works, reference, member, None)
             on_it = self.on_member[member]
             on_it.discard(reference)
             if not on_it:
@@ -137,24 +130,20 @@ class DeliveryView:
         strategy = next((one for one in self._strategies if one == work.strategy), None)
         if strategy is None:
             self._strategies = [strategy := work.strategy, *self._strategies[: STRATEGIES - 1]]
-        work = _small(work, resolved=(), strategy=strategy)
-        self.works.setdefault(reference, {})[member] = work
+        put_below(self.works, reference, member, _small(work, resolved=(), strategy=strategy))
         self.on_member[member].add(reference)
         return reference
 
     def _take_result(self, rest: str, value: bytes | None) -> str:
         reference, _, member = rest.rpartition("/")
         before = self.results.get(reference, {}).get(member)
-        if value is None:
-            of_it = self.results.get(reference, {})
-            of_it.pop(member, None)
-            if not of_it:
-                self.results.pop(reference, None)
+        result = None
+        if value is not None:
+            result = _small(ResultRecord.model_validate_json(value), told=(), drifted=())
+        put_below(self.results, reference, member, result)
+        if result is None:
             self._changed.pop((reference, member), None)
-            return reference
-        result = _small(ResultRecord.model_validate_json(value), told=(), drifted=())
-        self.results.setdefault(reference, {})[member] = result
-        if before is None or _says(before) != _says(result):
+        elif before is None or _says(before) != _says(result):
             self._changed[reference, member] = self.seen_seconds
         return reference
 

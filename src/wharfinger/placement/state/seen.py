@@ -234,7 +234,15 @@ def store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) 
     put(records, name, kind.model_validate_json(value) if value is not None else None)
 
 
-def put(kept: dict[str, V], name: str, value: V | None) -> None:
+def put_below(kept: dict[str, dict[K, V]], name: str, key: K, value: V | None) -> None:
+    """Keep a value below a name, or forget it, and the name with its last one."""
+    below = kept.setdefault(name, {})
+    put(below, key, value)
+    if not below:
+        del kept[name]
+
+
+def put(kept: dict[K, V], name: K, value: V | None) -> None:
     """Keep a value, or forget it."""
     if value is None:
         kept.pop(name, None)
