@@ -25,7 +25,7 @@ from wharfinger.objects.model.storage import (
 from wharfinger.objects.model.storage_index import NO_STORAGE, Storage
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.objects.model.volumes import CsiVolume, PodClaim
-from wharfinger.testing import facts
+from wharfinger.testing import builders
 
 GIB = 1000 << 30
 """In the unit of the model: thousandths of a byte."""
@@ -91,12 +91,12 @@ def limited(node: str, count: int | None = 2, driver: str = "csi.example.com", *
 def user(name: str = "p1", *claims: str | PodClaim, **fields: Any) -> Pod:
     """A pod that uses these claims."""
     named = tuple(one if isinstance(one, PodClaim) else PodClaim(one) for one in claims)
-    return facts.pod(name, claims=named, **fields)
+    return builders.pod(name, claims=named, **fields)
 
 
 def host(name: str, **labels: str) -> Node:
     """A node labelled with its name; other labels by their short names (`zone`)."""
-    return facts.node(name, labels={"kubernetes.io/hostname": name, **labels})
+    return builders.node(name, labels={"kubernetes.io/hostname": name, **labels})
 
 
 def storage(*things: StorageObject) -> Storage:

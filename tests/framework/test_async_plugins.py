@@ -15,7 +15,7 @@ from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import SUCCESS, Code, Status
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 CALL = PluginCall("key")
 

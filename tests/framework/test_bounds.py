@@ -20,7 +20,7 @@ from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))
 

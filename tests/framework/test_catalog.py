@@ -15,7 +15,7 @@ from wharfinger.framework.config.notes import enabling, origins
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.plugins.node_fields import NodeName
 from wharfinger.framework.profiles import load_configuration, load_profiles
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 Install = Callable[..., None]
 

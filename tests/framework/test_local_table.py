@@ -16,7 +16,7 @@ from wharfinger.framework.local_table import FEW
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 FIVE = snapshot(*(node(f"n{number}") for number in range(5)))
 

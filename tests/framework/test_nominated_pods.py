@@ -11,7 +11,7 @@ from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 

@@ -18,7 +18,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 THREE = snapshot(node("a"), node("b"), node("c"))
 NOWHERE = {name: unschedulable("full") for name in "abc"}

@@ -12,7 +12,7 @@ from wharfinger.framework.catalog import points_of
 from wharfinger.framework.interface import Filter, NodeFilter, Plugin, offers
 from wharfinger.framework.status import unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 
 class Forwarding:

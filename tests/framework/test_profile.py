@@ -28,7 +28,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 THREE = snapshot(node("a"), node("b"), node("c"))
 

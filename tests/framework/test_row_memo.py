@@ -7,7 +7,7 @@ import numpy as np
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 
 class Counting:

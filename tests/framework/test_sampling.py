@@ -11,7 +11,7 @@ from wharfinger.framework.plugins.node_independent import DefaultBinder, Priorit
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -15,7 +15,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unresolvable, unschedulable
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 ONE = snapshot(node("n1"))
 

@@ -8,7 +8,7 @@ import pytest
 from wharfinger.framework.columns import Rows
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 THREE = snapshot(node("b", labels={"zone": "1"}), node("a"), node("c"), a=[pod("x", cpu=100)])
 

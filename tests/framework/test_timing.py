@@ -16,7 +16,7 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, uns
 from wharfinger.framework.timing import Lap, measured
 from wharfinger.objects.model.pod import Pod
 from wharfinger.telemetry import PointDurations
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 
 class Kept:

@@ -12,7 +12,7 @@ from wharfinger.framework.extenders.consulting import consult
 from wharfinger.framework.extenders.extender_chain import FilterAnswer, FilterChain
 from wharfinger.framework.extenders.extender_verdicts import ExtenderQuestion, ExtenderVerdicts, pack, unpack
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 URLS = ("http://a", "http://b", "http://c")
 WEIGHTS = dict(zip(URLS, (1, 2, 5), strict=True))

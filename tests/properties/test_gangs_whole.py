@@ -13,7 +13,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Wanted, in_order
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 ZONES = ("x", "y", "z", "")

@@ -16,7 +16,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from wharfinger.objects.model.storage_index import Storage
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.objects.model.volume_matching import plan_of
 from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
-from wharfinger.testing import facts
+from wharfinger.testing import builders
 
 PLUGIN, DRIVER = "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"
 CLAIMS = [f"c{number}" for number in range(6)]
@@ -72,7 +72,7 @@ class World:
             value = self.rng.choice(ZONES)
             if value is not None:
                 labels[key] = value
-        return facts.node(name, labels=labels)
+        return builders.node(name, labels=labels)
 
     def objects(self) -> Iterator[StorageObject]:
         rng = self.rng
@@ -155,7 +155,7 @@ class World:
         disk = ExclusiveDisk(rng.choice(list(DiskKind)), (rng.choice("xy"),), rng.random() < 0.5, frozenset("m"))
         in_tree = InTreeVolume(PLUGIN, CsiVolume(DRIVER, rng.choice(("v0", "x"))))
         in_line = (InLineVolume(disk, rng.choice((None, in_tree))),) if rng.random() < 0.4 else ()
-        return facts.pod(
+        return builders.pod(
             name, claims=named, in_line_volumes=in_line, namespace=rng.choice(("default",) * 4 + ("other",))
         )
 
@@ -244,6 +244,6 @@ def test_many_local_volumes_are_each_found_on_their_node() -> None:
     disks = [volume(f"v{number}", on=f"n{number}", storage_class="local") for number in range(300) if number % 3]
     around = storage(claim("a", storage_class="local"), *disks)
 
-    evaluation = PROFILE.evaluate(facts.pod(claims=(PodClaim("a"),)), cluster(*nodes, around=around))
+    evaluation = PROFILE.evaluate(builders.pod(claims=(PodClaim("a"),)), cluster(*nodes, around=around))
 
     assert set(evaluation.feasible) == {f"n{number}" for number in range(300) if number % 3}

@@ -18,12 +18,10 @@ wing.
 
 from __future__ import annotations
 
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import bind_call, node, node_manifest, plugin_call, pod, pod_manifest, snapshot
 from wharfinger.testing.fake_runtime import FakeRuntime
-from wharfinger.testing.manifests import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.testing.memory_upstream import MemoryUpstream
-from wharfinger.testing.plugin_calls import bind_call, plugin_call
 
 __all__ = [
     "FakeRuntime",

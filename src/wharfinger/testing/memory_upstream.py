@@ -1,7 +1,7 @@
 """`MemoryUpstream`: a Kubernetes API server in memory, for tests of what imports from one and binds there.
 
 Objects have true revisions, uids, preconditions and watches; binding, deletion and status have kube-apiserver's rules
-(`memory_server`, `memory_pods`). `client()` gives another client of the same server, such as a second scheduler
+(`memory_server`). `client()` gives another client of the same server, such as a second scheduler
 or a user. Each client has faults of its own::
 
     upstream.faults.lose_answers(subresource="binding")    see `memory_faults` for all of them

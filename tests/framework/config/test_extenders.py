@@ -11,7 +11,7 @@ import pytest
 from tests.framework.config.configurations import completed, paths, problems, with_args
 from wharfinger.framework.profiles import load_configuration, load_profiles
 from wharfinger.objects.model.extenders import Extender, ExtenderTls
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 URL = "http://extender.kube-system:8888/scheduler"
 GPU = "example.com/gpu"

@@ -28,7 +28,7 @@ from wharfinger.framework.extenders.wire import Json
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 NAMES = ("n1", "n2", "n3")
 POD: Json = {"metadata": {"name": "web", "namespace": "default"}}

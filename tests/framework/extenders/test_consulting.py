@@ -24,7 +24,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 A, B = "http://a", "http://b"
 GPU = "example.com/gpu"

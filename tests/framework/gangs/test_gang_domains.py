@@ -19,7 +19,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Gang, GangKey, Wanted, in_order
 from wharfinger.objects.model.node import Taint
 from wharfinger.objects.model.pod import HostPort, Pod
-from wharfinger.testing.facts import GIB, node, pod
+from wharfinger.testing.builders import GIB, node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 RACK, ZONE = "rack", "zone"

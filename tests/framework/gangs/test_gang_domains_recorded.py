@@ -16,7 +16,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Gang, GangKey, Wanted
 from wharfinger.objects.model.node import Node
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 MIB = 1 << 20

@@ -17,7 +17,7 @@ from wharfinger.objects.model.gang import Wanted
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget, Surroundings
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 GUARDED = LabelSelector((Requirement("app", Operator.IN, ("guarded",)),))

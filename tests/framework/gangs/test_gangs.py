@@ -16,7 +16,7 @@ from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted, in_order
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 ZONE = "zone"

@@ -12,7 +12,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, DisruptionBudget
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 

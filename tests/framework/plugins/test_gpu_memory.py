@@ -21,7 +21,7 @@ from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, no
 from wharfinger.objects.model.gpus import COUNT_LABEL, GIB_LABEL, GPU, GPU_MEMORY, MIB_LABEL, card_memory, number
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import GIB, node, pod, snapshot
+from wharfinger.testing.builders import GIB, node, pod, snapshot
 
 ENABLED = {"plugins": {"multiPoint": {"enabled": [{"name": NAME}]}}}
 ONE_FILTER = {"filter": {"disabled": [{"name": "*"}], "enabled": [{"name": NAME}]}}

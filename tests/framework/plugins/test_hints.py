@@ -22,7 +22,7 @@ from wharfinger.objects.model.events import (
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]
 TAINT = Taint("k", "v", "NoSchedule")

@@ -13,7 +13,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 MIB = 1 << 20
 

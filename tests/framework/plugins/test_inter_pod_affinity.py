@@ -19,7 +19,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 NODES = (
     node("n1", labels={"host": "n1", "zone": "a"}),

@@ -14,7 +14,7 @@ from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, no
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]
 

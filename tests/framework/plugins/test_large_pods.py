@@ -29,7 +29,7 @@ from wharfinger.objects.model.selectors import (
     Taint,
     Toleration,
 )
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 MANY = 4096
 """Entries that a list or mapping of an object may have."""

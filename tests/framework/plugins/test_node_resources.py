@@ -11,7 +11,7 @@ from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.plugins.node_resources_fit import score_at
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Code
-from wharfinger.testing.facts import GIB, node, pod, snapshot
+from wharfinger.testing.builders import GIB, node, pod, snapshot
 
 GPU = "example.com/gpu"
 

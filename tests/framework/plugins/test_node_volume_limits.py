@@ -25,7 +25,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import CsiNode, StorageClass, StorageObject, VolumeAttachment
 from wharfinger.objects.model.storage_index import Storage
 from wharfinger.objects.model.volumes import CsiVolume, InLineVolume, InTreeVolume, PodClaim
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 TOO_MANY = ("NodeVolumeLimits", ("node(s) exceed max volume count",))
 EBS = "kubernetes.io/aws-ebs"

@@ -9,7 +9,7 @@ from tests.volumes import bound_claim, bound_volume, cluster, host, storage, ter
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 DEFAULT = load_profiles()["default-scheduler"]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wharfinger.framework.plugins.pod_counting import PodTallies, label_test
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 VALUES = st.sampled_from(["a", "b", "1", "2", ""])
 REQUIREMENTS = st.builds(

@@ -17,7 +17,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 EVERYTHING = LabelSelector()

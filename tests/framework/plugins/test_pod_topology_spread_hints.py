@@ -13,7 +13,7 @@ from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, no
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 ZONE_AND_HOST = (SpreadConstraint(1, "zone", True, WEB), SpreadConstraint(1, "host", True, WEB))

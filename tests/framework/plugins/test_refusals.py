@@ -11,7 +11,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import HostPort
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 DEFAULT = load_profiles(catalog=catalog())["default-scheduler"]
 ZONE_A = NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),))

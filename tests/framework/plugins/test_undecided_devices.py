@@ -9,7 +9,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.events import node_event
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 DEFAULT = load_profiles()["default-scheduler"]
 GPU = "example.com/gpu"

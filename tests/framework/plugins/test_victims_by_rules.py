@@ -20,7 +20,7 @@ from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedul
 from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 NO_TOKEN = unschedulable("no token")

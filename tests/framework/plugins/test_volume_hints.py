@@ -20,7 +20,7 @@ from wharfinger.objects.model.storage import (
     VolumeAttachment,
 )
 from wharfinger.objects.model.volumes import CsiVolume, DiskKind, ExclusiveDisk, InLineVolume, InTreeVolume, PodClaim
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 RESTRICTIONS, LIMITS, BINDING, ZONE = "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"
 DATA = user("p1", "data")

@@ -11,7 +11,7 @@ from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage_index import Storage
 from wharfinger.objects.model.volumes import DiskKind, ExclusiveDisk, InLineVolume, PodClaim
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 DISK_TAKEN = ("VolumeRestrictions", ("node(s) had no available disk",))
 CLAIM_TAKEN = (

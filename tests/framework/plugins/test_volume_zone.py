@@ -22,7 +22,7 @@ from wharfinger.framework.plugins.volume_zone import VolumeZone
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.storage import StorageObject
 from wharfinger.objects.model.volumes import PodClaim
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"

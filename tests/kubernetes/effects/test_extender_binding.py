@@ -18,7 +18,7 @@ from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.scheduling.effects.binding.writers import KeptKind
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 GPU = "example.com/gpu"
 

@@ -8,7 +8,7 @@ from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource, pod_events
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.surroundings import Namespace, Surroundings
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 WAITING = pod("waiting")
 NOMINATED = replace(WAITING, nominated_node_name="n1")

@@ -19,7 +19,7 @@ from wharfinger.objects.model.gang import (
     standing,
 )
 from wharfinger.objects.model.pod import GangTerms, Pod
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 KEY = GangKey("default", "team")
 

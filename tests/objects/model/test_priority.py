@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.objects.model.pod import ClassTerms, Pod
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, PriorityClasses, missing, resolve
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 HIGH = PriorityClass("high", 1000, preemption_policy="Never")
 CLASSES = NO_CLASSES.with_class(HIGH)

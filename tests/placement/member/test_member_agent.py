@@ -13,7 +13,7 @@ from wharfinger.etcd import keys
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.placement.member.joining import JoinToken, hub_id
-from wharfinger.testing.manifests import node_manifest
+from wharfinger.testing.builders import node_manifest
 from wharfinger.testing.memory_store import MemoryStore
 
 

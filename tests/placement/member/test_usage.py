@@ -11,7 +11,7 @@ from wharfinger.objects.documents.formats import KUBERNETES
 from wharfinger.objects.rk8s.format import RK8S
 from wharfinger.placement.member.usage import FOLLOWED, MemberUsage
 from wharfinger.placement.spec.members import member_from_mapping
-from wharfinger.testing.manifests import node_manifest, pod_manifest
+from wharfinger.testing.builders import node_manifest, pod_manifest
 
 
 def kv(key: str, obj: Any, revision: int = 1) -> KeyValue:

@@ -8,7 +8,7 @@ from tests.scheduling.stage import Stage
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.scheduling.loops.queueing import alone_by
 from wharfinger.scheduling.state.queue.entry import Part
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 GPU = "example.com/gpu"
 

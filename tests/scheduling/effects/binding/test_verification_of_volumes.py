@@ -12,7 +12,7 @@ from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.effects.binding.across_nodes import NONE
 from wharfinger.scheduling.effects.binding.verification import Verification, sees_beyond
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 ALONE = frozenset({"ReadWriteOncePod"})
 OURS = Computation(revision=9, profile=PROFILE.digest)

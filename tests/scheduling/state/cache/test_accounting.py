@@ -11,7 +11,7 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.scheduling.state.cache.accounting import PodAccounting
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)
 HELD = HeldPlace("n2", 7, "workflow@run", 9)

@@ -12,7 +12,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.cache.assumptions import Assumption
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.clock import Clock
 from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import node, pod
+from wharfinger.testing.builders import node, pod
 
 WEB = pod("web", cpu=500, create_revision=7)
 HELD = HeldPlace("n1", 7, "workflow@run", 9)

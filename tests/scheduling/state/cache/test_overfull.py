@@ -6,7 +6,7 @@ import pytest
 
 from wharfinger.scheduling.state.cache.accounting import OverfullNodes
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.builders import node, pod, snapshot
 
 
 @pytest.fixture

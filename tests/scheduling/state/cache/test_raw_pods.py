@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.cache import pod_indexes
 from wharfinger.scheduling.state.cache.pod_indexes import RawPods
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 PODS = [
     replace(pod(f"web-{number}"), controller=("ReplicaSet", f"web-{number % 2}") if number % 3 else None)

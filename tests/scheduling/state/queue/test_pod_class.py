@@ -12,7 +12,7 @@ from wharfinger.objects.model.pod import GangTerms, HostPort, Pod
 from wharfinger.objects.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 from wharfinger.objects.model.volumes import InLineVolume, PodClaim
 from wharfinger.scheduling.state.queue.waiting import pod_class
-from wharfinger.testing.facts import pod
+from wharfinger.testing.builders import pod
 
 TERM = PodAffinityTerm("zone", None)
 READ: dict[str, Any] = {
