@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Generic, TypeVar
 
@@ -92,25 +93,21 @@ def plus(column: IntColumn, amount: int) -> IntColumn:
     return total
 
 
+@dataclass(slots=True, eq=False)
 class NodeColumns:
     """What the nodes say of themselves."""
 
-    def __init__(
-        self,
-        names: NodeNames,
-        allocatable: Mapping[str, IntColumn],
-        unschedulable: BoolColumn,
-        taints: Interned[tuple[Taint, ...]],
-        labels: LabelColumns,
-    ) -> None:
-        self.names = names
-        self.allocatable = allocatable
-        self.unschedulable = unschedulable
-        self.any_unschedulable = bool(unschedulable.any())
-        self.taints = taints
-        self.labels = labels
-        self.scan_order: RowNumbers | None = None
-        """Rows in the order of a sampling search; made by `sampling` when first needed."""
+    names: NodeNames
+    allocatable: Mapping[str, IntColumn]
+    unschedulable: BoolColumn
+    taints: Interned[tuple[Taint, ...]]
+    labels: LabelColumns
+    any_unschedulable: bool = field(init=False)
+    scan_order: RowNumbers | None = field(default=None, init=False)
+    """Rows in the order of a sampling search; made by `sampling` when first needed."""
+
+    def __post_init__(self) -> None:
+        self.any_unschedulable = bool(self.unschedulable.any())
 
     @classmethod
     def of(cls, rows: Rows[NodeInfo]) -> NodeColumns:
@@ -213,25 +210,18 @@ class LabelColumns:
         return LabelColumns(labels, made)
 
 
+@dataclass(slots=True, eq=False)
 class PodColumns:
     """What the pods on each node sum up to.
 
     Only of resources that some node offers: pods may ask for thousands that there are not, and those fit nowhere.
     """
 
-    __slots__ = ("host_ports", "requested", "scoring")
-
-    def __init__(
-        self,
-        requested: Mapping[str, IntColumn],
-        scoring: Mapping[str, IntColumn],
-        host_ports: Interned[frozenset[HostPort]],
-    ) -> None:
-        self.requested = requested
-        """Real requests by resource; `pods` = how many."""
-        self.scoring = scoring
-        """cpu and memory as scoring counts them."""
-        self.host_ports = host_ports
+    requested: Mapping[str, IntColumn]
+    """Real requests by resource; `pods` = how many."""
+    scoring: Mapping[str, IntColumn]
+    """cpu and memory as scoring counts them."""
+    host_ports: Interned[frozenset[HostPort]]
 
     @classmethod
     def of(cls, rows: Rows[NodeInfo], resources: Iterable[str]) -> PodColumns:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,21 +237,17 @@ class Pressed(NamedTuple):
     status: Status
 
 
+@dataclass(slots=True, eq=False)
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 
-    __slots__ = ("pre_filtered", "pressed", "silent", "table")
-
-    def __init__(
-        self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable, silent: frozenset[str] = frozenset()
-    ) -> None:
-        self.pre_filtered = pre_filtered
-        """Plugin -> its PreFilter's answer."""
-        self.silent = silent
-        """Selective plugins that such pods do not concern: they are not asked."""
-        self.table = table
-        self.pressed: dict[str, Pressed] = {}
-        """Of the nodes that had nominated pods at the last decision that looked at one node at a time."""
+    pre_filtered: Mapping[str, PreFilterResult]
+    """Plugin -> its PreFilter's answer."""
+    table: LocalTable
+    silent: frozenset[str] = frozenset()
+    """Selective plugins that such pods do not concern: they are not asked."""
+    pressed: dict[str, Pressed] = field(default_factory=dict)
+    """Of the nodes that had nominated pods at the last decision that looked at one node at a time."""
 
 
 class LocalPlugins:
@@ -278,7 +274,8 @@ class LocalPlugins:
         """The place of the last Local filter among all filters."""
         self._signing = [(name, plugin.signature) for name, plugin in self._plugins if offers(plugin, Local)]
         self._selective = selective
-        self._concerning = [(next(n for n, other in selective if other is one), one) for one in _distinct(selective)]
+        self._concerning = {concerns: name for name, concerns in reversed(selective)}
+        """Each function once, with the first plugin that has it: plugins may share one."""
         self._filters = filters
         self._scores = scores
         self._preparing = [
@@ -325,7 +322,7 @@ class LocalPlugins:
             for name, signature in self._signing:  # noqa: B007 - read when one raises
                 parts.append(signature(pod))
             point = "concerns"
-            for name, concerns in self._concerning:  # noqa: B007 - likewise
+            for concerns, name in self._concerning.items():  # noqa: B007 - likewise
                 parts.append(concerns(pod))
             key = tuple(parts)
             hash(key)
@@ -358,10 +355,6 @@ class LocalPlugins:
             ),
             silent,
         )
-
-
-def _distinct(selective: Sequence[tuple[str, Callable[[Pod], bool]]]) -> list[Callable[[Pod], bool]]:
-    return list(dict.fromkeys(concerns for _, concerns in selective))
 
 
 def local_by_form(plugin: Plugin) -> bool:

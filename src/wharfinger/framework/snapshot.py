@@ -6,6 +6,7 @@ Immutable; made by `cache`, or from other snapshots. Two snapshots share whateve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -25,34 +26,22 @@ _ALWAYS = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
 NO_NOMINATIONS: Nominations = MappingProxyType({})
 
 
+@dataclass(slots=True, eq=False)
 class Snapshot:
     """All nodes with the pods counted on them. Rows stand in the order in which the nodes appeared."""
 
-    __slots__ = ("_difference", "_summed", "node_columns", "nominated", "revision", "rows", "stamps", "surroundings")
-
-    def __init__(
-        self,
-        revision: int,
-        rows: Rows[NodeInfo],
-        node_columns: NodeColumns,
-        *,
-        stamps: IntColumn,
-        summed: SummedPods,
-        surroundings: Surroundings = NOTHING_AROUND,
-        nominated: Nominations = NO_NOMINATIONS,
-    ) -> None:
-        self.revision = revision
-        """Of etcd: everything up to it is in here."""
-        self.rows = rows
-        self.node_columns = node_columns
-        self.stamps = stamps
-        """Each row's `NodeInfo.stamp`."""
-        self.surroundings = surroundings
-        """Namespaces, pod collections and disruption budgets."""
-        self.nominated = nominated
-        """By node: pending pods that preemption made room for there, highest priority first."""
-        self._summed = summed
-        self._difference: tuple[IntColumn, RowNumbers] | None = None
+    revision: int
+    """Of etcd: everything up to it is in here."""
+    rows: Rows[NodeInfo]
+    node_columns: NodeColumns
+    stamps: IntColumn
+    """Each row's `NodeInfo.stamp`."""
+    summed: SummedPods
+    surroundings: Surroundings = NOTHING_AROUND
+    """Namespaces, pod collections and disruption budgets."""
+    nominated: Nominations = field(default_factory=lambda: NO_NOMINATIONS)
+    """By node: pending pods that preemption made room for there, highest priority first."""
+    _difference: tuple[IntColumn, RowNumbers] | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -66,15 +55,7 @@ class Snapshot:
         """A snapshot made from nothing."""
         rows = Rows(infos)
         stamps = np.fromiter((info.stamp for info in rows), dtype=np.int64, count=len(rows))
-        return cls(
-            revision,
-            rows,
-            NodeColumns.of(rows),
-            stamps=stamps,
-            summed=SummedPods(),
-            surroundings=surroundings,
-            nominated=nominated,
-        )
+        return cls(revision, rows, NodeColumns.of(rows), stamps, SummedPods(), surroundings, nominated)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -143,7 +124,7 @@ class Snapshot:
     @property
     def pod_columns(self) -> PodColumns:
         """What the pods on each node sum up to; brought up to date on request."""
-        return self._summed.columns(self)
+        return self.summed.columns(self)
 
     def changed_since(self, stamps: IntColumn) -> RowNumbers:
         """The rows that are not what they were when these were the stamps (of the same node names)."""
@@ -159,13 +140,15 @@ class Snapshot:
         nominated: Nominations | None = None,
     ) -> Snapshot:
         """The same nodes and pods, known to hold at another revision, perhaps among other surroundings."""
-        same = self._with(revision=revision, surroundings=surroundings, nominated=nominated)
+        around = self.surroundings if surroundings is None else surroundings
+        promised = self.nominated if nominated is None else nominated
+        same = replace(self, revision=revision, surroundings=around, nominated=promised)
         same._difference = self._difference
         return same
 
     def with_pods_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other pods on the nodes of some rows."""
-        changed = self._with(rows=self.rows.replaced(changes), stamps=self._restamped(changes))
+        changed = replace(self, rows=self.rows.replaced(changes), stamps=self._restamped(changes))
         moved = sorted(row for row, info in changes.items() if info.stamp != self.rows[row].stamp)
         changed._difference = self.stamps, np.array(moved, dtype=np.intp)  # known without comparing all rows
         return changed
@@ -174,7 +157,7 @@ class Snapshot:
         """With other states of the nodes of some rows, and perhaps other pods."""
         rows = self.rows.replaced(changes)
         columns = self.node_columns.replaced(changes)
-        return self._with(rows=rows, node_columns=columns, stamps=self._restamped(changes))
+        return replace(self, rows=rows, node_columns=columns, stamps=self._restamped(changes))
 
     def resized(self, gone: Collection[int], added: Sequence[NodeInfo]) -> Snapshot:
         """Without the nodes of some rows, and with more nodes behind the others."""
@@ -183,34 +166,13 @@ class Snapshot:
         stamps = np.concatenate([self.stamps[keep], np.array([info.stamp for info in added], dtype=np.int64)])
         summed = SummedPods((stamps, self.pod_columns.resized(keep, added)))
         columns = self.node_columns.resized(keep, added)
-        return self._with(rows=rows, node_columns=columns, stamps=stamps, summed=summed)
+        return replace(self, rows=rows, node_columns=columns, stamps=stamps, summed=summed)
 
     def _restamped(self, changes: Mapping[int, NodeInfo]) -> IntColumn:
         stamps = self.stamps.copy()
         for row, info in changes.items():
             stamps[row] = info.stamp
         return stamps
-
-    def _with(
-        self,
-        *,
-        revision: int | None = None,
-        rows: Rows[NodeInfo] | None = None,
-        node_columns: NodeColumns | None = None,
-        stamps: IntColumn | None = None,
-        summed: SummedPods | None = None,
-        surroundings: Surroundings | None = None,
-        nominated: Nominations | None = None,
-    ) -> Snapshot:
-        return Snapshot(
-            self.revision if revision is None else revision,
-            self.rows if rows is None else rows,
-            self.node_columns if node_columns is None else node_columns,
-            stamps=self.stamps if stamps is None else stamps,
-            summed=self._summed if summed is None else summed,
-            surroundings=self.surroundings if surroundings is None else surroundings,
-            nominated=self.nominated if nominated is None else nominated,
-        )
 
     def place(self, pod: Pod, node_name: str) -> Snapshot:
         """As if the pod were on this node too, with the volumes it gets there; KeyError when there is no such node."""
@@ -249,14 +211,14 @@ class SummedPods:
 
     def columns(self, snapshot: Snapshot) -> PodColumns:
         """The columns of that snapshot."""
-        offered = snapshot.node_columns.allocatable
-        if self._columns is None or self._stamps is None or not self._has(self._columns, offered):
-            self._columns = PodColumns.of(snapshot.rows, offered)
+        offered, known = snapshot.node_columns.allocatable, self._columns
+        if known is None or self._stamps is None or not self._has(known, offered):
+            known = PodColumns.of(snapshot.rows, offered)
         elif self._stamps is not snapshot.stamps:
             changed = snapshot.changed_since(self._stamps).tolist()
-            self._columns = self._columns.replaced({row: snapshot.rows[row] for row in changed})
-        self._stamps, self._offered = snapshot.stamps, offered
-        return self._columns
+            known = known.replaced({row: snapshot.rows[row] for row in changed})
+        self._columns, self._stamps, self._offered = known, snapshot.stamps, offered
+        return known
 
     def _has(self, columns: PodColumns, offered: Mapping[str, IntColumn]) -> bool:
         return offered is self._offered or offered.keys() <= columns.requested.keys()

@@ -53,64 +53,6 @@ def expand(profile: CompletedProfile, serves: Served, essential: Collection[str]
     return at
 
 
-def misplaced(profile: CompletedProfile, serves: Served) -> Iterator[Problem]:
-    """Plugins that are named at a point where they have nothing to say, in kube-scheduler neither."""
-    for point, written in profile.points.items():
-        for number, ref in enumerate(written.enabled):
-            here, there = serves.get(ref.name, (point,)), KUBE_SCHEDULER_POINTS.get(ref.name, ())
-            served = tuple(dict.fromkeys((*here, *there)))
-            if point not in served:
-                where = f"{profile.path}.plugins.{point}.enabled[{number}].name"
-                yield where, f"{ref.name} does not serve this extension point (it serves {', '.join(served)})"
-
-
-def unusable(profile: CompletedProfile, at: Order, serves: Served) -> Iterator[Problem]:
-    """The queue is sorted by one plugin, and at least one plugin binds."""
-    sorting = at["queueSort"]
-    if len(sorting) > 1 or (not sorting and not _doubtful(profile, "queueSort", serves)):
-        found = ", ".join(sorting) or "none"
-        yield f"{profile.path}.plugins.queueSort", f"exactly one plugin must be enabled here, found {found}"
-    if not at["bind"] and not _doubtful(profile, "bind", serves):
-        yield f"{profile.path}.plugins.bind", "at least one plugin must be enabled here"
-
-
-def never_called(
-    profile: CompletedProfile, at: Order, asynchronous: Collection[str], *, extender_binds: bool
-) -> Iterator[Problem]:
-    """Asynchronous Bind plugins that no pod would ever reach. `asynchronous`: their names."""
-    path = f"{profile.path}.plugins.bind"
-    names = at["bind"]
-    for name in names:
-        if name not in asynchronous:
-            continue
-        if DEFAULT_BINDER in names[: names.index(name)]:
-            cure = f"disable {DEFAULT_BINDER}, or name it behind {name}"
-            yield path, f"{name} is never called, because {DEFAULT_BINDER} binds every pod before it: {cure}"
-        if extender_binds:
-            yield path, f"{name} binds pods, and so does the extender that has a bindVerb: remove one of them"
-
-
-def _doubtful(profile: CompletedProfile, point: str, serves: Served) -> bool:
-    """Whether a plugin that could not be made, which is reported elsewhere, may be what is missing at a point."""
-    named = (ref.name for ref in profile.points.get(point, _NOTHING).enabled)
-    return any(name not in serves and name not in KUBE_SCHEDULER_POINTS for name in (*profile.multi_point, *named))
-
-
-def sorted_otherwise(orders: Sequence[tuple[CompletedProfile, Order]]) -> Iterator[Problem]:
-    """All profiles share one queue, so they sort it by the same plugin with the same arguments."""
-    sorting = [(profile, at["queueSort"][0]) for profile, at in orders if len(at["queueSort"]) == 1]
-    for profile, name in sorting[1:]:
-        first, its = sorting[0]
-        if name != its:
-            reason = f"{name} sorts the queue, but {its} in {first.path}: all profiles must sort it alike"
-            yield f"{profile.path}.plugins.queueSort", reason
-        elif profile.args.get(name) != first.args.get(name):
-            reason = (
-                f"{name} sorts the queue with other arguments than in {first.path}: all profiles must sort it alike"
-            )
-            yield f"{profile.path}.pluginConfig", reason
-
-
 def drafted(
     configuration: Configuration,
     catalog: Catalog,
@@ -122,8 +64,20 @@ def drafted(
     """
     drafts = [ProfileDraft(completed, catalog, kept(completed)) for completed in configuration.profiles]
     problems = [problem for draft in drafts for problem in draft.problems]
-    problems += sorted_otherwise([(draft.completed, draft.at) for draft in drafts])
+    problems += _sorted_otherwise(drafts)
     return drafts, problems
+
+
+def _sorted_otherwise(drafts: Sequence[ProfileDraft]) -> Iterator[Problem]:
+    """All profiles share one queue, so they sort it by the same plugin with the same arguments."""
+    sorting = [(draft.completed, draft.at["queueSort"][0]) for draft in drafts if len(draft.at["queueSort"]) == 1]
+    for profile, name in sorting[1:]:
+        first, its = sorting[0]
+        alike = f"{first.path}: all profiles must sort it alike"
+        if name != its:
+            yield f"{profile.path}.plugins.queueSort", f"{name} sorts the queue, but {its} in {alike}"
+        elif profile.args.get(name) != first.args.get(name):
+            yield f"{profile.path}.pluginConfig", f"{name} sorts the queue with other arguments than in {alike}"
 
 
 class ProfileDraft:
@@ -140,14 +94,10 @@ class ProfileDraft:
                 self.plugins[name] = kept[name]
             else:
                 self._make(name, catalog)
-        serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
-        self.at: Order = expand(completed, serves, {entry.name for entry in catalog if entry.essential})
+        self._serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
+        self.at: Order = expand(completed, self._serves, {entry.name for entry in catalog if entry.essential})
         self._leave_out_managed(catalog, kept or {})
-        self.problems += misplaced(completed, serves)
-        self.problems += unusable(completed, self.at, serves)
-        called = [name for name, plugin in self.plugins.items() if is_async(plugin, "bind")]
-        extender_binds = any(extender.bind_verb for extender in self._extenders)
-        self.problems += never_called(completed, self.at, called, extender_binds=extender_binds)
+        self.problems += (*self._misplaced(), *self._unusable(), *self._never_called())
 
     def _leave_out_managed(self, catalog: Catalog, kept: Mapping[str, Plugin]) -> None:
         """Make plugins anew that leave resources to others: to plugins and to extenders. The kept ones were made so."""
@@ -162,13 +112,49 @@ class ProfileDraft:
     def _make(self, name: str, catalog: Catalog, managed: frozenset[str] = frozenset()) -> None:
         entry = catalog.get(name)
         if entry is None:
-            return  # told when the configuration was read
+            return  # reported when the configuration was read
         try:
             self.plugins[name] = plugin = entry.make(self.completed.args.get(name), managed)
             check(plugin)
         except ConfigurationError as error:
-            if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
+            if entry.args is None or name in self.completed.args:  # else its arguments were reported as wrong
                 self.problems.append((self.completed.path, str(error)))
+
+    def _misplaced(self) -> Iterator[Problem]:
+        """Plugins that are named at a point where they have nothing to say, in kube-scheduler neither."""
+        for point, written in self.completed.points.items():
+            for number, ref in enumerate(written.enabled):
+                here, there = self._serves.get(ref.name, (point,)), KUBE_SCHEDULER_POINTS.get(ref.name, ())
+                served = tuple(dict.fromkeys((*here, *there)))
+                if point not in served:
+                    where = f"{self.completed.path}.plugins.{point}.enabled[{number}].name"
+                    yield where, f"{ref.name} does not serve this extension point (it serves {', '.join(served)})"
+
+    def _unusable(self) -> Iterator[Problem]:
+        """The queue is sorted by one plugin, and at least one plugin binds."""
+        path, sorting = f"{self.completed.path}.plugins", self.at["queueSort"]
+        if len(sorting) > 1 or (not sorting and not self._may_lack("queueSort")):
+            yield f"{path}.queueSort", f"exactly one plugin must be enabled here, found {', '.join(sorting) or 'none'}"
+        if not self.at["bind"] and not self._may_lack("bind"):
+            yield f"{path}.bind", "at least one plugin must be enabled here"
+
+    def _never_called(self) -> Iterator[Problem]:
+        """Asynchronous Bind plugins that no pod would ever reach."""
+        path, names = f"{self.completed.path}.plugins.bind", self.at["bind"]
+        for name in names:
+            if not is_async(self.plugins[name], "bind"):
+                continue
+            if DEFAULT_BINDER in names[: names.index(name)]:
+                cure = f"disable {DEFAULT_BINDER}, or name it behind {name}"
+                yield path, f"{name} is never called, because {DEFAULT_BINDER} binds every pod before it: {cure}"
+            if any(extender.bind_verb for extender in self._extenders):
+                yield path, f"{name} binds pods, and so does the extender that has a bindVerb: remove one of them"
+
+    def _may_lack(self, point: str) -> bool:
+        """Whether a plugin that could not be made, which is reported elsewhere, may be what is missing at a point."""
+        named = (ref.name for ref in self.completed.points.get(point, _NOTHING).enabled)
+        expected = (*self.completed.multi_point, *named)
+        return any(name not in self._serves and name not in KUBE_SCHEDULER_POINTS for name in expected)
 
     def profile(self) -> Profile:
         """What decides."""

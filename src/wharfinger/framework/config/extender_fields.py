@@ -81,16 +81,7 @@ class ExtenderTLSConfig(ConfigPart):
 
     def made(self) -> ExtenderTls:
         """The same as a fact."""
-        return ExtenderTls(
-            insecure=self.insecure,
-            server_name=self.server_name,
-            cert_file=self.cert_file,
-            key_file=self.key_file,
-            ca_file=self.ca_file,
-            cert_data=self.cert_data,
-            key_data=self.key_data,
-            ca_data=self.ca_data,
-        )
+        return ExtenderTls(**dict(self))
 
 
 class ExtenderConfiguration(ConfigPart):

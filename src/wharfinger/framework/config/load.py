@@ -144,8 +144,8 @@ def _profile(profile: Any, path: str, version: str, problems: list[Problem]) -> 
 
 
 def _other_weights(points: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Defaults that rise: who relied on them keeps them by naming them."""
-    named = _named(points.get("score"))
+    """Defaults that rise: a configuration that relied on them keeps them by naming them."""
+    named = {str(ref.get("name")) for ref in _refs(points.get("score"), "enabled")}
     gone = {str(ref.get("name")) for ref in _refs(points.get("score"), "disabled")}
     for name, weight in _WEIGHTS.items():
         if name not in named | gone and "*" not in gone:
@@ -192,7 +192,3 @@ def _gone(entry: Any) -> str:
 def _refs(plugin_set: Any, part: str) -> list[Mapping[str, Any]]:
     refs = plugin_set.get(part) if isinstance(plugin_set, Mapping) else None
     return [ref for ref in refs if isinstance(ref, Mapping)] if isinstance(refs, Sequence) else []
-
-
-def _named(plugin_set: Any) -> set[str]:
-    return {str(ref.get("name")) for ref in _refs(plugin_set, "enabled")}

@@ -76,7 +76,8 @@ class AdmissionChain:
         if ref.kind == "Pod":
             admitted = self._pod(ref, obj)
         elif ref.kind == CLAIM:
-            admitted = self._claim(ref, obj)
+            obj = with_default_storage_class(obj, self._default_storage)
+            admitted = limit_ranges.breach_by_claim(obj, self._ranges.get(ref.namespace, ())) or obj
         if isinstance(admitted, NotMade):
             return admitted
         return quotas.charge(self._quotas.get(ref.namespace, ()), ref.kind, admitted) or admitted
@@ -109,16 +110,13 @@ class AdmissionChain:
     def _with_runtime_class(self, spec: Mapping[str, Any]) -> Mapping[str, Any] | NotMade:
         name = runtime_class_of(spec)
         if not name:
-            return without_runtime_class(spec)
+            overhead = "its overhead is set, and no RuntimeClass defines it"
+            return NotMade(overhead) if spec.get("overhead") else spec
         found = self._runtime_classes.get(name)
         if found is not None:
             return with_runtime_class(spec, found)
         # etcd need not hold the RuntimeClasses of a cluster.
         return spec if self._live else NotMade(f"RuntimeClass {name} not found among the given objects")
-
-    def _claim(self, ref: Ref, obj: Obj) -> Obj | NotMade:
-        obj = with_default_storage_class(obj, self._default_storage)
-        return limit_ranges.breach_by_claim(obj, self._ranges.get(ref.namespace, ())) or obj
 
     def _read(self, inventory: Inventory, kind: str, reader: Callable[[Obj], T]) -> Iterable[tuple[Ref, T]]:
         for ref, obj in inventory.of_kind(kind):
@@ -174,13 +172,6 @@ def check_runtime_class(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     text_map(scheduling, "nodeSelector", "scheduling.")
     mappings(scheduling, "tolerations", "scheduling.")
     return obj
-
-
-def without_runtime_class(spec: Mapping[str, Any]) -> Mapping[str, Any] | NotMade:
-    """A pod that names no class may have no overhead of its own."""
-    if spec.get("overhead"):
-        return NotMade("its overhead is set, and no RuntimeClass defines it")
-    return spec
 
 
 def with_runtime_class(spec: Mapping[str, Any], runtime_class: Mapping[str, Any]) -> Mapping[str, Any] | NotMade:
