@@ -23,7 +23,7 @@ from dataclasses import replace
 import core_workloads
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.etcd import etcd_json_wire, etcd_requests
+from wharfinger.etcd import etcd_json_wire, etcd_wire
 from wharfinger.etcd.store import Condition, Operation, TxnResult
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
@@ -66,7 +66,7 @@ class Agreeable(MemoryStore):
         self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
     ) -> TxnResult:
         """Every compare holds."""
-        etcd_json_wire.encoded(etcd_requests.txn(compares, success, failure))
+        etcd_json_wire.encoded(etcd_wire.txn(compares, success, failure))
         await asyncio.sleep(0)
         self.at += 1
         return TxnResult(True, self.at)

@@ -22,7 +22,7 @@ from processes import Child, Children, answers, up
 
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpApiClient
-from wharfinger.cli.processes.kubernetes_options import kubernetes_arguments
+from wharfinger.cli.processes.process_options import kubernetes_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.kube_apiserver import ApiserverFiles, KubeApiserver

@@ -27,7 +27,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.queueing import alone_by, gate_by, order_by

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.objects.model.gpus import GPU
+from wharfinger.objects.model.node import GPU
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.rk8s.documents import parse_node, parse_pod
 from wharfinger.whatif.simulator.simulator import SimulatedGang, Simulator

@@ -1,17 +1,17 @@
-"""How many calls at a time a server gets from us: fewer when it is slow or away, more again when it answers quickly.
+"""How hard a server is pressed: how many calls at a time it gets from us, and how soon a failed one is tried again.
 
 A server that is late with its answers is not helped by more questions, and one that comes back from an outage not by
-all at once that has waited. `ConcurrencyLimiter` is the number (additive increase, multiplicative decrease), `Slots`
-lets so many calls through. Both parts that call servers use them (`scheduling.loops.starts` for Temporal,
-`etcd.etcd_connection`).
+all at once that has waited. `ConcurrencyLimiter` is the number of calls (additive increase, multiplicative decrease),
+`Slots` lets so many through, `delays` are the pauses between tries (exponential, with jitter).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 SHRUNK = 0.7
@@ -137,3 +137,11 @@ class Slots:
             if not turn.done():
                 self.used += 1
                 turn.set_result(None)
+
+
+def delays(initial: float, maximum: float, rng: random.Random) -> Iterator[float]:
+    """Endless delays in seconds: doubling from `initial` to `maximum`, each times 0.5 to 1."""
+    delay = initial
+    while True:
+        yield delay * (0.5 + rng.random() / 2)
+        delay = min(delay * 2, maximum)

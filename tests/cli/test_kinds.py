@@ -6,8 +6,7 @@ import inspect
 
 import pytest
 
-from wharfinger.cli.kinds import KINDS, imported
-from wharfinger.cli.objects.checks import WriteCheck
+from wharfinger.cli.kinds import KINDS, WriteCheck, imported
 from wharfinger.cli.objects.tables import KindTable
 from wharfinger.objects.documents import kinds
 from wharfinger.process.stored_objects import StoredObjects

@@ -16,7 +16,7 @@ from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.settings import DevSettings
 from wharfinger.errors import ServerError
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.page.follow.followed_hosts import FollowedHosts
+from wharfinger.page.follow.scraping import FollowedHosts
 
 SERVERS = ["--etcd=http://127.0.0.1:1", "--temporal=127.0.0.1:2"]
 

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from wharfinger.etcd.etcd_grpc import METHODS, STREAMS
-from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_grpc_wire import MESSAGES
 from wharfinger.etcd.etcd_wire import Method
 
 

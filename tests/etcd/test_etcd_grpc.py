@@ -19,7 +19,7 @@ from tests.etcd.test_etcd_faults import STRANGE_ANSWERS, hasty, strange_server
 from tests.etcd.test_etcd_security import with_users
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_grpc_wire import MESSAGES
 from wharfinger.etcd.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.etcd import etcd_json_wire as wire
-from wharfinger.etcd import etcd_requests, etcd_wire
+from wharfinger.etcd import etcd_wire
 from wharfinger.etcd.store import Compare, Delete, Event, Get, KeyValue, Put, Unmoved
 
 
@@ -31,7 +31,7 @@ def test_the_range_of_the_empty_prefix_goes_to_the_very_end() -> None:
 
 
 def test_a_transaction_is_spelled_as_etcd_reads_it() -> None:
-    request = etcd_requests.txn(
+    request = etcd_wire.txn(
         [Compare("k", "mod", 0), Compare("k", "create", 7), Unmoved("k", 4)],
         [Put("k", b"v", 5), Put("k", b"")],
         [Delete("k"), Get("k")],

@@ -18,7 +18,7 @@ from google.protobuf.json_format import ParseDict
 from tests.etcd.grpc_server import serving
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_grpc_wire import MESSAGES
 from wharfinger.etcd.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 

@@ -22,7 +22,7 @@ from wharfinger.errors import StoreAnswerTooLarge, Unavailable
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_connection import Connection
 from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, Unanswered
-from wharfinger.etcd.etcd_grpc_messages import MESSAGES
+from wharfinger.etcd.etcd_grpc_wire import MESSAGES
 from wharfinger.etcd.etcd_watch import Watch
 from wharfinger.etcd.store import Event, KeyValue, Put
 from wharfinger.settings import EtcdSettings

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.faults.ledger import Ledger, Unguarded
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.selectors import tolerates
+from wharfinger.objects.model.selectors import PodAffinityTerm, SpreadConstraint, tolerates
 
 Placed = list[tuple[Pod, Node]]
 

@@ -16,9 +16,8 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins.node_fields import NodeName
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, SpreadConstraint
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.builders import node, pod, snapshot
 

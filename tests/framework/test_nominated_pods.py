@@ -8,9 +8,8 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement
 from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

@@ -14,9 +14,8 @@ from tests.conftest import EtcdServer
 from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from tests.placement.scene import HubScene
-from wharfinger.page.alerts import expressions
-from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
-from wharfinger.page.alerts.etcd_health import EtcdHealth
+from wharfinger.page.alerts import rules
+from wharfinger.page.alerts.etcd_health import EtcdAlerts, EtcdHealth
 from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alert, Alerts
 from wharfinger.page.alerts.rules import counted
 from wharfinger.page.follow.exposition import read
@@ -291,23 +290,23 @@ def test_quantiles_are_interpolated_as_prometheus_does() -> None:
         return f'h_bucket{{le="0.1"}} {low}\nh_bucket{{le="0.2"}} {high}\nh_bucket{{le="+Inf"}} {every}\n'
 
     both = [process(buckets(0, 0, 0), buckets(50, 90, 90)), process(buckets(0, 0, 0), buckets(0, 10, 10))]
-    assert expressions.quantile(0.5, "h", 60)(both) == pytest.approx(0.1)
-    assert expressions.quantile(0.75, "h", 60)(both) == pytest.approx(0.15)
+    assert rules.quantile(0.5, "h", 60)(both) == pytest.approx(0.1)
+    assert rules.quantile(0.75, "h", 60)(both) == pytest.approx(0.15)
     beyond = [process(buckets(0, 0, 0), buckets(0, 0, 10))]
-    assert expressions.quantile(0.5, "h", 60)(beyond) == 0.2
-    assert expressions.quantile(0.5, "h", 60)([process(buckets(1, 1, 1), buckets(1, 1, 1))]) == 0.0
-    assert expressions.quantile(0.5, "h", 60)([process("")]) is None
-    assert expressions.quantile(0.5, "h", 60)([process("# TYPE h histogram\n")]) == 0.0
+    assert rules.quantile(0.5, "h", 60)(beyond) == 0.2
+    assert rules.quantile(0.5, "h", 60)([process(buckets(1, 1, 1), buckets(1, 1, 1))]) == 0.0
+    assert rules.quantile(0.5, "h", 60)([process("")]) is None
+    assert rules.quantile(0.5, "h", 60)([process("# TYPE h histogram\n")]) == 0.0
 
 
 def test_shares_rates_and_differences_are_unknown_without_metrics() -> None:
     them = [process('c_total{k="a"} 0\nc_total{k="b"} 0\n', 'c_total{k="a"} 5\nc_total{k="b"} 15\n')]
-    part, whole = expressions.increase("c_total", 60, k="a"), expressions.increase("c_total", 60)
-    assert expressions.share(part, whole)(them) == 0.25
-    assert expressions.less(whole, part)(them) == 15.0
-    assert expressions.largest_rate("c_total", "k", 60)(them) == 3.0
-    assert expressions.share(part, whole)([process("c_total 1\n", "c_total 1\n")]) == 0.0
-    for value in (expressions.share(part, whole), expressions.less(whole, part), expressions.total("g")):
+    part, whole = rules.increase("c_total", 60, k="a"), rules.increase("c_total", 60)
+    assert rules.share(part, whole)(them) == 0.25
+    assert rules.less(whole, part)(them) == 15.0
+    assert rules.largest_rate("c_total", "k", 60)(them) == 3.0
+    assert rules.share(part, whole)([process("c_total 1\n", "c_total 1\n")]) == 0.0
+    for value in (rules.share(part, whole), rules.less(whole, part), rules.total("g")):
         assert value([]) is None
         assert value([ScrapedProcess()]) is None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.page.cluster import Page
 from wharfinger.kubernetes.page import view as kubernetes_alerts
-from wharfinger.page.alerts import etcd_alerts
+from wharfinger.page.alerts import etcd_health
 from wharfinger.page.alerts.evaluation import SKIPPED
 from wharfinger.page.alerts.rules import NOT_EVALUATED
 from wharfinger.page.web.api import routes
@@ -15,7 +15,7 @@ from wharfinger.placement.page import hub_alerts
 from wharfinger.scheduling.page import worker_alerts
 from wharfinger.scheduling.page.worker_alerts import SEEN_EXPRESSIONS
 
-RULES = [rule for one in (worker_alerts, kubernetes_alerts, hub_alerts, etcd_alerts) for rule in one.RULES]
+RULES = [rule for one in (worker_alerts, kubernetes_alerts, hub_alerts, etcd_health) for rule in one.RULES]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

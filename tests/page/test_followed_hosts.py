@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import UsageError
-from wharfinger.page.follow.followed_hosts import FollowedHosts
-from wharfinger.page.follow.scraping import ELSEWHERE, Scraper, plain_session
+from wharfinger.page.follow.scraping import ELSEWHERE, FollowedHosts, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions
 
 ELSEWHERE_URLS = (

@@ -10,9 +10,9 @@ import pytest
 
 from tests.etcd.etcd_process import EtcdProcess
 from wharfinger.errors import AccessDenied, UserWanted
-from wharfinger.etcd import etcd_passwords, keys
+from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole, KeyRange
+from wharfinger.etcd.etcd_users import ADMIN, ROOT, EtcdRole, KeyRange, NotFoundHere, folder_of, found_here, password
 from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.programs import etcd_users
@@ -179,7 +179,7 @@ class Guarded:
         return replace(self.process.settings, user=name, password_file=self.passwords / name)
 
     def users(self) -> list[EtcdUser]:
-        return [EtcdUser(role.name, (role,), etcd_passwords.password(self.passwords, role.name)) for role in ROLES]
+        return [EtcdUser(role.name, (role,), password(self.passwords, role.name)) for role in ROLES]
 
     async def enable(self, *, only: bool = False) -> bool:
         users = self.users()
@@ -253,7 +253,7 @@ async def test_admins_password_is_found_beside_an_own_etcd_only(guarded: Guarded
     """As a command without a user does it; `--data-dir DIR` and `--data-dir=DIR` are spelt by different programs."""
     await guarded.enable()
     url = guarded.process.url
-    beside = etcd_passwords.folder_of(guarded.process.folder / "data")
+    beside = folder_of(guarded.process.folder / "data")
     with pytest.raises(UserWanted, match=r"--etcd-password-file name them \(looked in .*data\.users: .*No such file"):
         await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
 
@@ -268,18 +268,18 @@ async def test_admins_password_is_found_beside_an_own_etcd_only(guarded: Guarded
     async with await EtcdStore.connect(EtcdSettings(endpoints=("http://127.0.0.1:1", url))) as store:
         await store.put(keys.node("found"), b"{}")
 
-    with pytest.raises(etcd_passwords.NotFoundHere, match="no endpoint is there"):
-        etcd_passwords.found_here(["http://etcd.example:2379"])
-    with pytest.raises(etcd_passwords.NotFoundHere, match="port 1 with a data folder: there is none"):
-        etcd_passwords.found_here(["http://127.0.0.1:1"])
+    with pytest.raises(NotFoundHere, match="no endpoint is there"):
+        found_here(["http://etcd.example:2379"])
+    with pytest.raises(NotFoundHere, match="port 1 with a data folder: there is none"):
+        found_here(["http://127.0.0.1:1"])
 
 
 def test_a_password_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "etcd.users"
-    first = etcd_passwords.password(folder, "root")
+    first = password(folder, "root")
 
     assert len(first) == 43
-    assert etcd_passwords.password(folder, "root") == first
+    assert password(folder, "root") == first
     assert ((folder / "root").stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
     (folder / "root").write_text("")  # of a life that ended between two system calls
-    assert etcd_passwords.password(folder, "root") not in ("", first)
+    assert password(folder, "root") not in ("", first)

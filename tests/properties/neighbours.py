@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from tests.properties.clusters import Draw, uids, up_to_five, up_to_three
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import (
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    WeightedPodAffinityTerm,
+)
 from wharfinger.objects.model.surroundings import Namespace, Surroundings
 
 AFFINITY = "node(s) didn't match pod affinity rules"

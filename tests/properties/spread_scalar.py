@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import tolerates
+from wharfinger.objects.model.selectors import SpreadConstraint, tolerates
 from wharfinger.objects.model.surroundings import PodCollection
 
 HOSTNAME = "kubernetes.io/hostname"

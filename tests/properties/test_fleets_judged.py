@@ -17,7 +17,7 @@ from tests.properties.fleet_world.world import World
 from wharfinger.fleet.deciding.planner import Asked
 from wharfinger.fleet.model.fleet import RolloutRequest
 from wharfinger.fleet.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 @contextmanager

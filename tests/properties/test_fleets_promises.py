@@ -10,7 +10,7 @@ from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from tests.properties.fleet_world.world import World
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5])

@@ -20,7 +20,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.loops.pod_events import PodEventHandler

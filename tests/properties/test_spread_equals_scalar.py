@@ -16,10 +16,9 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins.arguments import PodTopologySpreadArgs
 from wharfinger.framework.plugins.pod_topology_spread import PodTopologySpread
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, SpreadConstraint
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
 
 LISTED = [

@@ -11,17 +11,19 @@ from random import Random
 
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import HostPort, Pod
 from wharfinger.objects.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
     Operator,
+    PodAffinityTerm,
     PreferredTerm,
     Requirement,
+    SpreadConstraint,
     Taint,
     Toleration,
+    WeightedPodAffinityTerm,
 )
 from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surroundings
 

@@ -14,8 +14,8 @@ from tests.cli.shell import Shell, outside
 from tests.rk8s.test_commands import Etcd, etcd
 from wharfinger.cli.main import command_line
 from wharfinger.etcd import keys
-from wharfinger.objects.rk8s.annotations import GATES, PRIORITY
-from wharfinger.objects.rk8s.given import documents
+from wharfinger.objects.rk8s.applying import documents
+from wharfinger.objects.rk8s.pods import GATES, PRIORITY
 from wharfinger.telemetry import Metrics
 
 __all__ = ["etcd", "outside"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from urllib.parse import urlsplit
 
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.pipes import until_reader_left
+from wharfinger.cli.output import until_reader_left
 from wharfinger.errors import ServerError, Unavailable
 from wharfinger.objects.model.addresses import is_loopback
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,53 @@ import typer
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.documents import documents
-from wharfinger.objects.documents.given_files import objects_of
+from wharfinger.objects.documents.documents import objects_of
 from wharfinger.objects.documents.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
-    from wharfinger.objects.rk8s.given import GivenDocument
+    from wharfinger.objects.rk8s.applying import GivenDocument
+
+
+class Validation(StrEnum):
+    """What becomes of a manifest with unknown or duplicate fields."""
+
+    STRICT = "strict"
+    """It is refused."""
+    WARN = "warn"
+    """It is taken, with a warning for each field."""
+    IGNORE = "ignore"
+    """It is taken."""
+
+
+_WORDS = {**{word.value: word for word in Validation}, "true": Validation.STRICT, "false": Validation.IGNORE}
+
+
+def _validation(word: str) -> Validation:
+    found = _WORDS.get(word)
+    if found is None:
+        raise typer.BadParameter(f"{word!r} is none of {', '.join(_WORDS)}")
+    return found
+
+
+ValidateOption = Annotated[
+    Validation,
+    typer.Option(
+        "--validate",
+        parser=_validation,
+        help="Unknown and duplicate fields: strict (or true) refuses the object, warn accepts it and names the fields,"
+        " ignore (or false) accepts it silently. A misspelt field that scheduling reads is refused in any case.",
+        metavar="strict|warn|ignore",
+    ),
+]
+
+
+def warn(title: str, findings: Iterable[str]) -> None:
+    """Name what was found, a line each, on standard error."""
+    for finding in findings:
+        typer.echo(plain(f"warning: {title}: {finding}"), err=True)
+
 
 DEFAULT_NAMESPACE = "default"
 STANDARD_INPUT = "-"
@@ -211,10 +252,10 @@ def _content(source: str, content: bytes, namespace: str, judged: bool) -> Itera
 
 
 def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
-    from wharfinger.objects.rk8s import given
+    from wharfinger.objects.rk8s import applying
 
     try:
-        for document in given.documents(content.decode("utf-8-sig")):
+        for document in applying.documents(content.decode("utf-8-sig")):
             yield _rk8s_manifest(source, document)
     except UnicodeDecodeError as error:
         yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
@@ -223,23 +264,23 @@ def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
 
 
 def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
-    from wharfinger.objects.rk8s import given
-    from wharfinger.objects.rk8s.plain_values import plain_values
+    from wharfinger.objects.rk8s import applying
+    from wharfinger.objects.rk8s.tree import plain_values
 
     try:
-        kind = given.kind_of(document.tree)
+        kind = applying.kind_of(document.tree)
         if kind == FLEET.name:  # of wharfinger itself, in every cluster
             value = document.text.encode() if document.text else documents.to_json(plain_values(document.tree))
             return next(iter(_content(source, value, "", judged=True)))
-        about = Reference(POD if kind == POD.name else NODE, *given.names_of(document.tree))
+        about = Reference(POD if kind == POD.name else NODE, *applying.names_of(document.tree))
     except InvalidObject as error:
         return Manifest(source, problem=str(error))
     return Manifest(source, about, document.tree, document=document)
 
 
 def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manifest:
-    from wharfinger.objects.documents import strict
-    from wharfinger.objects.documents.other_kinds import other_kind
+    from wharfinger.objects.documents import unknown
+    from wharfinger.objects.documents.unknown import other_kind
 
     try:
         obj = checked_object(found)
@@ -247,7 +288,7 @@ def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manif
         return Manifest(source, problem=f"one of its documents {error}")
     try:
         other_kind(obj)  # tells misspelt kinds from those of other makers, which have no reference
-        return Manifest(source, reference(obj, namespace), obj, findings=strict.findings(obj) if judged else ())
+        return Manifest(source, reference(obj, namespace), obj, findings=unknown.findings(obj) if judged else ())
     except InvalidObject as error:
         metadata = obj.get("metadata")
         name = str(metadata.get("name") or "")[:80] if isinstance(metadata, Mapping) else ""

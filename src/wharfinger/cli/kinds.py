@@ -23,6 +23,7 @@ from wharfinger.objects.documents.kinds import (
     POD,
     PRIORITY_CLASS,
     Kind,
+    Reference,
 )
 from wharfinger.process.stored_objects import StoredObjects
 
@@ -107,3 +108,42 @@ def stored_objects(store: Store, kind: Kind, namespace: str = "") -> StoredObjec
     """The stored objects of a kind, to read or to follow. Raises `UsageError` where the cluster has no such kind."""
     objects: StoredObjects = (part(kind, "stored") or StoredObjects)(store, kind, namespace)
     return objects
+
+
+class WriteCheck:
+    """The checks of one write. The base has none: only the metadata of its kinds is known."""
+
+    one_at_a_time = False
+    """Whether two objects of the kind may not be written at once."""
+    notes: tuple[str, ...] = ()
+    """What of the manifest has no effect, a line each."""
+
+    def __init__(self, about: Reference, manifest: Mapping[str, Any]) -> None:
+        self.about = about
+        self.manifest = manifest
+
+    async def prepare(self, _store: Store) -> tuple[str, ...]:
+        """Read what the checks depend on; answers why the manifest is refused already, a line each."""
+        return ()
+
+    def change(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
+        """Check the object that the manifest makes, also where nothing has to be written. `before`: the stored one.
+
+        Raises `InvalidObject`, or `InvalidConfiguration`, which names all that is wrong. It may be called again.
+        """
+
+    def readable(self, obj: Mapping[str, Any]) -> None:
+        """Refuse what could not be read. Raises `InvalidObject`."""
+
+    def written(self, obj: Mapping[str, Any]) -> None:
+        """Check what is about to be written. Raises `InvalidObject`."""
+        self.readable(obj)
+
+    async def finish(self, store: Store) -> None:
+        """Add notes about what was written."""
+
+
+def check_of(kind: Kind) -> type[WriteCheck]:
+    """The checks of a kind."""
+    check: type[WriteCheck] = part(kind, "check") or WriteCheck
+    return check

@@ -24,7 +24,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
-from wharfinger.cli.pipes import discard, duplicates, reader_left
+from wharfinger.cli.output import discard, duplicates, reader_left
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
 FAILED = 1

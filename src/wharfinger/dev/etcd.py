@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
-from wharfinger.etcd.etcd_passwords import folder_of
-from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
+from wharfinger.etcd.etcd_users import ADMIN, EtcdRole, folder_of
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.settings import EtcdSettings
 

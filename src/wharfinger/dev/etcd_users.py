@@ -1,7 +1,7 @@
 """The users of a dev tree's etcds: made, or made as wanted again, whenever an etcd is up.
 
 Each process of the tree logs in with the role of its kind, and a person as `admin`. Passwords lie beside etcd's data
-(`etcd.etcd_passwords`). A tree that is open to other tools has no users: a folder that had some gets them again at
+(`etcd.etcd_users`). A tree that is open to other tools has no users: a folder that had some gets them again at
 its next start without that option.
 """
 
@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.kube_apiserver import PREFIX, write_private
 from wharfinger.errors import AccessDenied, ServerError
-from wharfinger.etcd import etcd_passwords
-from wharfinger.etcd.etcd_role import ADMIN, ROOT, EtcdRole
+from wharfinger.etcd.etcd_users import ADMIN, ROOT, EtcdRole, password
 from wharfinger.programs import etcd_users
 from wharfinger.programs.etcd_roles import AGENT, APPLIER, HUB, IMPORTER, MEMBER, PAGE, READER, WORKER
 from wharfinger.programs.etcd_users import EtcdUser
@@ -58,16 +57,14 @@ async def prepare(server: EtcdServer) -> None:
 
 
 def _as_root(server: EtcdServer) -> EtcdSettings:
-    etcd_passwords.password(server.passwords, ROOT.name)
+    password(server.passwords, ROOT.name)
     return replace(server, guarded=True).settings(ROOT)
 
 
 def _users(server: EtcdServer) -> list[EtcdUser]:
-    users = [
-        EtcdUser(role.name, (role,), etcd_passwords.password(server.passwords, role.name)) for role in OF_EVERY_ETCD
-    ]
+    users = [EtcdUser(role.name, (role,), password(server.passwords, role.name)) for role in OF_EVERY_ETCD]
     of_worker = (WORKER, IMPORTER) if server.tls_port else (WORKER,)
-    users.append(EtcdUser(WORKER.name, of_worker, etcd_passwords.password(server.passwords, WORKER.name)))
+    users.append(EtcdUser(WORKER.name, of_worker, password(server.passwords, WORKER.name)))
     if server.tls_port:
         users.append(EtcdUser(KUBE_APISERVER.name, (KUBE_APISERVER,)))
     return users

@@ -8,7 +8,7 @@
                               whether they are those of an API server here
              processes.json   every process started, so that a later life can end survivors
              etcd/            etcd's data
-             etcd.users/      passwords of etcd's users (`etcd.etcd_passwords`)
+             etcd.users/      passwords of etcd's users (`etcd.etcd_users`)
              temporal.db      Temporal's data
              kubernetes/      the API server's users, keys and kubeconfig, where one runs
              page.link        the one-time link of the web page that is good now

@@ -26,7 +26,7 @@ from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
+from wharfinger.etcd.etcd_users import ADMIN, EtcdRole
 from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference

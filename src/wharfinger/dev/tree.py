@@ -34,7 +34,7 @@ from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer, forward
 from wharfinger.etcd.etcd import EtcdStore
-from wharfinger.etcd.etcd_role import ADMIN, EtcdRole
+from wharfinger.etcd.etcd_users import ADMIN, EtcdRole
 from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import COMMON
 from wharfinger.programs.etcd_roles import AGENT, PAGE, WORKER

@@ -2,7 +2,7 @@
 
 A store speaks one of two protocols of etcd's (`EtcdSettings.protocol`): `etcd_json` its JSON gateway,
 `etcd_grpc` gRPC. Tries and deadlines belong to `etcd_connection`, trust to `etcd_tls`, streams to
-`etcd_watch`, keep-alives to `etcd_lease`, what etcd refuses to `etcd_refusals`, spelling to `etcd_wire`.
+`etcd_watch`, keep-alives to `etcd_lease`, what etcd refuses to `etcd_gateway`, spelling to `etcd_wire`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from wharfinger.errors import ConfigurationError, RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
-from wharfinger.etcd import etcd_requests as requests
+from wharfinger.etcd import etcd_wire as requests
 from wharfinger.etcd import etcd_wire as wire
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd_connection import Connection, OpenGateway
 from wharfinger.etcd.etcd_lease import EtcdLease
-from wharfinger.etcd.etcd_passwords import NotFoundHere, found_here
-from wharfinger.etcd.etcd_role import ADMIN
+from wharfinger.etcd.etcd_users import ADMIN, NotFoundHere, found_here
 from wharfinger.etcd.etcd_watch import Watch
 from wharfinger.etcd.etcd_wire import Method
 from wharfinger.etcd.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
@@ -59,7 +58,7 @@ class EtcdStore(Store):
     async def connect(cls, settings: EtcdSettings, *, within: float | None = None) -> Self:
         """A store that has answered once, `within` so many seconds (None = the settings' deadline).
 
-        Without a user, one of the person's own etcd on this machine is used (`etcd_passwords`) where it wants one.
+        Without a user, one of the person's own etcd on this machine is used (`etcd_users`) where it wants one.
         Raises `Unavailable`, `AccessDenied`, `ConfigurationError`.
         """
         try:

@@ -24,7 +24,6 @@ from wharfinger.errors import (
     WharfingerError,
 )
 from wharfinger.etcd import etcd_tls as tls
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.etcd_gateway import (
     CertificateRefused,
     Dropped,
@@ -34,10 +33,10 @@ from wharfinger.etcd.etcd_gateway import (
     TokenRefused,
     TooMuch,
     Unanswered,
+    refusal,
 )
-from wharfinger.etcd.etcd_refusals import refusal
 from wharfinger.etcd.etcd_wire import Method, Wire
-from wharfinger.pressure import ConcurrencyLimiter, Slots
+from wharfinger.pressure import ConcurrencyLimiter, Slots, delays
 from wharfinger.settings import EtcdSettings
 
 CONCURRENT_CALLS = 64

@@ -22,11 +22,17 @@ import grpc.aio
 
 from wharfinger.etcd import etcd_grpc_wire
 from wharfinger.etcd import etcd_tls as tls
-from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
-from wharfinger.etcd.etcd_grpc_messages import MESSAGES
-from wharfinger.etcd.etcd_refusals import refusal
-from wharfinger.etcd.etcd_requests import Request
-from wharfinger.etcd.etcd_wire import Method, Wire
+from wharfinger.etcd.etcd_gateway import (
+    LARGEST_ANSWER,
+    CertificateRefused,
+    Dropped,
+    NotSent,
+    TooMuch,
+    Unanswered,
+    refusal,
+)
+from wharfinger.etcd.etcd_grpc_wire import MESSAGES
+from wharfinger.etcd.etcd_wire import Method, Request, Wire
 from wharfinger.settings import EtcdSettings
 
 KEEP_ALIVE = 6000

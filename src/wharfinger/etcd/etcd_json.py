@@ -1,7 +1,7 @@
 """etcd's JSON gateway: the only file that imports the client of etcd3-py.
 
 Of that package three things are used, for the rest of it does not fit servers and libraries of today:
-`AioClient.call_rpc` with raw answers, its URL prefix and its token header. (`etcd_refusals` takes its
+`AioClient.call_rpc` with raw answers, its URL prefix and its token header. (`etcd_gateway` takes its
 error classes.) `JsonGateway` mends what stands in the way of these. Tries and deadlines belong to
 `etcd_connection`, trust to `etcd_tls`, spelling to `etcd_json_wire`.
 """
@@ -21,9 +21,16 @@ from etcd3.baseclient import BaseClient, sem
 
 from wharfinger.errors import AccessDenied
 from wharfinger.etcd import etcd_json_wire
-from wharfinger.etcd.etcd_gateway import LARGEST_ANSWER, CertificateRefused, Dropped, NotSent, TooMuch, Unanswered
+from wharfinger.etcd.etcd_gateway import (
+    LARGEST_ANSWER,
+    CertificateRefused,
+    Dropped,
+    NotSent,
+    TooMuch,
+    Unanswered,
+    refusal,
+)
 from wharfinger.etcd.etcd_json_wire import Body, encoded
-from wharfinger.etcd.etcd_refusals import refusal
 from wharfinger.etcd.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 

@@ -16,13 +16,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
-from wharfinger.etcd import etcd_requests as requests
+from wharfinger.etcd import etcd_wire as requests
 from wharfinger.etcd import etcd_wire as wire
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.etcd_connection import PAUSES, Connection
 from wharfinger.etcd.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
 from wharfinger.etcd.etcd_wire import Method, Notice
 from wharfinger.etcd.store import Event, WatchBatch
+from wharfinger.pressure import delays
 
 LARGEST_REVISION = 256 * 2**20
 """Bytes of values that the pieces of one message may have together."""

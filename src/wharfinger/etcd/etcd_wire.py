@@ -1,7 +1,11 @@
-"""What the store needs of a protocol of etcd's: answers taken apart. Pure, no I/O.
+"""Requests to etcd, and what the store needs of a protocol: answers taken apart. Pure, no I/O.
 
-Two modules are a `Wire`: `etcd_json_wire` for etcd's JSON gateway, `etcd_grpc_wire` for gRPC. Answers are dictionaries
-in the one and messages in the other, so they are `Any` for all that stands between. Requests are `etcd_requests`.
+Requests have the field names of etcd's `rpc.proto` in both protocols: keys and values are bytes, numbers are numbers.
+The JSON gateway's client encodes bytes as base64 (`etcd_json`); gRPC's makes messages of the fields (`etcd_grpc`). The
+gateway ignores unknown fields without a word, so every field name stands here once.
+
+Two modules are a `Wire`, which reads answers: `etcd_json_wire` for etcd's JSON gateway, `etcd_grpc_wire` for gRPC.
+Answers are dictionaries in the one and messages in the other, so they are `Any` for all that stands between.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from wharfinger.etcd.store import Event, KeyValue, Operation, TxnResult, WatchBatch
+from wharfinger.errors import UsageError
+from wharfinger.etcd.store import Condition, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved, WatchBatch
 
 
 class Method(Enum):
@@ -105,3 +110,73 @@ def batches(events: Iterable[Event]) -> Iterator[WatchBatch]:
     """Events in revision order, cut into one batch a revision."""
     for revision, same in groupby(events, key=lambda event: event.kv.mod_revision):
         yield WatchBatch(revision, tuple(same))
+
+
+Request = dict[str, Any]
+
+EQUAL, LESS = 0, 2
+"""Of `Compare.result`."""
+_TARGETS = {"mod": (2, "mod_revision"), "create": (1, "create_revision")}
+"""Of `Compare.target`, with the field that is compared."""
+
+
+def get(key: str, revision: int) -> Request:
+    """Read one key, now (revision 0) or as it was."""
+    return {"key": key_bytes(key), "revision": revision}
+
+
+def page(start: bytes, end: bytes, revision: int, limit: int, *, keys_only: bool = False) -> Request:
+    """Read at most `limit` keys of `[start, end)`."""
+    return {"key": start, "range_end": end, "revision": revision, "limit": limit, "keys_only": keys_only}
+
+
+def put(key: str, value: bytes, lease: int) -> Request:
+    """Write one key."""
+    return {"key": key_bytes(key), "value": value, "lease": lease}
+
+
+def delete(key: str) -> Request:
+    """Delete one key."""
+    return {"key": key_bytes(key)}
+
+
+def txn(compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]) -> Request:
+    """Compare, then run one of two lists of operations. Raises `UsageError` for an unknown target."""
+    return {
+        "compare": [_compare(compare) for compare in compares],
+        "success": [_operation(operation) for operation in success],
+        "failure": [_operation(operation) for operation in failure],
+    }
+
+
+def _compare(compare: Condition) -> Request:
+    if isinstance(compare, Unmoved):
+        prefix = key_bytes(compare.prefix)
+        range_of_keys = {"key": prefix, "range_end": prefix_end(prefix)}
+        return {**range_of_keys, "target": 2, "result": LESS, "mod_revision": compare.revision + 1}
+    try:
+        target, field = _TARGETS[compare.target]
+    except KeyError:
+        raise UsageError(f"a transaction compares mod or create, not {compare.target!r}") from None
+    return {"key": key_bytes(compare.key), "target": target, "result": EQUAL, field: compare.revision}
+
+
+def _operation(operation: Operation) -> Request:
+    if isinstance(operation, Put):
+        return {"request_put": put(operation.key, operation.value, operation.lease)}
+    field = "request_range" if isinstance(operation, Get) else "request_delete_range"
+    return {field: delete(operation.key)}
+
+
+def watch(prefix: bytes, start_revision: int, *, previous: bool) -> Request:
+    """Watch a prefix from a revision on, with progress notices, large revisions in fragments."""
+    return {
+        "create_request": {
+            "key": prefix or b"\0",
+            "range_end": prefix_end(prefix),
+            "start_revision": start_revision,
+            "progress_notify": True,
+            "fragment": True,
+            "prev_kv": previous,
+        }
+    }

@@ -54,7 +54,7 @@ class ScrapeOptions:
         variable=False,
         shown="this machine",
     )
-    """As `page.follow.followed_hosts` reads them."""
+    """As `page.follow.scraping.FollowedHosts` reads them."""
     etcd_urls: tuple[str, ...] = _metrics(
         (),
         "Where a member of etcd serves its metrics; repeat for more.",

@@ -11,12 +11,11 @@ from typing import Any, Protocol, TypeVar
 from temporalio.client import Client
 
 from wharfinger.etcd.store import Store
-from wharfinger.page.alerts.etcd_alerts import EtcdAlerts
-from wharfinger.page.alerts.etcd_health import EtcdHealth
+from wharfinger.page.alerts.etcd_health import EtcdAlerts, EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
 from wharfinger.page.alerts.rules import AlertSource
-from wharfinger.page.follow.followed_hosts import FollowedHosts
 from wharfinger.page.follow.reaching import TemporalReach
+from wharfinger.page.follow.scraping import FollowedHosts
 from wharfinger.page.options import PageOptions
 from wharfinger.page.views import VIEWS
 from wharfinger.page.web.routes import Route

@@ -25,12 +25,12 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, PrometheusCon
 from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 
 from wharfinger.errors import ConfigurationError, Unavailable
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.pressure import delays
 from wharfinger.process.logs import core_logger
 from wharfinger.settings import EtcdSettings, TemporalSettings
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from wharfinger.errors import Compacted, RevisionWentBack, StoreError
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Event, KeyValue, Store, WatchBatch
+from wharfinger.pressure import delays
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.errors import InstallationMismatch, Unavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.framework.profile import Profile
+from wharfinger.pressure import delays
 from wharfinger.process.names import SEARCH_ATTRIBUTES
 from wharfinger.process.records import InstallationRecord, SoftwareRecord
 

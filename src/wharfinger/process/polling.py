@@ -15,7 +15,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-from wharfinger.etcd.backoff import delays
+from wharfinger.pressure import delays
 from wharfinger.process.failures import ActivityFailures, Failures
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod_records import HeldPlace
 
 
 class Record(BaseModel):

@@ -18,8 +18,8 @@ from typing import Protocol
 import orjson
 
 from wharfinger.errors import LeaseLost, StoreError, UsageError
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
+from wharfinger.pressure import delays
 from wharfinger.process.records import Record
 from wharfinger.settings import LeaseSettings
 

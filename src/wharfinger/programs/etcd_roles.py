@@ -10,7 +10,7 @@ writes.
 from __future__ import annotations
 
 from wharfinger.etcd import keys
-from wharfinger.etcd.etcd_role import ADMIN, ROOT, TREES, EtcdRole
+from wharfinger.etcd.etcd_users import ADMIN, ROOT, TREES, EtcdRole
 from wharfinger.placement.contracts import placement_keys
 
 READER = EtcdRole("reader", "`get`, `explain`, `pending`, `simulate --live` and others that change nothing", TREES)

@@ -2,8 +2,8 @@
 
 ::
 
-    passwords on disk (`etcd_passwords`) ─┐
-    roles (`etcd_role`) ──────────────────┴─► enable: roles, users, then authentication ─► each call needs a token
+    passwords on disk (`etcd.etcd_users`) ─┐
+    roles (`etcd_roles`) ──────────────────┴─► enable: roles, users, then authentication ─► each call needs a token
 
 What is as wanted already is not written again, because every write ends all tokens. These calls go by the JSON
 gateway, whatever protocol the store speaks.
@@ -23,8 +23,7 @@ from typing import Any
 from wharfinger.errors import AccessDenied, UsageError, UserWanted
 from wharfinger.etcd.etcd_connection import Connection
 from wharfinger.etcd.etcd_json import JsonGateway
-from wharfinger.etcd.etcd_passwords import NotFoundHere, found_here, password
-from wharfinger.etcd.etcd_role import ROOT, EtcdRole, KeyRange
+from wharfinger.etcd.etcd_users import ROOT, EtcdRole, KeyRange, NotFoundHere, found_here, password
 from wharfinger.etcd.etcd_wire import Method
 from wharfinger.programs.etcd_roles import IMPORTER, ROLES, WORKER
 from wharfinger.settings import EtcdSettings

@@ -19,7 +19,7 @@ from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
 from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits

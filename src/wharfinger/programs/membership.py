@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from wharfinger.errors import InvalidObject, LeaseLost, StoreError
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.fleet.model.fleet import InstanceState
+from wharfinger.pressure import delays
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.programs.grants import OwnGrant
 from wharfinger.settings import LeaseSettings, WorkerSettings

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.patience import patient
-from wharfinger.cli.objects.watching import show_changes
+from wharfinger.cli.objects.get import show_changes
 from wharfinger.cli.output import Output
 from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents, kinds

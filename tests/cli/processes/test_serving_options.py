@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.cli.main import run
-from wharfinger.cli.processes.serving_options import ServingChoices
+from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.options import arguments
 
 

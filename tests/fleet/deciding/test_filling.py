@@ -14,7 +14,7 @@ from wharfinger.fleet.deciding.planner import Asked, plan
 from wharfinger.fleet.deciding.seeing import broken
 from wharfinger.fleet.model.fleet import Cordon, FleetSpec, Host
 from wharfinger.fleet.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 def test_the_first_creation_is_a_rollout() -> None:

@@ -23,7 +23,7 @@ from wharfinger.fleet.deciding.lives import Asked
 from wharfinger.fleet.deciding.planner import plan
 from wharfinger.fleet.model.fleet import Cordon, Host, InstanceState
 from wharfinger.fleet.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 def test_the_highest_slots_go_first() -> None:

@@ -12,7 +12,7 @@ from tests.properties.fleet_world.scenes import SPEC, settle, world_of
 from wharfinger.fleet.contracts.fleets import Planned
 from wharfinger.fleet.model.fleet import RolloutRequest
 from wharfinger.fleet.model.rollout import Busy, Memory, Plan, Retire
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.workflows.fleet_steps import left
 
 

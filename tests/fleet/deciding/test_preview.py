@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.deciding.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.deciding.preview import preview
 from wharfinger.fleet.model.fleet import FleetSpec, Host
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 def told(picture: Picture, limit: int = 100) -> list[str]:

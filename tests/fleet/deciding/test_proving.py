@@ -9,7 +9,7 @@ import pytest
 from tests.fleet.deciding.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.fleet.model.fleet import Decisions, RolloutRequest, SlotTrial
 from wharfinger.fleet.model.rollout import Crashed, Memory, Plan, ReadySince
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 SOAK = 30.0
 

@@ -42,7 +42,7 @@ from wharfinger.fleet.model.rollout import Busy, Memory, Up
 from wharfinger.fleet.spec.fleet import read_fleet, read_template
 from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins.builtin import catalog
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.process.records import InstanceRecord
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced

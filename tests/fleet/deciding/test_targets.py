@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.deciding.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.fleet.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest
 from wharfinger.fleet.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 def outcomes(decided: object) -> list[tuple[int, str]]:

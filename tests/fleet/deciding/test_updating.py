@@ -12,7 +12,7 @@ from wharfinger.fleet.deciding.lives import LOOK_AGAIN
 from wharfinger.fleet.deciding.planner import Asked, plan
 from wharfinger.fleet.model.fleet import FleetSpec, Host
 from wharfinger.fleet.model.rollout import Busy, Counted, Drop, Retire
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 @pytest.mark.parametrize(

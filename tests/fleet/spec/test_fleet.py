@@ -14,7 +14,7 @@ from wharfinger.fleet.spec.fleet import FleetObject, is_deleting, read_fleet, re
 from wharfinger.fleet.spec.fleet_fields import SpecFields, TemplateFields
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.objects.documents import documents
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 
 def fleet(spec: Any = None, name: str = "gold", **metadata: Any) -> dict[str, Any]:

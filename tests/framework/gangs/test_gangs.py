@@ -12,10 +12,9 @@ from wharfinger.framework.plugins.names import NODE_RESOURCES_FIT
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.search import domain, terms_of
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted, in_order
 from wharfinger.objects.model.pod import HostPort, Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement
 from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

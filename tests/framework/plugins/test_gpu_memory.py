@@ -18,8 +18,16 @@ from wharfinger.framework.profiles import load_configuration, load_profiles, ove
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
 from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
-from wharfinger.objects.model.gpus import COUNT_LABEL, GIB_LABEL, GPU, GPU_MEMORY, MIB_LABEL, card_memory, number
-from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.node import (
+    COUNT_LABEL,
+    GIB_LABEL,
+    GPU,
+    GPU_MEMORY,
+    MIB_LABEL,
+    Node,
+    card_memory,
+    unsigned_number,
+)
 from wharfinger.objects.model.pod import Pod
 from wharfinger.testing.builders import GIB, node, pod, snapshot
 
@@ -152,7 +160,7 @@ def test_memory_comes_from_either_label() -> None:
     assert card_memory({GIB_LABEL: "80", MIB_LABEL: "1"}) == 80 * GIB
     assert card_memory({MIB_LABEL: "81920"}) == 80 * GIB
     assert card_memory({GIB_LABEL: "-1", MIB_LABEL: "1e3"}) == card_memory({}) == 0
-    assert [number(text) for text in ("4294967295", "4294967296", "07", "٣", "")] == [2**32 - 1, 0, 7, 0, 0]
+    assert [unsigned_number(text) for text in ("4294967295", "4294967296", "07", "٣", "")] == [2**32 - 1, 0, 7, 0, 0]
 
 
 # --- beside NodeResourcesFit ----------------------------------------------------------------------
@@ -194,7 +202,10 @@ def test_memory_stays_left_to_it_when_arguments_change_while_workers_run(changed
 
 
 def test_room_is_made_by_evicting_where_cards_are_large_enough() -> None:
-    low = [wanting(f"low{number}", 4, create_revision=number + 1, node_name="n1") for number in range(2)]
+    low = [
+        wanting(f"low{unsigned_number}", 4, create_revision=unsigned_number + 1, node_name="n1")
+        for unsigned_number in range(2)
+    ]
     around = snapshot(offering(), offering("n2", 8, 24), n1=low, n2=[wanting("small", 8, node_name="n2")])
     evaluation = PROFILE.evaluate(wanting("high", 4, 80, priority=10), around)
 

@@ -10,7 +10,6 @@ import pytest
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.events import (
     Action,
     ClusterEvent,
@@ -21,7 +20,15 @@ from wharfinger.objects.model.events import (
 )
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import HostPort, Pod
-from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.selectors import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
 from wharfinger.testing.builders import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]

@@ -14,10 +14,15 @@ from wharfinger.framework.plugins.arguments import InterPodAffinityArgs
 from wharfinger.framework.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status
-from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import (
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    WeightedPodAffinityTerm,
+)
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
 from wharfinger.testing.builders import node, pod
 

@@ -9,10 +9,9 @@ import pytest
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
 from wharfinger.testing.builders import node, pod
 

@@ -18,16 +18,17 @@ from wharfinger.framework.plugins.taint_toleration import tolerated, unpreferred
 from wharfinger.framework.plugins.unsupported_features import MOST_TERMS
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.objects.model.pod import HostPort
 from wharfinger.objects.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
     Operator,
+    PodAffinityTerm,
     PreferredTerm,
     Requirement,
     Taint,
     Toleration,
+    WeightedPodAffinityTerm,
 )
 from wharfinger.testing.builders import node, pod
 

@@ -12,10 +12,9 @@ from wharfinger.framework.plugins.arguments import HOSTNAME, ZONE, PodTopologySp
 from wharfinger.framework.plugins.pod_topology_spread import PodTopologySpread, rounded
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, SpreadConstraint, Taint
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
 from wharfinger.testing.builders import node, pod
 

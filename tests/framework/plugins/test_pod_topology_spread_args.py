@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wharfinger.framework.plugins.arguments import SYSTEM_DEFAULTS, PodTopologySpreadArgs
-from wharfinger.objects.model.affinity import SpreadConstraint
+from wharfinger.objects.model.selectors import SpreadConstraint
 
 ZONE = {"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
 

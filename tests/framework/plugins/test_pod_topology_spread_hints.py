@@ -8,10 +8,9 @@ from wharfinger.framework.hints import HintTable
 from wharfinger.framework.plugins import names
 from wharfinger.framework.plugins.arguments import PodTopologySpreadArgs
 from wharfinger.framework.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, SpreadConstraint, Taint, Toleration
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, PodCollection
 from wharfinger.testing.builders import node, pod
 

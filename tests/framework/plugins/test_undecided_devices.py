@@ -6,9 +6,8 @@ import pytest
 
 from wharfinger.framework.plugins import names
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.events import node_event
-from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
+from wharfinger.objects.model.surroundings import NOTHING_AROUND, DeviceClass, Surroundings
 from wharfinger.testing.builders import node, pod, snapshot
 
 DEFAULT = load_profiles()["default-scheduler"]

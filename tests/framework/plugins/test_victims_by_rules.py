@@ -17,9 +17,8 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unresolvable, unschedulable
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import HostPort, Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement, SpreadConstraint
 from wharfinger.testing.builders import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]

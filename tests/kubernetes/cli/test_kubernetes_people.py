@@ -15,10 +15,10 @@ from tests.patience import patient
 from tests.scheduling.reading.test_explanation import POD as WAITING
 from tests.scheduling.reading.test_explanation import RECORD, explained
 from wharfinger.apiserver.client import NODES, PODS
-from wharfinger.cli.objects.watching import show_changes
+from wharfinger.cli.objects.get import show_changes
 from wharfinger.cli.options import settings_from
 from wharfinger.cli.output import Output
-from wharfinger.cli.processes.kubernetes_options import KubernetesOptions, check_alone, kubernetes_arguments
+from wharfinger.cli.processes.process_options import KubernetesOptions, check_alone, kubernetes_arguments
 from wharfinger.errors import InstallationMismatch, UsageError
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.applying import ApiWriter

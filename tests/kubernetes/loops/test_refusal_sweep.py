@@ -10,7 +10,7 @@ import pytest
 
 from wharfinger.kubernetes.loops.sweeps import RefusalSweep
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.state.cache.cache import Cache
 
 

@@ -9,9 +9,15 @@ import pytest
 from tests.objects.documents.manifests import pod_manifest
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.decode import pod_from_mapping
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import (
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    SpreadConstraint,
+    WeightedPodAffinityTerm,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.given_files import objects_of
+from wharfinger.objects.documents.documents import objects_of
 
 
 @pytest.mark.parametrize(

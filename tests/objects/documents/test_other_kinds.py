@@ -7,7 +7,7 @@ import pytest
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.kinds import KINDS
 from wharfinger.objects.documents.kubernetes_fields import kubernetes_fields
-from wharfinger.objects.documents.other_kinds import OtherKind, has_pod_template, other_kind
+from wharfinger.objects.documents.unknown import OtherKind, has_pod_template, other_kind
 
 CONTAINERS = {"containers": [{"name": "c", "image": "x"}]}
 

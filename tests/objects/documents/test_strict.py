@@ -11,7 +11,7 @@ from tests.objects.documents.complete import EVERYTHING
 from tests.objects.documents.manifests import node_manifest, pod_manifest
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.documents import objects
-from wharfinger.objects.documents.strict import MOST, findings
+from wharfinger.objects.documents.unknown import MOST, findings
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.objects.model.amounts import WrittenAmount, parse_amount
-from wharfinger.objects.model.quantities import LIMIT, NANO, parse_quantity
+from wharfinger.objects.model.quantities import LIMIT, NANO, WrittenAmount, parse_amount, parse_quantity
 
 
 @pytest.mark.parametrize(

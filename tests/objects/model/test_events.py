@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource, pod_events
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import SpreadConstraint
 from wharfinger.objects.model.surroundings import Namespace, Surroundings
 from wharfinger.testing.builders import pod
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from tests.volumes import GIB, bound_claim, bound_volume, claim, limited, reference, storage, volume
-from wharfinger.objects.model.keyed import Keyed
 from wharfinger.objects.model.storage import (
     CsiDriver,
     PersistentVolume,
@@ -15,7 +14,7 @@ from wharfinger.objects.model.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from wharfinger.objects.model.storage_index import NO_STORAGE, Storage, place_of
+from wharfinger.objects.model.storage_index import NO_STORAGE, Keyed, Storage, place_of
 
 
 def rebuilt(things: list[StorageObject]) -> Storage:

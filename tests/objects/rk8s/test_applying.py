@@ -6,8 +6,7 @@ import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.rk8s.applying import to_text, with_metadata, written_over
-from wharfinger.objects.rk8s.given import GivenDocument, as_tree, documents
+from wharfinger.objects.rk8s.applying import GivenDocument, as_tree, documents, to_text, with_metadata, written_over
 from wharfinger.objects.rk8s.tree import parse
 
 SHORT = """\

@@ -8,7 +8,7 @@ from tests.objects.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.decode import pod_from_mapping
 from wharfinger.objects.model.gang import GangKey, gang_key
-from wharfinger.objects.model.gpus import GPU, GPU_MEMORY
+from wharfinger.objects.model.node import GPU, GPU_MEMORY
 from wharfinger.objects.model.pod import NO_TERMS, GangTerms, Pod
 from wharfinger.objects.rk8s.documents import parse_pod
 

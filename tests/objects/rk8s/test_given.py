@@ -9,9 +9,8 @@ import yaml
 
 from tests.objects.rk8s.samples import NODE, POD
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.rk8s.given import as_tree, documents, kubernetes_object, names_of
-from wharfinger.objects.rk8s.plain_values import plain_values
-from wharfinger.objects.rk8s.tree import parse
+from wharfinger.objects.rk8s.applying import as_tree, documents, kubernetes_object, names_of
+from wharfinger.objects.rk8s.tree import parse, plain_values
 
 
 def texts(content: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.deciding.cases import decided, fixed, member, pick
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.effects.questions import Delivered, judge_eviction
 from wharfinger.placement.model.placement import (
     Eviction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.deciding.rolling import ForeseenRollout, foresee
 from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.deciding.cases import member
-from wharfinger.objects.model.amounts import parse_amount
+from wharfinger.objects.model.quantities import parse_amount
 from wharfinger.placement.deciding.affinity import Range, Unreadable, amount_of, interpolated, satisfies
 from wharfinger.placement.model.members import RESOURCES
 from wharfinger.placement.model.placement import PropertyRequirement

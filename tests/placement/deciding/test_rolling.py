@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.deciding.rolling import is_ready, plan
 from wharfinger.placement.model.delivery import MemberDelivery, RolloutBudget, RolloutSteps, StepKind
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.deciding.stages import RunMember, begin, concurrency, plan_run
 from wharfinger.placement.model.update_runs import (

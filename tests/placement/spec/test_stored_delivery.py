@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.model.delivery import DeliverySpec, RolloutBudget
 from wharfinger.placement.spec.placement_fields import ApplyStrategyFields, stored_delivery
 

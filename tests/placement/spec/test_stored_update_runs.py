@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import (

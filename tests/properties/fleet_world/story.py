@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tests.properties.fleet_world.host_faults import HostFaults
 from tests.properties.fleet_world.process import Behaviour, Process
 from wharfinger.fleet.model.fleet import Cordon, FleetSpec, RolloutRequest
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.etcd import Fleet

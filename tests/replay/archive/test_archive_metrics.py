@@ -9,7 +9,7 @@ import pytest
 from tests.replay.archive.test_archive import a_pass, some_decisions
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import CLUSTER
-from wharfinger.cli.processes.serving_options import ServingChoices
+from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.errors import UsageError
 from wharfinger.replay.archive.archiving import BEHIND, ArchiveFile, ArchiveMetrics
 from wharfinger.replay.cli.archive import _served

@@ -10,8 +10,8 @@ from tests.scheduling.reading.test_pending_activities import pending, until_call
 from tests.scheduling.world import pod_object
 from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.process.records import HoldRecord
 from wharfinger.scheduling.cli.describe import describe_pod
 from wharfinger.scheduling.cli.pending import CALLING_PLUGINS, NOT_TRIED, group

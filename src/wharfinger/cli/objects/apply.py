@@ -18,12 +18,14 @@ from wharfinger.cli.files import (
     FilesOption,
     Manifest,
     RecursiveOption,
+    ValidateOption,
+    Validation,
     contents_of,
     defined_again,
     load,
+    warn,
 )
-from wharfinger.cli.objects.checks import check_of
-from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
+from wharfinger.cli.kinds import check_of
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, plain, say, to_text

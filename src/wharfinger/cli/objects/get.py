@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,13 +10,15 @@ import typer
 
 from wharfinger.cli.kinds import stored_objects
 from wharfinger.cli.objects.naming import check_name, pod_key
-from wharfinger.cli.objects.shown import list_text, shows, to_texts
-from wharfinger.cli.objects.tables import table_of
+from wharfinger.cli.objects.tables import KindTable, table_of
 from wharfinger.cli.options import OBJECTS, WATCH, ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show, to_text
+from wharfinger.errors import Compacted, InvalidObject, UsageError
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.formats import KUBERNETES
 from wharfinger.objects.documents.kinds import Kind
+from wharfinger.process.stored_objects import Stored, StoredObjects
 
 
 def register(app: typer.Typer) -> None:
@@ -64,8 +67,6 @@ async def get(
     if invalid:
         await _get_invalid(connection, found, scope, name, output)
     elif watch:
-        from wharfinger.cli.objects.watching import follow
-
         await follow(connection, found, scope, name, output)
     else:
         await _get(connection, found, scope, name, output)
@@ -114,3 +115,104 @@ async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str
 def _key(key: str) -> str:
     """The key as text that any terminal takes; bytes that are no UTF-8 are shown escaped."""
     return key.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    """Print what there is, then every change, until interrupted."""
+    async with connection.store() as store:
+        await show_changes(store, kind, namespace, name, output)
+
+
+async def show_changes(store: Store, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    """The same, of a store that is open."""
+    objects, screen = stored_objects(store, kind, namespace), _Screen(table_of(kind), output)
+    while True:
+        try:
+            await _follow(store, objects, name, screen)
+        except Compacted:
+            continue
+
+
+async def _follow(store: Store, objects: StoredObjects, name: str, screen: _Screen) -> None:
+    prefix, revision = await objects.follow(name)
+    screen.show_all(list(objects.known.values()))
+    async with store.watch(prefix, revision + 1) as batches:
+        async for batch in batches:
+            changes = objects.take(batch.events)
+            screen.show(changes.changed, changes.deleted)
+
+
+class _Screen:
+    """What was printed, and how."""
+
+    def __init__(self, table: KindTable, output: Output) -> None:
+        self._table = table
+        self._output = output
+        self._columns: Columns = table.columns()
+
+    def show_all(self, found: Sequence[Stored]) -> None:
+        """Print the whole list."""
+        if self._output is Output.TABLE:
+            typer.echo(self._columns.render(self._table.rows(found, datetime.now(UTC))))
+        else:
+            self._print(found)
+
+    def show(self, changed: Sequence[Stored], deleted: Sequence[Stored]) -> None:
+        """Print the rows that changed, and names of what is gone."""
+        for entry in deleted if self._output is Output.TABLE else ():
+            name = "/".join(part for part in (entry.namespace, entry.name) if part)
+            typer.echo(f"{plain(name)} deleted")
+        self._print(changed)
+
+    def _print(self, entries: Sequence[Stored]) -> None:
+        if not entries:
+            return
+        if self._output is Output.TABLE:
+            typer.echo(self._columns.render(self._table.rows(entries, datetime.now(UTC)), headings=False))
+            return
+        for text in to_texts(entries, self._output):
+            separator = "---\n" if self._output is Output.YAML else ""
+            typer.echo(separator + text)
+
+
+def to_texts(found: Iterable[Stored], output: Output) -> Iterator[str]:
+    """Each object as a text of its own, without the last line's end."""
+    for entry in found:
+        if output is Output.YAML and entry.format is not KUBERNETES:
+            yield _document(entry)
+        else:
+            yield to_text(_value(entry), output)
+
+
+def list_text(found: list[Stored], output: Output) -> tuple[str, int]:
+    """All objects as one text, and how many it shows; what is no object is left out.
+
+    A list, but YAML of rk8s is one document after the other: so `apply -f -` reads it.
+    """
+    if output is Output.YAML and any(entry.format is not KUBERNETES for entry in found):
+        texts = [text for text in to_texts(found, output) if text]
+        return "\n---\n".join(texts), len(texts)
+    items = [value for entry in found if (value := _value(entry))]
+    return to_text({"apiVersion": "v1", "kind": "List", "items": items}, output), len(items)
+
+
+def shows(entry: Stored) -> bool:
+    """Whether there is anything to print of what is stored."""
+    return bool(_value(entry))
+
+
+def _value(entry: Stored) -> Any:
+    if entry.format is KUBERNETES:
+        return entry.mapping()
+    from wharfinger.objects.rk8s.tree import decoded, parse, plain_values
+
+    try:
+        found = plain_values(parse(decoded(entry.kv.value)))
+    except InvalidObject:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _document(entry: Stored) -> str:
+    """The stored text; empty when it is no document."""
+    return entry.kv.value.decode().strip("\n") if _value(entry) else ""

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.files import Manifest
-from wharfinger.cli.kinds import part
-from wharfinger.cli.objects.checks import WriteCheck, check_of
+from wharfinger.cli.kinds import WriteCheck, check_of, part
 from wharfinger.errors import InvalidConfiguration, InvalidObject, RequestTooLarge
 from wharfinger.etcd.store import KeyValue, Read, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import Reference
-from wharfinger.objects.rk8s.applying import written_over
-from wharfinger.objects.rk8s.given import GivenDocument
+from wharfinger.objects.rk8s.applying import GivenDocument, written_over
 from wharfinger.process.committing import commit, readable, same
 from wharfinger.process.stored_objects import key_of
 

@@ -1,4 +1,10 @@
-"""The options that commands share which run schedulers: `worker`, `agent` (which passes most of them on) and `dev`."""
+"""The options that several commands of processes share.
+
+How pods are scheduled (`worker`, `agent`, which passes most of them on, and `dev`), how pages are served (every
+process), and which Kubernetes API has the pods. Without an option for serving, health pages and metrics are plain HTTP,
+and metrics are readable on loopback only; without `--kubeconfig`, the cluster's objects are in etcd itself. The command
+`kube-scheduler` has kube-scheduler's own options instead.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +21,13 @@ from wharfinger.framework.args import parse_duration
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.process.names import check_tenant_label
+from wharfinger.serving.options import ServingOptions, of_process
 from wharfinger.settings import (
     COMPATIBLE,
+    KUBERNETES_PANEL,
     BindSettings,
     EtcdSettings,
+    KubernetesSettings,
     NodeEvictionSettings,
     WorkerSettings,
     format_option,
@@ -192,3 +201,113 @@ def state_dir(chosen: Path | None, etcd: EtcdSettings, cluster: str, tenant: str
             return None
     endpoints = hashlib.sha256(" ".join(sorted(etcd.endpoints)).encode()).hexdigest()
     return base / f"{cluster}-{endpoints[:12]}" / tenant
+
+
+_serving = partial(setting, panel="Serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChoices:
+    """How a process serves its pages."""
+
+    metrics_open: bool = _serving(
+        False, "Serve /metrics without credentials also where --bind-address is not loopback."
+    )
+    allowed_host: tuple[str, ...] = _serving(
+        (),
+        "Let plain HTTP be called by this name, too: others are refused, because a web page may be behind them; repeat "
+        "for more.",
+        "NAME",
+        shown="addresses, names without a dot, and names of private networks",
+    )
+    tls_cert_file: Path | None = _serving(
+        None,
+        "Serve over TLS with this certificate and its chain (PEM), and require credentials for all pages but health.",
+        "FILE",
+    )
+    tls_private_key_file: Path | None = _serving(None, "Private key of --tls-cert-file (PEM).", "FILE")
+    client_ca_file: Path | None = _serving(
+        None, "Callers with a certificate of these authorities (PEM) may read metrics; turns TLS on.", "FILE"
+    )
+    static_token_file: Path | None = _serving(
+        None,
+        "Callers with a token of this file may read metrics; turns TLS on. Lines: TOKEN,USER,UID.",
+        "FILE",
+    )
+    logging_format: Literal["text", "json"] = _serving(
+        "text", "Log lines as text, or as JSON in the form of Kubernetes."
+    )
+
+    def at(self, address: str, port: int) -> ServingOptions:
+        """How the process serves on this address. Raises `UsageError`."""
+        return of_process(
+            address,
+            port,
+            metrics_open=self.metrics_open,
+            allowed_hosts=self.allowed_host,
+            cert_file=self.tls_cert_file,
+            key_file=self.tls_private_key_file,
+            client_ca_file=self.client_ca_file,
+            static_token_file=self.static_token_file,
+        )
+
+
+IN_CLUSTER = "in-cluster"
+"""In the place of a file: the service account of the pod that the process runs in."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """Which Kubernetes API has the pods of a worker, and how it is reached."""
+
+    kubeconfig: str = setting(
+        "",
+        f"Schedule the pods of the Kubernetes API that this file names; `{IN_CLUSTER}`: of the API that the pod's "
+        "service account belongs to. etcd then has copies of its objects.",
+        f"FILE|{IN_CLUSTER}",
+        shown=False,
+        panel=KUBERNETES_PANEL,
+    )
+    others: KubernetesSettings = nested(KubernetesSettings)
+
+    def settings(self) -> KubernetesSettings | None:
+        """What these options mean; None without a Kubernetes API. Raises `UsageError`."""
+        if self.kubeconfig:
+            return replace(self.others, kubeconfig=kubeconfig_file(self.kubeconfig))
+        if self.others.context:
+            raise UsageError("--kube-context needs --kubeconfig")
+        return None
+
+
+def kubeconfig_file(named: str) -> Path | None:
+    """The file of `--kubeconfig`; None for a pod's service account. Raises `UsageError` when there is no such file."""
+    if named == IN_CLUSTER:
+        return None
+    path = Path(named)
+    if not path.is_file():
+        raise UsageError(f"--kubeconfig: there is no file {path}")
+    return path
+
+
+def kubernetes_arguments(upstream: KubernetesSettings | None) -> tuple[str, ...]:
+    """The same options for another process here; defaults are left out."""
+    if upstream is None:
+        return ()
+    file = upstream.kubeconfig
+    return (f"--kubeconfig={IN_CLUSTER if file is None else file.resolve()}", *arguments(upstream))
+
+
+def check_alone(upstream: KubernetesSettings | None, format_: ClusterFormat, *, node_evictions: bool) -> None:
+    """Raise `UsageError` for what a Kubernetes API as the store excludes.
+
+    `node_evictions`: whether an option was given by which wharfinger itself evicts the pods of nodes.
+    """
+    if upstream is None:
+        return
+    if format_ is not ClusterFormat.KUBERNETES:
+        raise UsageError("--kubeconfig and --format rk8s exclude each other: a Kubernetes API has Kubernetes' objects")
+    if node_evictions:
+        raise UsageError(
+            "--lost-pods, --lost-after and --taint-eviction exclude --kubeconfig: the controllers of the Kubernetes "
+            "cluster evict the pods of nodes that are gone or tainted; leave these options out"
+        )

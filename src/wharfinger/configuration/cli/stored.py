@@ -6,7 +6,8 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +15,14 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.configuration.stored_values import SHOWN, Effective, StoredValue
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.documents.times import rfc3339
+from wharfinger.process.records import ConfigChangeRecord
 
 if TYPE_CHECKING:
-    from wharfinger.configuration.stored_values import StoredValue
     from wharfinger.etcd.store import Store
+
 
 DYNAMIC = "While workers run"
 """Panel of `wharfinger config --help`."""
@@ -122,7 +125,6 @@ async def get(
     connection: ConnectionOptions,
 ) -> None:
     """Show values, or with --effective which of them count for an instance."""
-    from wharfinger.configuration.cli import rows
     from wharfinger.configuration.stored_values import read
     from wharfinger.framework.config.dynamic import check_kind, check_target
 
@@ -143,7 +145,7 @@ async def get(
         some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
         typer.echo(some, err=True)
     else:
-        typer.echo(Columns(*rows.HEADINGS).render([rows.value_row(one) for one in values]))
+        typer.echo(Columns(*HEADINGS).render([value_row(one) for one in values]))
 
 
 @configured
@@ -152,7 +154,6 @@ async def history(
 ) -> None:
     """Show who changed a value, when and why; with -o json what was set, too."""
     from wharfinger.configuration import changes as config_changes
-    from wharfinger.configuration.cli import rows
     from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
@@ -164,7 +165,7 @@ async def history(
     elif not changes:
         typer.echo(f"{kind} of {target} was never set", err=True)
     else:
-        typer.echo(Columns(*rows.HISTORY_HEADINGS).render([rows.history_row(*change) for change in changes]))
+        typer.echo(Columns(*HISTORY_HEADINGS).render([history_row(*change) for change in changes]))
 
 
 def _given(file: str, value: str) -> Mapping[str, Any]:
@@ -188,15 +189,14 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
     from wharfinger.configuration import stored_values
-    from wharfinger.configuration.cli import rows
 
     found = await stored_values.effective(store, values, kind, whose)
     if note := await stored_values.absence_note(store, stored_values.instance_target(whose)):
         typer.echo(note, err=True)
     if output is not Output.TABLE:
-        show({"items": [rows.effective_mapping(one) for one in found]}, output)
+        show({"items": [effective_mapping(one) for one in found]}, output)
         return
-    typer.echo(Columns(*rows.EFFECTIVE_HEADINGS).render([rows.effective_row(one) for one in found]))
+    typer.echo(Columns(*EFFECTIVE_HEADINGS).render([effective_row(one) for one in found]))
     for one in found:
         if one.problem:
             typer.echo(f"{one.kind}: {plain(one.problem)}", err=True)
@@ -204,3 +204,38 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
 
 def _now() -> str:
     return rfc3339(datetime.now(UTC))
+
+
+HEADINGS = ("KIND", "TARGET", "HASH", "VALUE")
+EFFECTIVE_HEADINGS = ("KIND", "TARGET", "HASH", "IN FORCE", "VALUE")
+HISTORY_HEADINGS = ("NUMBER", "TIME", "WHO", "HASH", "WHY")
+_WIDTH = 60
+
+
+def value_row(value: StoredValue) -> Sequence[str]:
+    """For people."""
+    return value.kind, value.target, value.digest[:SHOWN] or "-", _short(value.value)
+
+
+def effective_mapping(found: Effective) -> dict[str, Any]:
+    """For programs."""
+    said = {"kind": found.kind, "inForce": plain(found.in_force), "problem": plain(found.problem)}
+    return {**said, "counts": found.counts.mapping() if found.counts is not None else None}
+
+
+def effective_row(found: Effective) -> Sequence[str]:
+    """For people."""
+    if found.counts is None:
+        return found.kind, "-", "-", plain(found.in_force), "as started"
+    _, target, shown, value = value_row(found.counts)
+    return found.kind, target, shown, plain(found.in_force), value
+
+
+def history_row(number: int, record: ConfigChangeRecord) -> Sequence[str]:
+    """For people."""
+    return str(number), record.time, record.who, record.digest[:SHOWN] or "unset", record.why
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=isinstance(value, Mapping))
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

@@ -20,10 +20,10 @@ from temporalio.service import RPCError
 
 from wharfinger.errors import UsageError
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.fleet.contracts.actors import ACTOR_RETRY, FleetInput
 from wharfinger.fleet.contracts.fleet_records import HostRecord, read_value
+from wharfinger.pressure import delays
 from wharfinger.process.following import follow
 from wharfinger.process.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Get, Put
 from wharfinger.fleet.contracts.fleet_records import read_value, stored
 from wharfinger.fleet.model.fleet import Exit, Grant
+from wharfinger.pressure import delays
 from wharfinger.process.children.runtime import Ending, InstanceId, Runtime
 from wharfinger.process.parts import ProcessParts
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 IN_KEY: Final = {"in_key": True}
 """Metadata of a field that is not part of the stored value; in a record that is to be written it does not matter."""

@@ -25,7 +25,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.web.actions import confirmed, done
+from wharfinger.page.web.inputs import confirmed, done
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.process.committing import readable
 from wharfinger.process.names import COMMON

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.model.fleet import FleetSpec
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 
 if TYPE_CHECKING:
     from wharfinger.framework.catalog import Catalog

@@ -43,8 +43,8 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.drafts import drafted
 from wharfinger.framework.config.load import read
 from wharfinger.framework.config.validation import Problem, refuse, understood, within
-from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label
+from wharfinger.objects.model.quantities import IntOrPercent
 
 __all__ = [
     "API_VERSION",

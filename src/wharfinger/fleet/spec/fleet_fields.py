@@ -15,9 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Wit
 
 from wharfinger.fleet.model.fleet import LONGEST_TIME, RolloutAction
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.names import is_dns_subdomain, is_label_value
-from wharfinger.objects.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
+from wharfinger.objects.model.quantities import NANO, NANO_PER_MILLI, IntOrPercent, parse_quantity, round_up
 
 API_VERSION = "wharfinger.dev/v1"
 KIND = "SchedulerFleet"

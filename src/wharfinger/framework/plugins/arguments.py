@@ -9,10 +9,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer, PluginArgs
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.names import is_label_value, is_qualified_name
 from wharfinger.objects.model.node import CPU, MEMORY
-from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, parse_integer
+from wharfinger.objects.model.selectors import (
+    NodeSelectorTerm,
+    Operator,
+    PreferredTerm,
+    Requirement,
+    SpreadConstraint,
+    parse_integer,
+)
 
 
 def _resource(name: str) -> str:

@@ -32,7 +32,7 @@ from wharfinger.framework.plugins.unsupported_features import UnsupportedFeature
 from wharfinger.framework.plugins.volume_binding import VolumeBinding
 from wharfinger.framework.plugins.volume_restrictions import VolumeRestrictions
 from wharfinger.framework.plugins.volume_zone import VolumeZone
-from wharfinger.objects.model.gpus import GPU_MEMORY
+from wharfinger.objects.model.node import GPU_MEMORY
 
 
 def catalog() -> Catalog:

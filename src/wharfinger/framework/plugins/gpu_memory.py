@@ -32,8 +32,7 @@ from wharfinger.framework.plugins import names
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
-from wharfinger.objects.model.gpus import GPU, GPU_MEMORY, card_memory
-from wharfinger.objects.model.node import Node
+from wharfinger.objects.model.node import GPU, GPU_MEMORY, Node, card_memory
 from wharfinger.objects.model.pod import Pod
 
 _NO_CARDS = unresolvable("node(s) had no GPU cards")

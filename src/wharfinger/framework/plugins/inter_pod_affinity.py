@@ -37,10 +37,10 @@ from wharfinger.framework.plugins.inter_pod_affinity_terms import Resolver, Sele
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import PodAffinityTerm
 from wharfinger.objects.model.surroundings import Surroundings
 
 _REPELLED, _REPELS, _ALONE = 1, 2, 3

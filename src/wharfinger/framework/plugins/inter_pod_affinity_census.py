@@ -25,8 +25,8 @@ from wharfinger.framework.plugins.inter_pod_affinity_terms import Selections, Se
 from wharfinger.framework.plugins.pod_counting import label_test
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import PodAffinityTerm
 
 _KEYS = 8
 """Topology keys whose sums are kept for one count; the oldest goes."""

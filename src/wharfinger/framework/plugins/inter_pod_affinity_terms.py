@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm
 from wharfinger.objects.model.surroundings import Namespace, Surroundings
 
 K = TypeVar("K")

@@ -32,10 +32,9 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.objects.model.events import Action, ClusterEvent, Resource
-from wharfinger.objects.model.keyed import Keyed
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import ClaimKey, CsiNode, PersistentVolumeClaim, VolumeAttachment
-from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.storage_index import Keyed, Storage
 from wharfinger.objects.model.volume_limits import MIGRATED_DRIVERS, attached_to, volumes_of
 from wharfinger.objects.model.volumes import CsiVolume
 

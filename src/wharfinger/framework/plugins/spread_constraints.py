@@ -22,9 +22,15 @@ from wharfinger.framework.plugins.node_matching import matches_any_term, matches
 from wharfinger.framework.plugins.pod_counting import PodTallies, label_test
 from wharfinger.framework.plugins.taint_toleration import tolerated
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.affinity import SpreadConstraint
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Toleration
+from wharfinger.objects.model.selectors import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    SpreadConstraint,
+    Toleration,
+)
 from wharfinger.objects.model.surroundings import PodCollection, Surroundings
 
 _NAMESPACES = 1024

@@ -15,10 +15,9 @@ from wharfinger.framework.columns import BoolColumn, NodeNames, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.plugins.node_matching import matches_all, matches_any_term
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.keyed import Keyed
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Operator, Requirement
 from wharfinger.objects.model.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, whole_bytes
-from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.storage_index import Keyed, Storage
 from wharfinger.objects.model.volume_matching import ClaimsOfPod, Offers, Unmet, minds_capacity, provisions
 
 Lacks = NDArray[np.int8]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.processes.kubernetes_options import kubeconfig_file
+from wharfinger.cli.processes.process_options import kubeconfig_file
 from wharfinger.options import setting
 from wharfinger.settings import KUBERNETES_PANEL, KubernetesSettings, allow_insecure_option, kube_context_option
 

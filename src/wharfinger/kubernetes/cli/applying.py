@@ -223,7 +223,7 @@ def _print(done: ApiWrite) -> None:
 
 def _manifests(files: list[str], recursive: bool) -> Iterator[Mapping[str, Any]]:
     """The objects of all files. Raises `InvalidObject` with the file's name."""
-    from wharfinger.objects.documents.given_files import objects_of
+    from wharfinger.objects.documents.documents import objects_of
 
     for source, content in contents_of(files, recursive=recursive):
         try:

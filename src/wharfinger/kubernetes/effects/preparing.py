@@ -27,8 +27,8 @@ from wharfinger.errors import UpstreamError, UpstreamUnavailable
 from wharfinger.etcd.store import Store
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS
+from wharfinger.objects.documents.edit import BOUND_BY
 from wharfinger.objects.documents.storage import BIND_COMPLETED, SELECTED_NODE
-from wharfinger.objects.documents.volume_edit import BOUND_BY
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.model.promises import Promise, VolumeStep
 

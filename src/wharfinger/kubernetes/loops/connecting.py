@@ -14,9 +14,9 @@ from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import HttpApiClient
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
+from wharfinger.pressure import delays
 from wharfinger.process.installation import claim
 from wharfinger.process.records import InstallationRecord
 from wharfinger.settings import ElectionSettings, KubernetesSettings

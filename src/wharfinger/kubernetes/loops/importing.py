@@ -28,7 +28,6 @@ from wharfinger.errors import (
     WharfingerError,
 )
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
 from wharfinger.kubernetes.effects.adopting import NotTheImporter
@@ -40,6 +39,7 @@ from wharfinger.kubernetes.loops.holding_lease import LeaseHolding, note
 from wharfinger.kubernetes.loops.served_kinds import ServedKinds
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.pressure import delays
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.running import first_to_end
 from wharfinger.process.transactions import Limits

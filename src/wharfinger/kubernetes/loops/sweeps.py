@@ -21,7 +21,7 @@ from wharfinger.errors import StoreError, UpstreamError
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.kubernetes.effects.telling import Teller
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import CONTENDED, Refusal
+from wharfinger.objects.model.pod_records import CONTENDED, Refusal
 from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.scheduling.effects.binding.writers import KeptKind, rehearse_gang
 from wharfinger.scheduling.loops.shards import Shards

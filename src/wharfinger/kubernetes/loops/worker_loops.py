@@ -17,7 +17,7 @@ from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.loops.shards import Shards
 from wharfinger.scheduling.model.promises import Imported, KubernetesSide
 from wharfinger.scheduling.state.informer.changes import Changes

@@ -8,8 +8,7 @@ from typing import Any
 
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.alerts.expressions import increase, largest, rate
-from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource
+from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource, increase, largest, rate
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView

@@ -1,7 +1,7 @@
 """Bytes and mappings to the model's objects: what the informer, `apply` and the simulator call.
 
 Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The subjects are
-next door: `pods`, `pod_specs`, `affinity`, `occupants`, `nodes`, `surroundings`, `selectors`; what many pods share is
+next door: `pods`, `pod_specs`, `occupants`, `nodes`, `surroundings`, `selectors`; what many pods share is
 read once (`Recurring`); the bytes' syntax is `documents`.
 """
 

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.pod import NO_LABELS, NOTHING
-from wharfinger.objects.model.quantities import LIMIT, parse_quantity, to_milli_precision
+from wharfinger.objects.model.quantities import LIMIT, IntOrPercent, parse_quantity, to_milli_precision
 
 LIST_LIMIT = 4096
 """Entries of one list or mapping that is read; no real object comes near."""

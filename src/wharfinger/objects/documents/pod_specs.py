@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
 from wharfinger.objects.documents.fields import (
     boolean,
     choice,
@@ -24,16 +23,27 @@ from wharfinger.objects.documents.fields import (
 )
 from wharfinger.objects.documents.in_tree_volumes import SOURCES, in_tree_volume
 from wharfinger.objects.documents.pod_requests import SPEC, requests_of
-from wharfinger.objects.documents.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
+from wharfinger.objects.documents.selectors import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    PodTerms,
+    node_affinity,
+    preferred_node_terms,
+    required_node_terms,
+    spread_constraints,
+    tolerations,
+)
 from wharfinger.objects.documents.spelling import CONTAINER, POD_SPEC, SHAPES, VOLUME, Excerpt
 from wharfinger.objects.documents.surroundings import PREEMPTION_POLICIES
-from wharfinger.objects.model.declared_features import (
+from wharfinger.objects.model.names import is_dns_label
+from wharfinger.objects.model.pod import (
+    DEFAULT_SCHEDULER,
     HOST_NETWORK_IN_USER_NAMESPACE,
     NO_FEATURES,
     RESTART_ALL_CONTAINERS,
+    ClassTerms,
+    HostPort,
 )
-from wharfinger.objects.model.names import is_dns_label
-from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
 from wharfinger.objects.model.priority import NO_CLASSES
 from wharfinger.objects.model.volumes import DiskKind, ExclusiveDisk, InLineVolume, PodClaim
 

@@ -16,7 +16,6 @@ from wharfinger.objects.documents.selectors import equalities, label_selector
 from wharfinger.objects.documents.spelling import SHAPES
 from wharfinger.objects.documents.storage import GROUPS as STORAGE_KINDS
 from wharfinger.objects.documents.storage import storage_object
-from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.gang import PodGroup
 from wharfinger.objects.model.names import is_qualified_name
 from wharfinger.objects.model.pod import PREEMPT_LOWER_PRIORITY
@@ -28,7 +27,7 @@ from wharfinger.objects.model.priority import (
     PriorityClass,
 )
 from wharfinger.objects.model.selectors import LabelSelector
-from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.objects.model.surroundings import DeviceClass, DisruptionBudget, Namespace, PodCollection, Surrounding
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Every namespace has it; the API server sees to that."""

@@ -7,10 +7,22 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
-from wharfinger.objects.model.declared_features import NO_FEATURES
-from wharfinger.objects.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.objects.model.selectors import (
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PreferredTerm,
+    SpreadConstraint,
+    Toleration,
+    WeightedPodAffinityTerm,
+)
 from wharfinger.objects.model.volumes import InLineVolume, PodClaim
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+"""A container's end may restart all containers of the pod."""
+HOST_NETWORK_IN_USER_NAMESPACE = "UserNamespacesHostNetworkSupport"
+"""A pod may be on the host's network and in a user namespace of its own."""
+NO_FEATURES: frozenset[str] = frozenset()
+
 
 DEFAULT_SCHEDULER = "default-scheduler"
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -168,7 +180,7 @@ class Pod:
     """Kind and name of the controller that owns it (`ReplicaSet`, `web-6d4f`), None for a pod of its own."""
     scheduling_gates: tuple[str, ...] = ()
     required_features: frozenset[str] = NO_FEATURES
-    """What its node must declare (`model.declared_features`)."""
+    """What its node must declare."""
     unsupported: tuple[str, ...] = ()
     """Features the pod uses that this version cannot honour, in words; such a pod is refused."""
     hard_terms_across_nodes: bool = False

@@ -6,13 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from wharfinger.objects.model.devices import IMPLIED, DeviceClass
 from wharfinger.objects.model.gang import PodGroup
 from wharfinger.objects.model.pod import NO_LABELS
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, PriorityClasses
 from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.objects.model.storage import STORAGE_TYPES, StorageObject
 from wharfinger.objects.model.storage_index import NO_STORAGE, Storage
+
+IMPLIED = "deviceclass.resource.kubernetes.io/"
+"""How the resource begins that each class answers for, before the name of the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass: kinds of devices that a claim may name."""
+
+    name: str
+    extended_resource: str = ""
+    """The extended resource that it answers for besides the implied one; empty = none."""
+
 
 T = TypeVar("T")
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.model.gpus import COUNT_LABEL, GPU, number
-from wharfinger.objects.rk8s.amounts import cpu, memory
-from wharfinger.objects.rk8s.fields import mapping, mappings, needed_text, one_of, text, text_map
+from wharfinger.objects.model.node import COUNT_LABEL, GPU, unsigned_number
+from wharfinger.objects.rk8s.fields import cpu, mapping, mappings, memory, needed_text, one_of, text, text_map
 from wharfinger.objects.rk8s.metadata import check_head, metadata, refuse_foreign
 from wharfinger.objects.rk8s.pods import EFFECTS, TAINTS
 
@@ -80,6 +79,6 @@ def _amounts(status: Mapping[str, Any], field: str, labels: Mapping[str, str]) -
         if not (offered["pods"].isascii() and offered["pods"].isdigit() and len(offered["pods"]) < 10):
             raise InvalidObject(f"{path}pods {offered['pods'][:40]!r} is no number of pods")
         found["pods"] = offered["pods"]
-    if cards := number(labels.get(COUNT_LABEL, "")):
+    if cards := unsigned_number(labels.get(COUNT_LABEL, "")):
         found[GPU] = str(cards)
     return found

@@ -8,10 +8,9 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import LIST_LIMIT
-from wharfinger.objects.model.gpus import GPU
-from wharfinger.objects.rk8s.amounts import cpu, memory
+from wharfinger.objects.model.node import GPU
 from wharfinger.objects.rk8s.edit import NODE_NAME
-from wharfinger.objects.rk8s.fields import EMPTY, integer, text
+from wharfinger.objects.rk8s.fields import EMPTY, cpu, integer, memory, text
 from wharfinger.objects.rk8s.metadata import NAMESPACE
 from wharfinger.objects.rk8s.tree import decoded, parse
 

@@ -17,14 +17,14 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.pods import INLINE_GROUP
 from wharfinger.objects.model.gang import problem_of
-from wharfinger.objects.model.gpus import GPU, GPU_MEMORY
-from wharfinger.objects.rk8s.amounts import cpu, memory
-from wharfinger.objects.rk8s.annotations import with_annotated
+from wharfinger.objects.model.node import GPU, GPU_MEMORY
 from wharfinger.objects.rk8s.fields import (
     boolean,
+    cpu,
     integer,
     mapping,
     mappings,
+    memory,
     needed_text,
     one_of,
     sequence,
@@ -297,3 +297,30 @@ def _keys(spec: Mapping[str, Any], where: str) -> list[str]:
         if boolean(entry, "same_value", path):
             found.add(key)
     return sorted(found)
+
+
+PRIORITY = "wharfinger.dev/priority"
+"""A whole number: more important pods come first."""
+GATES = "wharfinger.dev/scheduling-gates"
+"""Names, with commas between: the pod waits until the annotation is gone, or empty."""
+_DIGITS = 10
+
+
+def with_annotated(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    """The mapping of a `v1.PodSpec` with what the pod's annotations ask for. Raises `InvalidObject`."""
+    if PRIORITY not in annotations and GATES not in annotations:
+        return spec
+    found = dict(spec)
+    if PRIORITY in annotations:
+        found["priority"] = _number(annotations[PRIORITY])
+    gates = [name.strip() for name in annotations.get(GATES, "").split(",") if name.strip()]
+    if gates:
+        found["schedulingGates"] = [{"name": name} for name in gates]
+    return found
+
+
+def _number(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS and abs(int(text)) < 2**31):
+        raise InvalidObject(f"metadata.annotations[{PRIORITY!r}] {text[:40]!r} is no whole number of 32 bits")
+    return int(text)

@@ -1,7 +1,8 @@
-"""etcd's own metrics and alarms, read of each of its members: at the endpoints that the page uses, or where it is told.
+"""etcd's own metrics and alarms, read of each of its members, and the alerts about them.
 
-etcd serves `/metrics` and `/health` on its client addresses, and on those of `--listen-metrics-urls`. It asks for no
-user there. Where it is not reached, or another server stands before it, nothing is known, and it is told as such.
+They are read at the endpoints that the page uses, or where it is told. etcd serves `/metrics` and `/health` on its
+client addresses, and on those of `--listen-metrics-urls`. It asks for no user there. Where it is not reached, or
+another server stands before it, nothing is known, and the page says so.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,18 @@ import orjson
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import etcd_tls
+from wharfinger.page.alerts.rules import (
+    CRITICAL,
+    MINUTE,
+    AlertRule,
+    AlertSource,
+    Processes,
+    SeenAlert,
+    counted,
+    how_many,
+    quantile,
+    says_no,
+)
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions
@@ -88,3 +101,59 @@ def _context(settings: EtcdSettings | None, addresses: Sequence[str]) -> ssl.SSL
     except ConfigurationError as error:
         log.warning("etcd_metrics_unread error=%r", str(error))
         return None
+
+
+_ETCD_SLOW = (
+    "etcd_server_has_leader == 0, "
+    "histogram_quantile(0.99, rate(etcd_disk_wal_fsync_duration_seconds_bucket[5m])) > 0.02 (etcd's)"
+)
+
+
+def _fullest(them: Processes) -> float | None:
+    """Of etcd's members, how much of its quota is in use where it is most."""
+    shares = []
+    for one in them:
+        used = one.last.total("etcd_mvcc_db_total_size_in_use_in_bytes") if one.last is not None else None
+        quota = one.last.total("etcd_server_quota_backend_bytes") if one.last is not None else None
+        if used is not None and quota:
+            shares.append(used / quota)
+    return max(shares, default=None)
+
+
+RULES = (
+    AlertRule("EtcdFull", "etcd_mvcc_db_total_size_in_use_in_bytes / etcd_server_quota_backend_bytes > 0.7 (etcd's)",
+              "etcd is full: at its quota it refuses every write but deletes", _fullest, above=0.7,
+              severity=CRITICAL, unit=" of the quota"),
+    AlertRule("EtcdWithoutLeader", _ETCD_SLOW, "no quorum",
+              how_many(says_no("etcd_server_has_leader")), severity=CRITICAL,
+              unit=" servers without a leader"),
+    AlertRule("EtcdDiskSlow", _ETCD_SLOW, "the disk is too slow",
+              quantile(0.99, "etcd_disk_wal_fsync_duration_seconds", 5 * MINUTE), above=0.02, unit=" s"),
+)  # fmt: skip
+
+
+class EtcdAlerts(AlertSource):
+    """Evaluated on the members of etcd."""
+
+    name = "etcd"
+    rules = RULES
+    nobody = "no address of etcd's metrics is known: give --etcd-metrics-url"
+
+    def __init__(self, etcd: EtcdHealth) -> None:
+        super().__init__(etcd.scraper)
+        self._etcd = etcd
+
+    def told(self) -> dict[str, Any]:
+        """With what its members say of their health."""
+        return self._etcd.told()
+
+    def seen(self) -> Iterable[SeenAlert]:
+        """Alarms, and what else makes a member call itself unhealthy."""
+        said = {address: why for address, why in self._etcd.alarms.items() if why is not None}
+        wrong = {address: why for address, why in said.items() if why}
+        means = "a member of etcd says that it is not healthy"
+        if any(ALARM in why for why in wrong.values()):
+            means = "etcd has raised an alarm: at its quota it refuses every write but deletes"
+        shown = "; ".join(f"{address}: {why}" for address, why in wrong.items())
+        value = shown or f"{counted(len(said), ' members')} asked, none says so"
+        yield SeenAlert("EtcdUnhealthy", bool(wrong) if said else None, means, value, severity=CRITICAL)

@@ -1,13 +1,17 @@
 """What only processes know, read from their `/metrics` every five seconds: of workers and hubs with the page's own
 credential, of etcd's members as etcd itself is reached.
 
-A process that cannot be read shows no figures and says why; nothing else depends on it.
+Addresses in etcd are written by any client, so only some hosts are followed: this machine's (loopback, its own name,
+and the unspecified address, which connects to loopback), and the names, `*.SUFFIX`, addresses and networks of
+`--metrics-host`. A process that cannot be read shows no figures and says why; nothing else depends on it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +25,55 @@ from wharfinger.errors import UsageError
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.page.follow.exposition import MOST_BYTES, Scrape, Wanted, read
 from wharfinger.page.options import ScrapeOptions
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class FollowedHosts:
+    """The hosts of one page."""
+
+    def __init__(self, hosts: Iterable[str] = (), *, own: str | None = None) -> None:
+        """`hosts`: as `--metrics-host` gives them; `own`: the machine's name, None = as the system says.
+
+        Raises `UsageError`.
+        """
+        self._names = {own.lower() if own is not None else socket.gethostname().lower()}
+        self._suffixes: list[str] = []
+        self._networks: list[Network] = []
+        for host in (host.strip().lower() for host in hosts):
+            if host.startswith("*."):
+                self._suffixes.append(host[1:])
+            elif (network := _network(host)) is not None:
+                self._networks.append(network)
+            elif host and not set(host) & set("/*:@?# "):
+                self._names.add(host)
+            else:
+                raise UsageError(f"--metrics-host {host[:80]!r} is no host, *.SUFFIX, address or network")
+
+    def follow(self, url: str) -> bool:
+        """Whether the page may ask this URL."""
+        try:
+            parts = urlsplit(url)
+            host = (parts.hostname or "").removesuffix(".")
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or "@" in parts.netloc or not host:
+            return False
+        if is_loopback(host) or host in self._names or host.endswith(tuple(self._suffixes)):
+            return True
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return address.is_unspecified or any(address in network for network in self._networks)
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        return None
+
 
 log = logging.getLogger(__name__)
 

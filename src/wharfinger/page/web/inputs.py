@@ -1,13 +1,22 @@
-"""What requests ask for, checked: names, numbers and selectors within limits. Anything else is a `BadInput`."""
+"""What requests ask for, checked: names, numbers, selectors and forms within limits. Anything else is a `BadInput`.
+
+The page changes something (`--allow-actions`) only by a form that has a reason and repeats the name. What is done is
+noted under the viewer's name.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.errors import WharfingerError
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.page.follow.plain import text
 
 LONGEST_NAME = 253
 LONGEST_SELECTOR = 1000
@@ -129,3 +138,38 @@ def _value(text: str) -> str:
 def pod_key(found: Mapping[str, str]) -> PodKey:
     """Namespace and name out of an address. Raises `BadInput`."""
     return PodKey(name_of(found["namespace"], "namespace"), name_of(found["name"], "name"))
+
+
+log = logging.getLogger(__name__)
+
+
+class ActionForm(BaseModel):
+    """What every action has to carry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, str_strip_whitespace=True)
+
+    reason: Annotated[str, Field(min_length=1, max_length=200)]
+    confirm: Annotated[str, Field(min_length=1, max_length=253)]
+    """The name of what is changed, again."""
+    stage: Annotated[str, Field(max_length=63)] = ""
+    """Of an update run: which stage is approved."""
+    when: Literal["before", "after"] = "before"
+    """Whether the stage may start, or end."""
+
+
+def confirmed(body: bytes, name: str) -> ActionForm:
+    """The form of an action on what has that name. Raises `BadInput`."""
+    try:
+        form = ActionForm.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise BadInput(f"{text('.'.join(map(str, first['loc'])) or 'the form')}: {first['msg']}") from None
+    if form.confirm != name:
+        raise BadInput(f"confirm: repeat the name {text(name)}")
+    return form
+
+
+def done(about: str, form: ActionForm, who: str, *, written: bool, sentence: str) -> dict[str, Any]:
+    """Note that an action was carried out, and tell it. `about`: the verb, and on what: `pause fleet=prod`."""
+    log.info("action_done action=%s who=%r why=%r written=%s", about, who, form.reason, written)
+    return {"written": written, "sentence": text(sentence)}

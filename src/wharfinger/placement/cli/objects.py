@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli.objects.checks import WriteCheck
+from wharfinger.cli.kinds import WriteCheck
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, say, to_text

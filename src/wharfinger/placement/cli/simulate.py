@@ -113,7 +113,7 @@ def _sorted(
 
 
 def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    from wharfinger.objects.documents.given_files import objects_of
+    from wharfinger.objects.documents.documents import objects_of
 
     for source, content in files:
         try:

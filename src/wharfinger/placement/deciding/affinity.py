@@ -13,7 +13,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import cast
 
-from wharfinger.objects.model.amounts import WrittenAmount, parse_amount
+from wharfinger.objects.model.quantities import WrittenAmount, parse_amount
 from wharfinger.placement.model.members import RESOURCES, Member, resource_of
 from wharfinger.placement.model.placement import (
     ClusterPreference,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.pod import NO_LABELS
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import parse_integer
 from wharfinger.placement.model.update_runs import (
     MOST_STAGES,

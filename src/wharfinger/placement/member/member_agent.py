@@ -23,7 +23,6 @@ from functools import partial
 import orjson
 
 from wharfinger.errors import AccessDenied, RevisionWentBack, StoreError, WharfingerError
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.texts import one_line, plain
@@ -36,6 +35,7 @@ from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.usage import FOLLOWED, MemberUsage
 from wharfinger.placement.member.works import Works
 from wharfinger.placement.spec.members import agent_status
+from wharfinger.pressure import delays
 from wharfinger.process.build import release
 from wharfinger.process.children import lives
 from wharfinger.process.following import follow

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import LabelSelector, Toleration
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.placement.model.placement import PlacementRef
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from wharfinger.page.alerts.expressions import how_many, increase, largest, largest_rate, quantile, rate, share, total
 from wharfinger.page.alerts.rules import (
     CRITICAL,
     HOUR,
@@ -14,7 +13,15 @@ from wharfinger.page.alerts.rules import (
     AlertSource,
     SeenAlert,
     counted,
+    how_many,
+    increase,
+    largest,
+    largest_rate,
+    quantile,
+    rate,
     says_no,
+    share,
+    total,
 )
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.placement.page.hubs import HubPresence

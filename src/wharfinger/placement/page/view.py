@@ -9,8 +9,7 @@ from typing import Any
 from wharfinger.errors import DoesNotApply, InvalidConfiguration, UsageError
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.web.actions import ActionForm, confirmed, done
-from wharfinger.page.web.inputs import BadInput
+from wharfinger.page.web.inputs import ActionForm, BadInput, confirmed, done
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.documents import documents
-from wharfinger.objects.documents.given_files import objects_of
+from wharfinger.objects.documents.documents import objects_of
 from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, PLACEMENTS, reference
 from wharfinger.objects.documents.merge import marked
 from wharfinger.objects.model.names import is_dns_subdomain, is_qualified_name

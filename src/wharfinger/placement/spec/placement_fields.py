@@ -14,7 +14,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.framework.config.validation import STORED, Problem, stored
-from wharfinger.objects.model.int_or_percent import IntOrPercent
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.model.delivery import DeliverySpec, ResourceSelector, RolloutBudget, SelectionScope
 from wharfinger.placement.spec.placement_policy_fields import (
     LabelKey,

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.framework.config.validation import STORED, Problem
-from wharfinger.objects.model.amounts import parse_amount
 from wharfinger.objects.model.names import is_dns_subdomain, is_label_value, is_qualified_name
+from wharfinger.objects.model.quantities import parse_amount
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.model.members import RESOURCES, resource_of
 

@@ -16,7 +16,6 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 from wharfinger.framework import args
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.framework.config.validation import STORED, Problem, stored, understood
-from wharfinger.objects.model.int_or_percent import IntOrPercent
 from wharfinger.objects.model.placement_kinds import (
     CLUSTER_UPDATE_RUN,
     CLUSTER_UPDATE_STRATEGY,
@@ -25,6 +24,7 @@ from wharfinger.objects.model.placement_kinds import (
     UPDATE_RUNS,
     UPDATE_STRATEGY,
 )
+from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.objects.model.selectors import parse_integer
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import (

@@ -17,10 +17,14 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
-from wharfinger.cli.processes.kubernetes_options import KubernetesOptions, check_alone, kubernetes_arguments
-from wharfinger.cli.processes.process_options import SchedulingOptions
+from wharfinger.cli.processes.process_options import (
+    KubernetesOptions,
+    SchedulingOptions,
+    ServingChoices,
+    check_alone,
+    kubernetes_arguments,
+)
 from wharfinger.cli.processes.running import run_process
-from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import UsageError
 from wharfinger.fleet.spec.agent_settings import INSTANCES_PANEL, AgentSettings
 from wharfinger.objects.model.names import is_dns_subdomain

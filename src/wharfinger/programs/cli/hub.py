@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.cli.processes.running import run_process
-from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.programs.process_settings import HubSettings

@@ -12,10 +12,15 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import RUN, ConnectionOptions, configured
-from wharfinger.cli.processes.kubernetes_options import KubernetesOptions, check_alone
-from wharfinger.cli.processes.process_options import SchedulingOptions, eviction_of, state_dir
+from wharfinger.cli.processes.process_options import (
+    KubernetesOptions,
+    SchedulingOptions,
+    ServingChoices,
+    check_alone,
+    eviction_of,
+    state_dir,
+)
 from wharfinger.cli.processes.running import run_process
-from wharfinger.cli.processes.serving_options import ServingChoices
 from wharfinger.errors import ServerError, UsageError
 from wharfinger.options import setting
 from wharfinger.process.names import check_tenant

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured, option
-from wharfinger.cli.processes.serving_options import ServingChoices
+from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.errors import ServerError, StoreError, UsageError
 from wharfinger.replay.cli.replay import USUAL, MemoryLimitOption
 

@@ -12,9 +12,9 @@ from wharfinger.cli.output import Columns, plain
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import CPU, MEMORY, Node
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.objects.model.priority import PriorityClasses, affected, missing
 from wharfinger.objects.model.quantities import format_bytes, format_cpu
 from wharfinger.objects.model.selectors import NodeSelectorTerm, Toleration

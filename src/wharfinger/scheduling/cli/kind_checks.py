@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.cli.objects.checks import WriteCheck
+from wharfinger.cli.kinds import WriteCheck
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import decode

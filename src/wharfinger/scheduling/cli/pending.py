@@ -15,8 +15,8 @@ from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.objects.documents.times import duration, seconds_since
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.gang import GangKey, gang_key
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.process.records import AttemptRecord
 from wharfinger.process.stored_objects import Stored, doubts
 from wharfinger.scheduling.cli import rows

@@ -17,11 +17,11 @@ from temporalio.service import RPCError
 
 from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.objects.model.storage import ClaimKey
+from wharfinger.pressure import delays
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.signals import Attempts, Signaller
 from wharfinger.scheduling.state.informer.changes import Changes

@@ -15,7 +15,7 @@ from wharfinger.framework.plugins.names import SCHEDULING_GATES
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.loops.candidacy import events_of
 from wharfinger.scheduling.loops.queueing import Gangs

@@ -13,9 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.etcd.backoff import delays
 from wharfinger.objects.model.gang import GangKey
-from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
+from wharfinger.pressure import Call, ConcurrencyLimiter, Slots, delays
 from wharfinger.process.names import AFTER_COHORT
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake

@@ -8,9 +8,8 @@ import logging
 import random
 from collections.abc import Callable
 
-from wharfinger.etcd.backoff import delays
 from wharfinger.objects.model.pod import Pod
-from wharfinger.pressure import ConcurrencyLimiter, Slots
+from wharfinger.pressure import ConcurrencyLimiter, Slots, delays
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.signals import Signaller
 from wharfinger.scheduling.state.queue.entry import CHAIN_GONE, Entry

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.page.follow.rings import DurationRing
 from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.page.rates import NamespaceRates

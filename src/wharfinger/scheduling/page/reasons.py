@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from wharfinger.objects.model.conditions import SCHEDULER_ERROR, SCHEDULING_GATED
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.refusal import CONTENDED, Refusal
+from wharfinger.objects.model.pod_records import CONTENDED, HeldPlace, Refusal
 
 NOT_TRIED = "NotTried"
 NOT_SERVED = "NotServed"

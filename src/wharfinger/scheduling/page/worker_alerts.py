@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wharfinger.page.alerts.expressions import Processes, increase, largest, less, share, total
-from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource, SeenAlert
+from wharfinger.page.alerts.rules import (
+    CRITICAL,
+    HOUR,
+    MINUTE,
+    AlertRule,
+    AlertSource,
+    Processes,
+    SeenAlert,
+    increase,
+    largest,
+    less,
+    share,
+    total,
+)
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.pending import PendingPods

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from wharfinger.errors import Compacted, InvalidObject, RevisionFuture, Unavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.backoff import delays
 from wharfinger.etcd.store import Event, Get, KeyValue, Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.documents.metadata import attempt_of
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.pressure import delays
 from wharfinger.process.records import binder_of
 
 T = TypeVar("T")

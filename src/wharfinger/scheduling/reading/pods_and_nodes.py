@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.objects.documents.kinds import NODE, POD, Kind, Reference
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import PODS
 from wharfinger.objects.model.pod import NOTHING, Pod, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.objects.model.priority import PriorityClasses
 from wharfinger.process.installation_record import has_copies
 from wharfinger.process.records import AttemptRecord, HoldRecord

@@ -13,7 +13,7 @@ from typing import Any
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import CONTENDED
+from wharfinger.objects.model.pod_records import CONTENDED
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.promise_records import promise_in
 from wharfinger.scheduling.model.promises import Promise

@@ -24,14 +24,14 @@ from wharfinger.errors import (
 )
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.objects.documents import decode, documents, merge, strict
+from wharfinger.objects.documents import decode, documents, merge, unknown
 from wharfinger.objects.documents.kinds import POD, PRIORITY_CLASS, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, resolve
-from wharfinger.objects.rk8s import given
+from wharfinger.objects.rk8s import applying
 from wharfinger.objects.rk8s.applying import is_same, written_over
 from wharfinger.process.committing import commit, readable, same
 from wharfinger.process.installation_record import check_written_here, has_copies
@@ -57,7 +57,7 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     if about.kind is not POD:
         raise UsageError(f"{about} is no pod")
     check_written_here(await has_copies(store), "apply", POD)
-    if check_fields and (found_wrong := strict.findings(manifest)):
+    if check_fields and (found_wrong := unknown.findings(manifest)):
         raise InvalidObject("; ".join(found_wrong))
     obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
     decode.pod_from_mapping(obj)
@@ -79,10 +79,10 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
 
 async def _create_document(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int]:
     """The same in a cluster of rk8s; fields that rk8s does not have are ignored, as it does."""
-    document = given.GivenDocument(given.as_tree(manifest))
-    if given.kind_of(document.tree) != POD.name:
-        raise UsageError(f"a {given.kind_of(document.tree)} is no pod")
-    key = PodKey(*given.names_of(document.tree))
+    document = applying.GivenDocument(applying.as_tree(manifest))
+    if applying.kind_of(document.tree) != POD.name:
+        raise UsageError(f"a {applying.kind_of(document.tree)} is no pod")
+    key = PodKey(*applying.names_of(document.tree))
     about = Reference(POD, *key)
     value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
     found: list[KeyValue] = []

@@ -12,13 +12,13 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wharfinger.cli.objects.validation import Validation, warn
+from wharfinger.cli.files import Validation, warn
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
-    from wharfinger.objects.documents.other_kinds import OtherKind
+    from wharfinger.objects.documents.unknown import OtherKind
     from wharfinger.whatif.cli.supposed import Supposed
 
 
@@ -69,12 +69,12 @@ def is_node(obj: Any) -> bool:
 
 
 def _objects_of(file: GivenFile, format_: ClusterFormat) -> Iterator[Any]:
-    from wharfinger.objects.documents.given_files import objects_of
-    from wharfinger.objects.rk8s import given
+    from wharfinger.objects.documents.documents import objects_of
+    from wharfinger.objects.rk8s import applying
 
     try:
         if format_ is ClusterFormat.RK8S:
-            yield from (document.tree for document in given.documents(file.content.decode("utf-8-sig")))
+            yield from (document.tree for document in applying.documents(file.content.decode("utf-8-sig")))
             return
         yield from objects_of(file.source, file.content, duplicates=True)
     except UnicodeDecodeError as error:
@@ -126,8 +126,8 @@ class _Taking:
 
     def take(self, one: GivenObject) -> None:
         """Add an object, or pass it over. Raises `InvalidObject`."""
-        from wharfinger.objects.documents.other_kinds import other_kind
-        from wharfinger.objects.rk8s.given import kubernetes_object
+        from wharfinger.objects.documents.unknown import other_kind
+        from wharfinger.objects.rk8s.applying import kubernetes_object
         from wharfinger.whatif.cli.live_state import telling_kinds
 
         found, obj = self._found, one.obj
@@ -162,10 +162,10 @@ class _Taking:
 
     def _judge(self, one: GivenObject, title: str) -> None:
         """Find unknown and duplicate fields, and what an API server would refuse."""
-        from wharfinger.objects.documents import strict
+        from wharfinger.objects.documents import unknown
         from wharfinger.objects.documents.checks.objects import problems_of, was_taken
 
-        findings = strict.findings(one.obj) if self._validate is not Validation.IGNORE else ()
+        findings = unknown.findings(one.obj) if self._validate is not Validation.IGNORE else ()
         if self._validate is Validation.WARN:
             warn(title, findings)
         else:

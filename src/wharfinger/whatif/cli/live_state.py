@@ -12,8 +12,8 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.kinds import KINDS, POD, Kind
 from wharfinger.objects.documents.metadata import check_key
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.rk8s.applying import KINDS as RK8S_KINDS
 from wharfinger.objects.rk8s.format import RK8S
-from wharfinger.objects.rk8s.given import KINDS as RK8S_KINDS
 from wharfinger.objects.rk8s.occupants import held_by
 from wharfinger.process.stored_objects import prefix_of
 from wharfinger.whatif.inventory import Ref

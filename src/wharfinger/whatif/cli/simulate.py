@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import RecursiveOption
-from wharfinger.cli.objects.validation import ValidateOption, Validation
+from wharfinger.cli.files import RecursiveOption, ValidateOption, Validation
 from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError

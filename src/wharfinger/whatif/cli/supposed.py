@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import contents, unread
-from wharfinger.cli.objects.validation import Validation
+from wharfinger.cli.files import Validation, contents, unread
 from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.model.formats import ClusterFormat

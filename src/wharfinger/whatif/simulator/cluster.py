@@ -24,7 +24,6 @@ from wharfinger.objects.documents.metadata import object_name, object_namespace
 from wharfinger.objects.documents.storage import TYPES as STORAGE_TYPES
 from wharfinger.objects.documents.surroundings import DEVICE_CLASS, POD_GROUP
 from wharfinger.objects.documents.surroundings import KINDS as SURROUNDING_KINDS
-from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.events import ClusterEvent, node_event, pod_events, reclassification, storage_event
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.gang import GangKey, PodGroup
@@ -32,9 +31,9 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import NO_CLASSES, PRIORITY_CLASS, PriorityClass
 from wharfinger.objects.model.storage import StorageObject
 from wharfinger.objects.model.storage_index import place_of
-from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.objects.model.surroundings import DeviceClass, DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.objects.model.volume_matching import bound_as_planned
-from wharfinger.objects.rk8s import given
+from wharfinger.objects.rk8s import applying
 from wharfinger.scheduling.state.cache.cache import Cache
 
 DEFAULT_NAMESPACE = "default"
@@ -102,11 +101,11 @@ class Cluster:
         """The object of Kubernetes that a node or pod is, or stands for. Raises `InvalidObject`, `UsageError`."""
         if self._format is ClusterFormat.KUBERNETES:
             return obj  # type: ignore[return-value]  # what is none is refused with its type
-        tree = given.as_tree(obj)
+        tree = applying.as_tree(obj)
         kind = tree.get("kind") if isinstance(tree, dict) else type(obj).__name__
-        if not isinstance(kind, str) or kind not in given.KINDS:
-            raise UsageError(f"kind {kind} is not simulated; known are {', '.join(given.KINDS)}")
-        return given.kubernetes_object(tree)
+        if not isinstance(kind, str) or kind not in applying.KINDS:
+            raise UsageError(f"kind {kind} is not simulated; known are {', '.join(applying.KINDS)}")
+        return applying.kubernetes_object(tree)
 
     def delete(self, kind: str, namespace: str, name: str) -> Change:
         """Delete an object; UsageError when there is none."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Unmoved
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement, SpreadConstraint
 from wharfinger.objects.model.surroundings import NOTHING_AROUND
 from wharfinger.scheduling.effects.binding.across_nodes import (
     EVERYWHERE,

@@ -9,7 +9,7 @@ from tests.scheduling.effects.test_gangs import TEAM, bind_gang, gang_labels
 from tests.scheduling.world import World
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.gpus import GIB_LABEL, GPU, GPU_MEMORY
+from wharfinger.objects.model.node import GIB_LABEL, GPU, GPU_MEMORY
 from wharfinger.scheduling.contracts.group_payloads import placed_alone
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended
 from wharfinger.testing import node_manifest

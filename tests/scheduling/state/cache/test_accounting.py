@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.pod import Pod, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.objects.model.storage import ClaimKey, PersistentVolumeClaim
 from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.scheduling.state.cache.accounting import PodAccounting

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.objects.model.selectors import LabelSelector, Operator, PodAffinityTerm, Requirement
 from wharfinger.scheduling.state.cache.cache import Cache
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

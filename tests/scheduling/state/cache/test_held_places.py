@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.clock import Clock
-from wharfinger.objects.model.held_places import HeldPlace
+from wharfinger.objects.model.pod_records import HeldPlace
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.testing.builders import node, pod
 

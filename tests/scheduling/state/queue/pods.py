@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wharfinger.objects.model.pod import Pod
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 
 
 def pod(name: str, *, create: int = 1, mod: int = 0, gates: tuple[str, ...] = (), **fields: Any) -> Pod:

@@ -10,7 +10,7 @@ from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod, refusal
 from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from wharfinger.objects.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.objects.model.pod import GangTerms, HostPort, Pod
-from wharfinger.objects.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.objects.model.selectors import (
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PreferredTerm,
+    SpreadConstraint,
+    Toleration,
+    WeightedPodAffinityTerm,
+)
 from wharfinger.objects.model.volumes import InLineVolume, PodClaim
 from wharfinger.scheduling.state.queue.waiting import pod_class
 from wharfinger.testing.builders import pod

@@ -26,8 +26,8 @@ from wharfinger.etcd.keys import EVERY
 from wharfinger.etcd.store import Compare, Condition, Unmoved
 from wharfinger.framework.interface import offers
 from wharfinger.framework.profile import Profile
-from wharfinger.objects.model.affinity import PodAffinityTerm
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.selectors import PodAffinityTerm
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.scheduling.state.cache.cache import Cache
 

@@ -24,7 +24,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
 from wharfinger.framework.plugins.names import VOLUME_BINDING
 from wharfinger.framework.status import Status, unschedulable
-from wharfinger.objects.documents.volume_edit import bound_claim, bound_volume
+from wharfinger.objects.documents.edit import bound_claim, bound_volume
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.objects.model.volume_matching import VolumePlan

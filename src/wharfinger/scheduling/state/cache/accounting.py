@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
-from wharfinger.objects.model.affinity import PodAffinityTerm
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace
+from wharfinger.objects.model.selectors import PodAffinityTerm
 from wharfinger.objects.model.surroundings import Surroundings
 from wharfinger.objects.model.volume_matching import VolumePlan
 from wharfinger.scheduling.state.cache.assumptions import Assumptions, NominatedPods, OverlayChanges

@@ -16,11 +16,10 @@ from typing import cast
 
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace, Refusal
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
-from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.storage import STORAGE_TYPES, StorageObject
 from wharfinger.objects.model.storage_index import place_of
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings

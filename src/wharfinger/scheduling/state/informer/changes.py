@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.objects.model.storage import StorageObject
 from wharfinger.objects.model.surroundings import NOTHING_AROUND, Surroundings
 from wharfinger.process.records import InstanceRecord

@@ -21,11 +21,10 @@ from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, decode_made_anew
 from wharfinger.objects.documents.kinds import KINDS
 from wharfinger.objects.documents.surroundings import KINDS as SURROUNDINGS
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod_records import HeldPlace, Refusal
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
-from wharfinger.objects.model.refusal import Refusal
 from wharfinger.objects.model.surroundings import Surrounding
 from wharfinger.process.records import AttemptRecord, HoldRecord, InstanceRecord
 from wharfinger.scheduling.contracts import promise_records

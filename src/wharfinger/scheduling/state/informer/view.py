@@ -18,14 +18,12 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat
 from wharfinger.objects.documents.storage import TYPES as STORAGE_TYPES
-from wharfinger.objects.model.devices import DeviceClass
 from wharfinger.objects.model.gang import PodGroup
-from wharfinger.objects.model.held_places import HeldPlace
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.objects.model.pod_records import HeldPlace, Refusal
 from wharfinger.objects.model.priority import PriorityClass
-from wharfinger.objects.model.refusal import Refusal
-from wharfinger.objects.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.objects.model.surroundings import DeviceClass, DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.process.records import InstanceRecord, last_node
 from wharfinger.scheduling.model.promises import Imported, Promise
 from wharfinger.scheduling.state.cache.cache import Cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from wharfinger.objects.model.gang import Gang
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 
 SEEN = "seen"
 """Why a pod is started that is new."""

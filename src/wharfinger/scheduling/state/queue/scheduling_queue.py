@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from wharfinger.objects.model.conditions import SCHEDULER_ERROR
 from wharfinger.objects.model.gang import Gang
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.refusal import Refusal
+from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.scheduling.state.queue.entry import (
     CHAIN_GONE,

@@ -1,23 +1,84 @@
-"""Kinds of objects that are not stored here: those of other makers, other ones of Kubernetes, and misspelt ones.
+"""What of a manifest is unknown: its kind, its fields, and what may be meant by a misspelt one.
 
 Many makers have kinds that share a name with a kind of Kubernetes, such as `apps.kruise.io` DaemonSet. So a kind is
-known by its name and its group.
+known by its name and its group. Fields are validated as `kubectl apply` does it: those that Kubernetes does not have
+are unknown (`kubernetes_fields`), keys of maps are free. Kinds and versions that are not listed, such as those of other
+makers, have no unknown fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.objects.documents.duplicates import doubled_keys
 from wharfinger.objects.documents.fields import text
 from wharfinger.objects.documents.kinds import KINDS, OURS
 from wharfinger.objects.documents.kubernetes_fields import kubernetes_fields
+from wharfinger.objects.documents.spelling import LONGEST, folded, shown
+
+MOST = 100
+"""Findings of one object that are named."""
+
+
+def findings(obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """All unknown and duplicate fields of an object, each with its path; beyond `MOST`, that there are more.
+
+    Raises `InvalidObject` for what is nested too deeply.
+    """
+    kind = kubernetes_fields().kinds.get(f"{obj.get('apiVersion')} {obj.get('kind')}", "")
+    try:
+        found = list(islice(_all(obj, kind), MOST + 1))
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+    return tuple(found) if len(found) <= MOST else (*found[:MOST], "and more")
+
+
+def _all(obj: Mapping[str, Any], kind: str) -> Iterator[str]:
+    for where, key, line in doubled_keys(obj):
+        yield f"{where}{shown(key)}: duplicate field" + (f" (again at {line})" if line else "")
+    if kind:
+        yield from _unknown(obj, kind, "")
+
+
+def _unknown(obj: Mapping[str, Any], kind: str, where: str) -> Iterator[str]:
+    fields = kubernetes_fields().types[kind]
+    for key, value in obj.items():
+        below = fields.get(key)
+        if below is None:
+            meant = _meant_field(key, fields)
+            yield f"{where}{shown(key)}: unknown field" + (f"; did you mean {meant}?" if meant else "")
+        elif not below or not value:
+            continue
+        elif isinstance(value, Mapping):
+            yield from _unknown(value, below, f"{where}{key}.")
+        elif isinstance(value, list):
+            for index, entry in enumerate(value):
+                if isinstance(entry, Mapping):
+                    yield from _unknown(entry, below, f"{where}{key}[{index}].")
+
+
+def _meant_field(key: object, fields: Iterable[str]) -> str:
+    """The field that the key may stand for: another spelling, else one that is similar; empty for none."""
+    if not isinstance(key, str) or len(key) > LONGEST:
+        return ""
+    for spelling in (_letters, folded):
+        meant = {spelling(field): field for field in fields}.get(spelling(key))
+        if meant is not None:
+            return meant
+    return _similar(key, fields)
+
+
+def _letters(key: str) -> str:
+    return "".join([char for char in key.lower() if char.isalnum()])
+
 
 _SIMILAR = 0.75
-"""Of two names of kinds, from which on one may be meant by the other."""
+"""Of two words, from which on one may be meant by the other."""
 _SIMILAR_GROUPS = 0.9
 """Of two groups: `gateway.networking.k8s.io` and `networking.k8s.io` are two."""
 _SHOWN = 80
@@ -140,8 +201,8 @@ def _meant(name: str, group: str, groups: Mapping[str, Iterable[str]]) -> str:
     return next((_versioned(similar, found) for found, kinds in groups.items() if similar in kinds), "")
 
 
-def _similar(name: str, kinds: Iterable[str]) -> str:
-    by_case = {kind.lower(): kind for kind in kinds}
+def _similar(name: str, words: Iterable[str]) -> str:
+    by_case = {word.lower(): word for word in words}
     close = get_close_matches(name[:_SHOWN].lower(), by_case, n=1, cutoff=_SIMILAR)
     return by_case[close[0]] if close else ""
 
